@@ -28,14 +28,14 @@ INTERPRETED = {
     "mayfly/engine/objects/inquire.py": "what programs call",
     "mayfly/engine/pubsub/topic_verbs.py": "what programs call",
     "mayfly/engine/session.py": "what programs call",
-    "mayfly/engine/whereabouts/": "questions about single messages",
+    "mayfly/engine/trace/": "questions about single messages",
     "mayfly/mqi/constants.py": "names of other modules",
     "mayfly/mqi/errors.py": "exceptions that others extend",
     "mayfly/runtime/compiling.py": "what the compiler is told, for the interpreter",
     "mayfly/runtime/files.py": "a class that others extend",
     "mayfly/runtime/runtime.py": "classes that others extend; one is of the interpreter's lock",
     "mayfly/runtime/virtual_clock.py": "a class that others extend",
-    "mayfly/store/intents.py": "JSON, in which lists stand for tuples",
+    "mayfly/store/prepare_records.py": "JSON, in which lists stand for tuples",
 }
 #: One version of the compiler, because each refuses other things.
 _COMPILER = "mypy[mypyc]==2.4.1"

@@ -15,7 +15,7 @@ def least_rate(compiled: float) -> float:
     return compiled if is_compiled() else _rounded(compiled * PURE_SHARE)
 
 
-def most_cost(compiled: float) -> float:
+def max_cost(compiled: float) -> float:
     """Return the aim of the build that runs: a cost, of which this is the compiled one."""
     return compiled if is_compiled() else _rounded(compiled / PURE_SHARE)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.aims import least_rate, most_cost
+from bench.aims import least_rate, max_cost
 from bench.compare import commit_of, earlier
 from bench.figures import Figure, at_least, at_most, median, seconds_of
 from bench.listener import SESSIONS, durable_rate
@@ -49,7 +49,7 @@ def figures() -> Iterator[Figure]:
     now_us, then_us = (median(each) for each in zip(*pairs, strict=True))
     ratios = [now / then for now, then in pairs]
     note = f"{now_us:.1f} µs against {then_us:.1f} µs"
-    yield at_most(_PAIR, median(ratios), most_cost(0.4), "x", note, samples=ratios)
+    yield at_most(_PAIR, median(ratios), max_cost(0.4), "x", note, samples=ratios)
     eight, one = (median(each) for each in zip(*rates, strict=True))
     ratios = [now / then for now, then in rates]
     note = f"{eight:,.0f}/s against {one:,.0f}/s"

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _DISK_BYTES_EACH: Final = 1_200
 #: A step may cost so many times what it costs at the smallest size: trees are deeper by then, and
 #: their pages are in no cache of the processor.
-_MOST_GROWTH: Final = 3.0
+_MAX_GROWTH: Final = 3.0
 #: Measured with ``--most`` alone; else what is told of it follows from the largest size that was.
 _FAR_COUNT: Final = 50_000_000
 _MESSAGES, _QUEUES, _OURS = "messages", "queues", "Mayfly"
@@ -112,7 +112,7 @@ def _steps(
         name = f"{step}: {last.size:,} {what} against {base:,}"
         note = f"µs at {', '.join(f'{one.size:,}' for one in found)}: {costs}; "
         note += f"at {base:,} in turn with the last: {median(last.smallest_us[step]):,.3g}"
-        yield at_most(name, median(each), _MOST_GROWTH, "x", note, samples=each)
+        yield at_most(name, median(each), _MAX_GROWTH, "x", note, samples=each)
 
 
 def _ratios(one: Grown | Peopled, step: str) -> list[float]:

@@ -40,7 +40,7 @@ PARTS = (
     "sink",
     "delay_line",
     "replay",
-    "story",
+    "trace",
     "lake",
     "demo",
 )

@@ -15,8 +15,8 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.store import keys
-from mayfly.store.book import INSERT_LIFE
 from mayfly.store.database import Database
+from mayfly.store.ledger_writer import INSERT_LIFE
 from mayfly.store.messages import DELETE, IN_ORDER, INSERT
 from mayfly.store.units import StoredMessage
 

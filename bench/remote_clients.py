@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench import messaging
-from bench.aims import most_cost
+from bench.aims import max_cost
 from bench.child import processor_seconds
 from bench.figures import Figure, at_least, at_most, median, seconds_of
 from mayfly import QueueManager
@@ -125,7 +125,7 @@ def _round_trips(port: int, size: Size) -> Iterator[Figure]:
         middles_ms = [median(each) * 1_000 for each in times]
         note = f"p99 {median(map(_p99, times)):.2f} ms"
         name = f"remote non-persistent {verb}, p50"
-        aim = most_cost(0.12)
+        aim = max_cost(0.12)
         yield at_most(name, median(middles_ms), aim, " ms", note, samples=middles_ms)
 
 

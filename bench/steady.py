@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
-from bench.aims import most_cost
+from bench.aims import max_cost
 from bench.clients import SessionClient, bench_manager, body_of
 from bench.figures import Figure, at_least, at_most, median
 from bench.release import lateness, percentile
@@ -74,7 +74,7 @@ def _late(name: str, rounds: list[list[int]], note: str) -> Iterator[Figure]:
     tails = [float(percentile(each, 99)) for each in rounds]
     middle = median(float(percentile(each, 50)) for each in rounds)
     note = f"p50 {middle:g} ms; {note}; arrival - due, medians of {len(rounds)} rounds"
-    yield at_most(f"{name}, p99", median(tails), most_cost(_AIM_MS), " ms", note, samples=tails)
+    yield at_most(f"{name}, p99", median(tails), max_cost(_AIM_MS), " ms", note, samples=tails)
 
 
 def _limit(clock: SystemClock, size: Size) -> _Paced:

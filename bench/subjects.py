@@ -17,7 +17,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "AMQP": ("amqp",),
     "HTTP and the console": ("http", "consoles", "console"),
     "Delay and release": ("delay", "steady", "flood", "staged", "timeline"),
-    "Finding messages and lives": ("by_id", "selectors", "story"),
+    "Finding messages and lives": ("by_id", "selectors", "trace"),
     "Opening and growth": ("opening", "growth"),
     "Spark": (
         "pipeline",

@@ -12,7 +12,7 @@ from bench.child import in_child, resident_mb
 from bench.figures import Figure, at_most, median, seconds_of
 from bench.staged import SPREAD_MS, fill
 from mayfly import QueueManager
-from mayfly.engine.face.operating import Span, Timeline
+from mayfly.engine.api.operating import Span, Timeline
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime.clocks import SystemClock
 

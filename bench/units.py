@@ -95,7 +95,7 @@ def _full(get_unit: Callable[[], int]) -> None:
 def _own_ways() -> Iterator[dict[str, Way]]:
     with ExitStack() as stack:
         put_unit, get_unit, get_many = _verbs(stack, "BENCH")
-        put_without_room, get_from_store, _ = _verbs(stack, "SMALL", has_room=False)
+        put_without_room, get_from_store, _ = _verbs(stack, "SMALL", has_capacity=False)
         yield {
             _OURS: Way(put_unit, get_unit),
             _BY_ONE_CALL: Way(put_unit, get_many),
@@ -104,7 +104,7 @@ def _own_ways() -> Iterator[dict[str, Way]]:
 
 
 def _verbs(
-    stack: ExitStack, name: str, *, has_room: bool = True
+    stack: ExitStack, name: str, *, has_capacity: bool = True
 ) -> tuple[Callable[[], object], Callable[[], int], Callable[[], int]]:
     """Open a queue manager; return what puts a unit, gets one, and gets one by one call.
 
@@ -116,7 +116,7 @@ def _verbs(
     alone = stack.enter_context(manager.session())
     manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
     # Before the commit that brought the room, nothing was kept.
-    if not has_room and (room := getattr(manager.engine, "room", None)) is not None:
+    if not has_capacity and (room := getattr(manager.engine, "room", None)) is not None:
         room.left_bytes = 0
 
     def put_unit() -> None:

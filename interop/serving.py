@@ -73,8 +73,8 @@ def served() -> Iterator[dict[str, str]]:
 
 def _place() -> Path | None:
     """Return the folder in memory where there is room in it, else None."""
-    has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
-    return _MEMORY if has_room else None
+    has_capacity = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
+    return _MEMORY if has_capacity else None
 
 
 @contextmanager

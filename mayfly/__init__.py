@@ -18,7 +18,7 @@ __all__ = [
 if TYPE_CHECKING:
     from mayfly import aio
     from mayfly.client.client import connect
-    from mayfly.engine.face.operating import QueueSharingGroup
+    from mayfly.engine.api.operating import QueueSharingGroup
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
     from mayfly.runtime.clocks import SystemClock
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "MQError": "mayfly.mqi.errors",
     "QueueManager": "mayfly.queue_manager",
-    "QueueSharingGroup": "mayfly.engine.face.operating",
+    "QueueSharingGroup": "mayfly.engine.api.operating",
     "SystemClock": "mayfly.runtime.clocks",
     "connect": "mayfly.client.client",
 }

@@ -17,16 +17,16 @@ from mayfly.admin.security.users import Users
 from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
 from mayfly.channel.hierarchy import Hierarchy
 from mayfly.engine import Engine, Session, SettingValue, advance_clock
-from mayfly.engine.face.operating import (
+from mayfly.engine.api.operating import (
+    MessageTraces,
     QueueSharingGroup,
     Settings,
-    Stories,
     counts_of,
     depth_of,
     follow_wall,
+    message_trace,
     own_time,
     verify,
-    whereabouts,
 )
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQXPT_LOCAL
@@ -34,7 +34,7 @@ from mayfly.mqi.errors import FolderInUse
 from mayfly.runtime import Runtime
 from mayfly.verbs.checks import Identifier, folder_in_home
 from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
-from mayfly.verbs.stories import Whereabouts
+from mayfly.verbs.trace import MessageTrace
 
 #: The open queue managers of this process: of several with one name the one opened last.
 _OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDictionary()
@@ -101,8 +101,8 @@ class QueueManager:
         self.name, self.platform, self.clock = name, engine.platform, engine.clock
         #: Its time, in ms since 1970, UTC; and the function that does all work due by then.
         self.now_ms, self.run_due = engine.now_ms, engine.due_work.run_due
-        #: The ledger of ended lives, by position, and stories of messages (docs/WHY.md).
-        self.ledger, self.stories = engine.ledger, Stories(engine, partial(_beside, name))
+        #: The ledger of ended lives, by position, and traces of messages (docs/WHY.md).
+        self.ledger, self.traces = engine.ledger, MessageTraces(engine, partial(_beside, name))
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = engine.claims, engine.stages
         #: The channels to and from other queue managers (docs/CHANNELS.md).
@@ -197,13 +197,13 @@ class QueueManager:
         """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
         return depth_of(self.engine, queue)
 
-    def why(self, identifier: Identifier) -> Whereabouts:
+    def why(self, identifier: Identifier) -> MessageTrace:
         """Say where the message with a MsgId or CorrelId is, or what became of it (docs/WHY.md).
 
-        This queue manager alone is asked: ``stories.of`` asks others, too. Raises MQRC_MD_ERROR for
+        This queue manager alone is asked: ``traces.of`` asks others, too. Raises MQRC_MD_ERROR for
         no id, or one of more than 24 bytes.
         """
-        return whereabouts(self.engine, identifier)
+        return message_trace(self.engine, identifier)
 
     def verify(self) -> Verification:
         """Recount everything and compare; ``.ok`` when nothing is wrong, else ``.problems``.

@@ -86,24 +86,22 @@ ENGINE_KERNEL = (
     "delivery",
     "get",
     "get_many",
-    "holding",
+    "queue_state",
     "put",
     "transaction",
     "unit_of_work",
 )
 HOOKED_IN = frozenset({"marks", "triggering"})
-#: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
+#: Parts of the API of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {
-    "mayfly.engine.face.administration": frozenset({"admin"}),
-    "mayfly.engine.face.admission": frozenset({"admin.security"}),
-    "mayfly.engine.face.bulk": frozenset({"cli", "client.connection", "servers"}),
-    "mayfly.engine.face.operating": frozenset(
+    "mayfly.engine.api.administration": frozenset({"admin"}),
+    "mayfly.engine.api.admission": frozenset({"admin.security"}),
+    "mayfly.engine.api.bulk": frozenset({"cli", "client.connection", "servers"}),
+    "mayfly.engine.api.operating": frozenset(
         {"mayfly", "queue_manager", "servers", "client.telemetry"}
     ),
-    "mayfly.engine.face.programs": frozenset({"client.connection", "client.telemetry", "verbs"}),
-    "mayfly.engine.face.transit": frozenset(
-        {"channel", "channel.hierarchy", "services.everyplace"}
-    ),
+    "mayfly.engine.api.programs": frozenset({"client.connection", "client.telemetry", "verbs"}),
+    "mayfly.engine.api.transit": frozenset({"channel", "channel.hierarchy", "services.everyplace"}),
 }
 #: Modules that lead back to themselves when imports for type checkers count, by package.
 IN_CIRCLES_FOR_TYPES: dict[str, int] = {}
@@ -155,7 +153,7 @@ RUNTIME_EXCEPTIONS = {
     ("mayfly/store/database.py", "threading"): "a template for each thread of the process",
 }
 #: It may fall, not rise.
-MOST_RUNTIME_EXCEPTIONS = 5
+MAX_RUNTIME_EXCEPTIONS = 5
 
 DURATION_WORDS = frozenset("timeout interval delay expiry ttl deadline elapsed".split())
 QUALIFIERS = frozenset("default max min limit total value left".split())
@@ -476,9 +474,9 @@ BY_KEY_OR_SIDE = frozenset({"hidden", "first", "present"})
 CHANGING_CALLS = frozenset({"pop", "popitem", "update", "setdefault", "clear"})
 
 
-def check_holding(source: Source) -> Problems:
-    """Hidden keys and counters are changed by engine/holding.py alone (own attributes may be)."""
-    is_owner = source.path == "mayfly/engine/holding.py"
+def check_queue_state(source: Source) -> Problems:
+    """engine/queue_state.py alone changes hidden keys and counters (own attributes may be)."""
+    is_owner = source.path == "mayfly/engine/queue_state.py"
     if is_owner or not any("mayfly.engine" in name for _node, name in imports(source)):
         return
     own = {
@@ -494,7 +492,7 @@ def check_holding(source: Source) -> Problems:
             name = _name_by_key(node.func.value)
             changed = name if node.func.attr in CHANGING_CALLS else None
         if changed:
-            yield source.at(node, f"{changed}: engine/holding.py alone changes it")
+            yield source.at(node, f"{changed}: engine/queue_state.py alone changes it")
 
 
 def _own(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
@@ -579,7 +577,7 @@ def run(check: Check, files: list[Source]) -> None:
         check_units,
         check_docstring,
         check_runtime,
-        check_holding,
+        check_queue_state,
         check_lock_is_asserted,
         check_kernel,
     ],
@@ -615,7 +613,7 @@ def test_exceptions_from_the_runtime_are_needed_and_become_no_more() -> None:
         for name in (alias.name for alias in node.names)
     }
     assert used >= RUNTIME_EXCEPTIONS.keys()
-    assert len(RUNTIME_EXCEPTIONS) <= MOST_RUNTIME_EXCEPTIONS
+    assert len(RUNTIME_EXCEPTIONS) <= MAX_RUNTIME_EXCEPTIONS
 
 
 def test_imports_go_in_no_circle() -> None:
@@ -782,7 +780,7 @@ BAD: list[tuple[Check, str, str, list[int]]] = [
         [1],
     ),
     (
-        check_holding,
+        check_queue_state,
         "mayfly/engine/a.py",
         """import mayfly.engine.b
 q.depth += 1
@@ -793,19 +791,19 @@ core.hidden.pop(k)""",
         [2, 3, 4, 5, 6],
     ),
     (
-        check_holding,
+        check_queue_state,
         "mayfly/channel/a.py",
         "import mayfly.engine.b\nq.uncommitted, q.locked = 0, 1",
         [2, 2],
     ),
     (
-        check_holding,
+        check_queue_state,
         "mayfly/engine/a.py",
         "import mayfly.engine.b\nself.locked = None\nprint(q.depth, q.first[0], hidden.get(k))",
         [],
     ),
-    (check_holding, "mayfly/engine/holding.py", "import mayfly.engine.b\nq.depth += 1", []),
-    (check_holding, "mayfly/store/a.py", "totals.claimed += 1", []),
+    (check_queue_state, "mayfly/engine/queue_state.py", "import mayfly.engine.b\nq.depth += 1", []),
+    (check_queue_state, "mayfly/store/a.py", "totals.claimed += 1", []),
     (check_docstring, "mayfly/a.py", "x = 1", [1]),
     (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
     (
@@ -837,8 +835,8 @@ from mayfly.engine import Session
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.transaction import Transaction
 from mayfly.engine import delivery
-from mayfly.engine.face.transit import Shipment
-from mayfly.engine.face.administration import define_queue
+from mayfly.engine.api.transit import Shipment
+from mayfly.engine.api.administration import define_queue
 with manager.engine_lock: manager.registry.resolve(manager.hidden)
 self.definitions_lock.acquire()
 """

@@ -61,7 +61,7 @@ from mayfly.admin.settings import alter_setting, reset_setting
 from mayfly.admin.settings import value_of as setting_value
 from mayfly.channel import channels_of
 from mayfly.engine import Engine
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     AUTHINFO,
     AUTHREC,
     CHANNEL,

@@ -31,7 +31,7 @@ from mayfly.admin.security.rules import (
 )
 from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     AUTHREC,
     CHANNEL,
     CHLAUTH,
@@ -75,7 +75,7 @@ _NEEDED: Final = {
 _OF_ALL: Final = ("DESCR", "CUSTOM", "WARN")
 _OF_MAPS: Final = ("ADDRESS", "USERSRC", "MCAUSER", "CHCKCLNT")
 _PROFILE: Final = re.compile(r"[A-Za-z0-9./_%*]{1,20}")
-_MOST_ENTRIES: Final = 100
+_MAX_ENTRIES: Final = 100
 
 
 def inquire_authority(
@@ -258,8 +258,8 @@ def _check_patterns(keyword: str, value: str) -> None:
             check_address_pattern(value)
         elif keyword in _LISTS.values():
             entries = [entry for entry in value.split(",") if entry]
-            if len(entries) > _MOST_ENTRIES:
-                raise ValueError(f"{len(entries)} entries: the most is {_MOST_ENTRIES}")
+            if len(entries) > _MAX_ENTRIES:
+                raise ValueError(f"{len(entries)} entries: the most is {_MAX_ENTRIES}")
             for entry in entries:
                 if keyword == "ADDRLIST" and entry != ANY_ADDRESS:
                     check_address_pattern(entry)

@@ -27,7 +27,7 @@ from mayfly.admin.model import (
 )
 from mayfly.channel import ChannelStatus, channels_of
 from mayfly.engine import Engine, manager_folder
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     ANY_TLS,
     CHANNEL,
     CHANNEL_MODELS,

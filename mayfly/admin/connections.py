@@ -29,12 +29,12 @@ from mayfly.channel import (
     quiesce_client,
 )
 from mayfly.engine import Engine, find_channel
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     is_disk_full,
     matches,
     view_connections,
 )
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     stop_connection as end_connection,
 )
 from mayfly.lifetime.times import SECOND_MS

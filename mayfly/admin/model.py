@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mayfly.channel import Status
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     CHANNEL,
     PROCESS,
     QLOCAL,

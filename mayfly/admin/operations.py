@@ -37,7 +37,7 @@ from mayfly.admin.model import (
     missing_attribute,
 )
 from mayfly.engine import Engine, manager_definition
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     AUTHINFO,
     CHANGEABLE_OF_SUBSCRIPTIONS,
     CHANNEL,

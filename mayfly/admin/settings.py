@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mayfly.admin.model import SETTING, AdminError, Record
 from mayfly.engine import SETTINGS, Configuration, Engine, SettingValue, setting_value
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     COMMAND_LEVEL,
     defaults_on,
     matches,

@@ -12,8 +12,8 @@ from mayfly.channel.clients import (
 from mayfly.channel.links import Link, LinkDown, Traffic
 from mayfly.channel.receiver import Caller
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine.face.transit import ChannelDefinition
-from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
+from mayfly.engine.api.transit import ChannelDefinition
+from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 __all__ = [
     "Caller",
@@ -26,7 +26,7 @@ __all__ = [
     "LinkDown",
     "LocalLink",
     "Opening",
-    "Parcel",
+    "Envelope",
     "ReceiverState",
     "Status",
     "Traffic",

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 from mayfly.engine import Engine
-from mayfly.engine.face.transit import Neighbours, SubscribedTopics, TopicChange, next_number
+from mayfly.engine.api.transit import Neighbours, SubscribedTopics, TopicChange, next_number
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import check_name

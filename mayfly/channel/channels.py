@@ -18,13 +18,13 @@ from mayfly.channel.receiver import GONE, Caller, Receiver
 from mayfly.channel.sender import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Engine, find_channel, manager_definition
-from mayfly.engine.face.transit import ChannelDefinition, channel_definitions
+from mayfly.engine.api.transit import ChannelDefinition, channel_definitions
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
-from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
+from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 #: The channels of the open queue managers of this process, some of which may have one name.
 _OPEN: weakref.WeakSet[Channels] = weakref.WeakSet()
@@ -383,16 +383,16 @@ class LocalLink:
                 self._silence_ms = silence_ms(opening.heartbeat_s)
         return standing
 
-    def send(self, parcels: Sequence[Parcel]) -> int | None:
+    def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Put a batch; returns as ``Link.send``. Raises LinkDown for a link that has ended."""
         with self._answering():
-            wait_ms = self._open().take_in(parcels)
+            wait_ms = self._open().take_in(envelopes)
         return self._waiting(wait_ms)
 
-    def hand_over(self, parcels: Sequence[Parcel], spent_ms: int = 0) -> int:
+    def hand_over(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
         """Keep a batch, whose messages have been coming in for ``spent_ms``."""
         with self._answering():
-            return self._open().keep(parcels, spent_ms)
+            return self._open().keep(envelopes, spent_ms)
 
     def go_on(self, transit_ms: int) -> int | None:
         """Put what is kept, or could not be put; as :meth:`send`."""

@@ -28,7 +28,7 @@ from mayfly.engine import (
     manager_definition,
     put_dead_letter,
 )
-from mayfly.engine.face.transit import (
+from mayfly.engine.api.transit import (
     PUBLICATIONS,
     Neighbours,
     definitions_if_free,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from mayfly.engine import Engine, full_name
-from mayfly.engine.face.transit import ChannelDefinition, Undeliverable
+from mayfly.engine.api.transit import ChannelDefinition, Undeliverable
 from mayfly.lifetime.reports import Original
 from mayfly.mqi.constants import MQUSEDLQ_YES
-from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
+from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
 #: The application name of the sessions of channels.
@@ -45,10 +45,10 @@ class Link(Protocol):
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Begin; an earlier sender of that manager on this channel is refused from now on."""
 
-    def send(self, parcels: Sequence[Parcel]) -> int | None:
+    def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Let the messages of a batch be put, no life to be shortened; a wait in ms, or None."""
 
-    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+    def hand_over(self, envelopes: Sequence[Envelope]) -> int:
         """Hand over the messages of a batch, which :meth:`go_on` puts.
 
         Returns for how many ms of the call the receiver had them.
@@ -96,12 +96,16 @@ def end_link(link: Link) -> None:
         _LOG.warning("a link was not closed well: %r", error)
 
 
-def original_of(parcel: Parcel) -> Original:
+def original_of(envelope: Envelope) -> Original:
     """Return a parcel as the original of a report."""
-    return Original(parcel.descriptor, parcel.msg_id, parcel.correl_id, parcel.body, parcel.life_ms)
+    return Original(
+        envelope.descriptor, envelope.msg_id, envelope.correl_id, envelope.body, envelope.life_ms
+    )
 
 
-def refused_parcel(manager: Engine, definition: ChannelDefinition, parcel: Parcel) -> Undeliverable:
+def refused_envelope(
+    manager: Engine, definition: ChannelDefinition, envelope: Envelope
+) -> Undeliverable:
     """Return a message that a channel cannot deliver; USEDLQ says if it may be a dead letter."""
-    target = full_name(parcel.queue, parcel.manager, manager.name)
-    return Undeliverable(original_of(parcel), target, definition.usedlq == MQUSEDLQ_YES)
+    target = full_name(envelope.queue, envelope.manager, manager.name)
+    return Undeliverable(original_of(envelope), target, definition.usedlq == MQUSEDLQ_YES)

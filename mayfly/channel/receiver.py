@@ -12,10 +12,10 @@ from mayfly.channel.links import (
     LinkDown,
     Traffic,
     original_of,
-    refused_parcel,
+    refused_envelope,
 )
 from mayfly.engine import Engine, PutRequest, Session, full_name
-from mayfly.engine.face.transit import (
+from mayfly.engine.api.transit import (
     ChannelDefinition,
     put_received,
     refuse,
@@ -27,7 +27,7 @@ from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
 from mayfly.store.channels import ChannelRow
 from mayfly.verbs.checks import stored_id
-from mayfly.verbs.contracts.channels import Opening, Parcel
+from mayfly.verbs.contracts.channels import Envelope, Opening
 
 #: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).
 _PASSING = (
@@ -80,7 +80,7 @@ class Receiver:
         self._session = manager.session(user, transacted=True, program=PROGRAM, groups=groups)
         #: Held during each call of the sender, so that a close waits for a commit under way.
         self._lock = manager.runtime.lock("receiver")
-        self._waiting: deque[Parcel] = deque()
+        self._waiting: deque[Envelope] = deque()
         self._arrived_ms = self._tries = 0
         self.is_paused = False
         self.is_open = True
@@ -101,24 +101,24 @@ class Receiver:
         """Return the bytes that this end has sent and received."""
         return NO_TRAFFIC if self._caller is None else self._caller.traffic()
 
-    def take_in(self, parcels: Iterable[Parcel]) -> int | None:
+    def take_in(self, envelopes: Iterable[Envelope]) -> int | None:
         """Put messages; returns in how many ms to :meth:`go_on`, None when all are put.
 
         Raises LinkDown when this queue manager ends, and the reason for which a persistent message
         can be put nowhere (Q5, R5); all that is not committed is backed out then.
         """
         with self._lock:
-            self._keep(parcels, 0)
+            self._keep(envelopes, 0)
             return self._put_all(0)
 
-    def keep(self, parcels: Iterable[Parcel], spent_ms: int) -> int:
+    def keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> int:
         """Keep messages that have come in since ``spent_ms``, until :meth:`go_on` puts them.
 
         Returns for how many ms they have been here.
         """
         with self._lock:
             self._check_open()
-            self._keep(parcels, spent_ms)
+            self._keep(envelopes, spent_ms)
             return self._manager.now_ms() - self._arrived_ms
 
     def go_on(self, transit_ms: int) -> int | None:
@@ -150,17 +150,17 @@ class Receiver:
         with self._lock:
             self._end()
 
-    def _keep(self, parcels: Iterable[Parcel], spent_ms: int) -> None:
-        self._waiting = deque(parcels)
+    def _keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> None:
+        self._waiting = deque(envelopes)
         self._arrived_ms, self._tries = self._manager.now_ms() - spent_ms, 0
 
     def _put_all(self, transit_ms: int) -> int | None:
         self._check_open()
         while self._waiting:
-            parcel = self._waiting[0]
-            life_ms = self._life_ms(parcel, transit_ms)
+            envelope = self._waiting[0]
+            life_ms = self._life_ms(envelope, transit_ms)
             try:
-                self._put(parcel, life_ms)
+                self._put(envelope, life_ms)
             except MQError as error:
                 if error.reason in GONE:
                     self._end_on(error)
@@ -172,46 +172,46 @@ class Receiver:
                     self._tries += 1
                     self.is_paused = True
                     return self._definition.mrtmr
-                self._set_aside(parcel._replace(life_ms=life_ms), error)
+                self._set_aside(envelope._replace(life_ms=life_ms), error)
             self._waiting.popleft()
             self._tries, self.is_paused = 0, False
             self.message_count += 1
             self.last_message_ms = self._manager.now_ms()
         return None
 
-    def _life_ms(self, parcel: Parcel, transit_ms: int) -> int | None:
+    def _life_ms(self, envelope: Envelope, transit_ms: int) -> int | None:
         """Return what is left of a life, less the time on the way and in here (E7)."""
-        if parcel.life_ms is None:
+        if envelope.life_ms is None:
             return None
         spent_ms = transit_ms + self._manager.now_ms() - self._arrived_ms
-        return max(parcel.life_ms - spent_ms, 0)
+        return max(envelope.life_ms - spent_ms, 0)
 
-    def _put(self, parcel: Parcel, life_ms: int | None) -> None:
+    def _put(self, envelope: Envelope, life_ms: int | None) -> None:
         manager, session = self._manager, self._session
         if life_ms == 0:
-            report_expiration(manager, original_of(parcel), self._session_of(parcel))
+            report_expiration(manager, original_of(envelope), self._session_of(envelope))
             return
         request = PutRequest(
-            parcel.descriptor,
-            stored_id(parcel.msg_id),
-            stored_id(parcel.correl_id),
+            envelope.descriptor,
+            stored_id(envelope.msg_id),
+            stored_id(envelope.correl_id),
             life_ms,
             context_option=MQPMO_SET_ALL_CONTEXT,
         )
-        name = full_name(parcel.queue, parcel.manager, manager.name)
-        put_received(manager, session, name, parcel.body, request, in_unit=not parcel.is_fast)
+        name = full_name(envelope.queue, envelope.manager, manager.name)
+        put_received(manager, session, name, envelope.body, request, in_unit=not envelope.is_fast)
 
-    def _set_aside(self, parcel: Parcel, error: MQError) -> None:
-        refused = refused_parcel(self._manager, self._definition, parcel)
+    def _set_aside(self, envelope: Envelope, error: MQError) -> None:
+        refused = refused_envelope(self._manager, self._definition, envelope)
         try:
-            refuse(self._manager, refused, error, self._session_of(parcel))
+            refuse(self._manager, refused, error, self._session_of(envelope))
         except MQError:
             self._end()
             raise
 
-    def _session_of(self, parcel: Parcel) -> Session | None:
+    def _session_of(self, envelope: Envelope) -> Session | None:
         """Return the session whose unit of work a message is part of; None for one outside."""
-        return None if parcel.is_fast else self._session
+        return None if envelope.is_fast else self._session
 
     def _check_open(self) -> None:
         if not self.is_open:

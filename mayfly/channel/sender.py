@@ -27,11 +27,11 @@ from mayfly.channel.links import (
     end_link,
     luw_name,
     original_of,
-    refused_parcel,
+    refused_envelope,
 )
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Arrivals, Engine, find_channel, manager_definition, new_message_id
-from mayfly.engine.face.transit import (
+from mayfly.engine.api.transit import (
     ChannelDefinition,
     Shipment,
     open_transmission_queue,
@@ -47,7 +47,7 @@ from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import INACTIVE, STARTED, STOPPED, ChannelRow
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
+from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
 
@@ -458,22 +458,22 @@ class Sender:
         assert self._link is not None
         now_ms = self._manager.now_ms()
         is_fast_channel = self._definition.npmspeed == MQNPMS_FAST
-        parcels = self._parcels(now_ms, is_fast_channel=is_fast_channel)
+        envelopes = self._envelopes(now_ms, is_fast_channel=is_fast_channel)
         if is_fast_channel:
             # Not twice, come what may; the others may wait for what the batch meets.
             self._shipment.let_volatile_go()
-            parcels.sort(key=lambda parcel: not parcel.is_fast)
-        if not parcels:
+            envelopes.sort(key=lambda envelope: not envelope.is_fast)
+        if not envelopes:
             self._taken = []
             return None
-        self.message_count += len(parcels)
+        self.message_count += len(envelopes)
         self.last_message_ms = now_ms
-        if all(parcel.life_ms is None for parcel in parcels):
+        if all(envelope.life_ms is None for envelope in envelopes):
             # Nothing is to be shortened: one call does.
             self._transit_ms = 0
-            return self._after(self._link.send(parcels))
+            return self._after(self._link.send(envelopes))
         asked_ms = self._manager.now_ms()
-        had_ms = self._link.hand_over(parcels)
+        had_ms = self._link.hand_over(envelopes)
         # Measured with each batch, and before its lives are fixed there: a link changes (E7).
         round_trip_ms = self._manager.now_ms() - asked_ms
         self._transit_ms = asked_ms - now_ms + transit_ms(round_trip_ms, had_ms)
@@ -525,29 +525,29 @@ class Sender:
         self._taken = []
         self.batch_count += 1
 
-    def _parcels(self, now_ms: int, *, is_fast_channel: bool) -> list[Parcel]:
+    def _envelopes(self, now_ms: int, *, is_fast_channel: bool) -> list[Envelope]:
         """Return what is taken as it is sent, but for what ends here instead.
 
         Raises why a message can end nowhere.
         """
-        parcels, largest = list[Parcel](), self._max_message_bytes()
+        envelopes, largest = list[Envelope](), self._max_message_bytes()
         for row in self._taken:
             try:
-                parcel = _parcel_of(row, now_ms, is_fast_channel=is_fast_channel)
-                if len(parcel.body) > largest:
-                    said = f"{len(parcel.body)} bytes for {self._definition.name}"
+                envelope = _envelope_of(row, now_ms, is_fast_channel=is_fast_channel)
+                if len(envelope.body) > largest:
+                    said = f"{len(envelope.body)} bytes for {self._definition.name}"
                     raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
             except MQError as error:
                 self._set_aside(_as_it_stands(row, now_ms, self._shipment.queue.name), row, error)
                 continue
-            if parcel.life_ms == 0:
-                self._shipment.discard(row.k, original_of(parcel))
+            if envelope.life_ms == 0:
+                self._shipment.discard(row.k, original_of(envelope))
             else:
-                parcels.append(parcel)
-        return parcels
+                envelopes.append(envelope)
+        return envelopes
 
-    def _set_aside(self, parcel: Parcel, row: StoredMessage, error: MQError) -> None:
-        refused = refused_parcel(self._manager, self._definition, parcel)
+    def _set_aside(self, envelope: Envelope, row: StoredMessage, error: MQError) -> None:
+        refused = refused_envelope(self._manager, self._definition, envelope)
         self._shipment.set_aside(row.k, refused, error)
 
     def _max_message_bytes(self) -> int:
@@ -556,14 +556,14 @@ class Sender:
         return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
 
 
-def _parcel_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Parcel:
+def _envelope_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Envelope:
     """Return a message as it is sent now; ``life_ms`` 0 when its life has elapsed (E26).
 
     Of the lives outside and inside the MQXQH the shorter one counts. Raises as ``out_of_transit``.
     """
     embedded = out_of_transit(row, now_ms)
     is_fast = is_fast_channel and unpack_descriptor(row.descriptor).persistence != MQPER_PERSISTENT
-    return Parcel(
+    return Envelope(
         embedded.remote.queue,
         embedded.remote.manager,
         embedded.descriptor,
@@ -575,13 +575,13 @@ def _parcel_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Par
     )
 
 
-def _as_it_stands(row: StoredMessage, now_ms: int, queue: str) -> Parcel:
+def _as_it_stands(row: StoredMessage, now_ms: int, queue: str) -> Envelope:
     """Return a message that no channel can move, as it stands on its transmission queue.
 
     The Expiry in its MQXQH, if it has one, is what is left (E24).
     """
     row = seen_in_transit(row, now_ms)
-    return Parcel(
+    return Envelope(
         queue,
         "",
         unpack_descriptor(row.descriptor),

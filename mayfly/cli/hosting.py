@@ -68,7 +68,7 @@ from mayfly.servers.settings import (
     TlsFiles,
     check_settings,
 )
-from mayfly.servers.standing import Standing
+from mayfly.servers.status import ServerStatus
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.access import (
     MQ_SOCKET_FILE,
@@ -87,7 +87,7 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 #: messages of each batch again and again: a third of the time of 5,000 messages/s, measured.
 OBJECTS_BEFORE_A_LOOK = 50_000
 #: More open files than all connections of all listeners need.
-_MOST_FILES = 65_536
+_MAX_FILES = 65_536
 _TOKEN_BYTES = 32
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0
@@ -160,7 +160,7 @@ def run_server(
         token, token_file = _token(settings.token_file, first_folder)
         admission = Admission([manager.engine for manager in held.managers], token=token)
         stack.callback(admission.close)
-        standing = Standing(held.managers)
+        standing = ServerStatus(held.managers)
         served = Served(_absolute(token_file), _absolute(tls.certificate))
         budget = Budget(settings.limits.memory_bytes)
         announced = contextlib.ExitStack()
@@ -201,7 +201,7 @@ def _allow_many_files() -> None:
     Connections would use these up before they use up their places, and probes would not come in.
     """
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         # A system may allow less than it says.
         with contextlib.suppress(ValueError, OSError):
@@ -350,7 +350,7 @@ def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
     for manager, served in zip(held.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)
         if served.lake is not None:
-            manager.stories.archives.append(LakeArchive(served.lake.absolute()))
+            manager.traces.archives.append(LakeArchive(served.lake.absolute()))
         for script in served.mqsc:
             run_script(manager, _text(script), str(script))
 
@@ -368,7 +368,7 @@ def _listeners(
     held: _Held,
     token: str,
     admission: Admission,
-    standing: Standing,
+    standing: ServerStatus,
     budget: Budget,
 ) -> list[Listener]:
     """Return the listeners beside that of Mayfly's programs, in the order of their start."""

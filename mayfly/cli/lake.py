@@ -1,4 +1,4 @@
-"""Lakes for commands: who answers, DuckDB or Spark, errors in one line, and lives for stories."""
+"""Lakes for commands: who answers, DuckDB or Spark, errors in one line, and lives for traces."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class LakeArchive:
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
         """Return lives with one of the ids, the latest first, each with its queue manager."""
         try:
-            # It takes a tenth of a second, and few stories are asked for.
+            # It takes a tenth of a second, and few traces are asked for.
             from mayfly.pipeline.lake.lives import lives_with_ids
 
             return lives_with_ids(self._folder, identifiers, limit)

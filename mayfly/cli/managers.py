@@ -284,7 +284,7 @@ def in_folder(
     the server starts or ends this says so and waits, up to 30 seconds: it is None when the server
     has ended. ``check`` is called once there is a server, and may refuse.
     """
-    with _let_in():
+    with _admit():
         connection = _once_served(name, folder, program, check)
     with _broken_off(folder):
         yield connection
@@ -332,7 +332,7 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
     else:
         account = os.environ.get(USER_VARIABLE) or acting_user()
         password = _password(account)
-    with _let_in():
+    with _admit():
         connection = _over_network(endpoint, account, password, program)
     with _broken_off(url):
         yield connection
@@ -359,7 +359,7 @@ def _over_network(endpoint: Endpoint, account: str, password: str, program: str)
 
 
 @contextmanager
-def _let_in() -> Iterator[None]:
+def _admit() -> Iterator[None]:
     """End the command when no server answers, or it lets the command's user not in."""
     try:
         yield

@@ -15,7 +15,7 @@ from mayfly.cli.show import print_json
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 from mayfly.verbs.contracts.access import FolderSocket
 from mayfly.verbs.contracts.wire import OURS, PREAMBLE
 

@@ -130,7 +130,7 @@ LakeOption = Annotated[
         "--lake",
         parser=local_path,
         metavar="FOLDER",
-        help="A lake of the ledger, in which stories of messages look as well. Needs "
+        help="A lake of the ledger, in which traces of messages look as well. Needs "
         "mayfly-mq[lake].",
     ),
 ]

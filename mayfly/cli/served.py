@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.serve")
 _COMMAND_LOOK_SECONDS: Final = 0.05
 #: A holder that is not found has just ended, or the machine does not tell it.
-_MOST_LOOKS_IN_VAIN: Final = 10
+_MAX_LOOKS_IN_VAIN: Final = 10
 
 
 class Served(NamedTuple):
@@ -194,7 +194,7 @@ def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[flo
             command = "" if process is None else _command_of(process)
             if process is None:
                 looks_in_vain += 1
-            if (process is not None and not command) or looks_in_vain > _MOST_LOOKS_IN_VAIN:
+            if (process is not None and not command) or looks_in_vain > _MAX_LOOKS_IN_VAIN:
                 raise
         if command and command != waited_for:
             waited_for = command

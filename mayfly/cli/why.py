@@ -14,11 +14,11 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, print_json, seconds_told
 from mayfly.cli.values import Property, local_path, message_id, moment_ms, property_of
 from mayfly.client.connection import Administration
-from mayfly.client.connection.json_values import stories_as_json, whereabouts_as_json
-from mayfly.engine import Sources, Teller, whole_story
+from mayfly.client.connection.json_values import trace_as_json, traces_as_json
+from mayfly.engine import TraceSource, TraceSources, whole_trace
 from mayfly.lifetime.times import spelled_moment
 from mayfly.verbs.checks import Identifier as Id
-from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion, Step, StoriesFound, Whereabouts
+from mayfly.verbs.trace import MAX_TRACES, MessageTrace, PropertyQuestion, Step, TracesFound
 
 _HEAD = ("at (UTC)", "what", "queue", "")
 
@@ -57,7 +57,7 @@ BeforeOption = Annotated[
     ),
 ]
 LimitOption = Annotated[
-    int, typer.Option(min=1, max=MOST_STORIES, help="With --property: so many stories.")
+    int, typer.Option(min=1, max=MAX_TRACES, help="With --property: so many traces.")
 ]
 
 
@@ -90,26 +90,28 @@ def why(
         connected(name, path, program="mayfly why") as connection,
         seconds_told(sys.stderr, "the ledger is searched"),
     ):
-        stories = Administration(connection.call).stories
+        traces = Administration(connection.call).traces
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
 
-        def told(asked_id: Id) -> Whereabouts:
-            return whole_story(Sources(Teller(name, stories.of), archives=archives), asked_id)
+        def told(asked_id: Id) -> MessageTrace:
+            return whole_trace(
+                TraceSources(TraceSource(name, traces.of), archives=archives), asked_id
+            )
 
         if having is None:
             assert identifier is not None
-            _print_story(told(identifier), as_json=as_json)
+            _print_trace(told(identifier), as_json=as_json)
             return
-        found = stories.with_property(PropertyQuestion(*having, from_ms, before_ms, limit))
+        found = traces.with_property(PropertyQuestion(*having, from_ms, before_ms, limit))
         if archives:
-            again = tuple(told(story.asked_id) for story in found.stories)
-            found = found._replace(stories=again)
-    _print_stories(name, found, as_json=as_json)
+            again = tuple(told(trace.asked_id) for trace in found.traces)
+            found = found._replace(traces=again)
+    _print_traces(name, found, as_json=as_json)
 
 
-def _print_story(found: Whereabouts, *, as_json: bool) -> None:
+def _print_trace(found: MessageTrace, *, as_json: bool) -> None:
     if as_json:
-        print_json(whereabouts_as_json(found))
+        print_json(trace_as_json(found))
     elif found.is_known:
         print(found.sentence)
         print(*lines_of(found.steps), *found.notes, sep="\n")
@@ -117,15 +119,15 @@ def _print_story(found: Whereabouts, *, as_json: bool) -> None:
         raise CommandFailed(ExitCode.NOTHING, found.sentence)
 
 
-def _print_stories(name: str, found: StoriesFound, *, as_json: bool) -> None:
+def _print_traces(name: str, found: TracesFound, *, as_json: bool) -> None:
     if as_json:
-        print_json(stories_as_json(found))
+        print_json(traces_as_json(found))
     else:
-        for story in found.stories:
-            print(story.asked_id.hex(), story.sentence, *lines_of(story.steps), "", sep="\n")
-        if found.stories:
+        for trace in found.traces:
+            print(trace.asked_id.hex(), trace.sentence, *lines_of(trace.steps), "", sep="\n")
+        if found.traces:
             print(*(["There are more."] if found.is_cut else []), *found.notes, sep="\n")
-    if not found.stories:
+    if not found.traces:
         said = f"no message on {name} has this property. {' '.join(found.notes)}"
         raise CommandFailed(ExitCode.NOTHING, said)
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, TypeAlias, Unpack
 
 from mayfly.client import connection
-from mayfly.client.asking import (
+from mayfly.client.arguments import (
     MessageOptions,
     Outcome,
     PutOptions,
@@ -180,19 +180,19 @@ class Client:
         except NoMessage:
             return None
 
-    def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
-        """Take the next messages, up to ``most`` (10,000) of those that are there.
+    def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
+        """Take the next messages, up to ``max_messages`` (10,000) of those that are there.
 
         Returns [] when none came within ``wait_ms``, in which it waits for the first one alone. A
         short list does not say that the queue is empty: over a network it has up to 1,000 messages
         or 1 MiB. Not transacted, all are gone when this returns, taken by one transaction, but for
         a first one that was waited for. Raises as ``Connection.get``, MQRC_OPTIONS_ERROR for a
-        wrong ``most``.
+        wrong ``max_messages``.
         """
         options = get_options(0) | self._get_option
         return self._objects.use(
             from_queue(queue, None),
-            lambda handle: get_all(self._connection, handle, options, most, wait_ms),
+            lambda handle: get_all(self._connection, handle, options, max_messages, wait_ms),
         )
 
     def browse(

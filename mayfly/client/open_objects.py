@@ -17,7 +17,7 @@ from mayfly.verbs import requests as ask
 
 _T = TypeVar("_T")
 #: So many stay open; MAXHANDS is 256 where nobody has changed it.
-MOST_OPEN = 32
+MAX_OPEN = 32
 #: Handles are looked at so often, and closed by the second look that finds them unused: an open
 #: object can be neither cleared nor deleted (2042).
 LOOK_MS = 500
@@ -159,7 +159,7 @@ class OpenObjects:
 
     def _open(self, opening: Opening) -> int:
         with self._lock:
-            oldest = next(iter(self._handles), None) if len(self._handles) >= MOST_OPEN else None
+            oldest = next(iter(self._handles), None) if len(self._handles) >= MAX_OPEN else None
             given_up = None if oldest is None else self._handles.pop(oldest)
         if given_up is not None:
             self._close(given_up.handle)

@@ -38,7 +38,7 @@ from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
-from mayfly.engine.whereabouts.stories import ArchiveError, Sources, Teller, whole_story
+from mayfly.engine.trace.sources import ArchiveError, TraceSource, TraceSources, whole_trace
 
 __all__ = [
     # An open queue manager: its configuration, its place, its status.
@@ -79,7 +79,7 @@ __all__ = [
     "report_exception",
     # Where a message is.
     "ArchiveError",
-    "Sources",
-    "Teller",
-    "whole_story",
+    "TraceSources",
+    "TraceSource",
+    "whole_trace",
 ]

@@ -12,7 +12,7 @@ from mayfly.lifetime.times import SECOND_MS
 #: A line like one that was written comes so much later, and tells how many messages there were.
 SILENCE_MS: Final = 60 * SECOND_MS
 #: Kinds of lines that are known at a time; the oldest is forgotten.
-_MOST_KINDS: Final = 1_000
+_MAX_KINDS: Final = 1_000
 
 
 class _Kind:
@@ -63,7 +63,7 @@ class AlikeWarnings:
         ``key`` is that of a message that stays and will be tried again.
         """
         found = self._kinds.pop(kind, None) or _Kind(log)
-        if len(self._kinds) >= _MOST_KINDS:
+        if len(self._kinds) >= _MAX_KINDS:
             del self._kinds[next(iter(self._kinds))]
         self._kinds[kind] = found
         found.text = text

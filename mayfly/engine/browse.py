@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.finding.alive import look
+from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selecting import NO_VERDICTS, SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtained, seen, take_row
@@ -98,7 +98,7 @@ class Cursor:
         """End the lock of the last browse, and marks whose time is over, before the next one."""
         assert self.core.engine_lock.is_held()
         self.requester.release_lock()
-        self._marks.end_lapsed()
+        self._marks.end_expired_leases()
 
     def browse_under_cursor(
         self, request: GetRequest, *, lock: bool, marks: int = c.MQGMO_NONE
@@ -114,7 +114,7 @@ class Cursor:
                 core.check_running()
                 self.requester.check()
                 self._check_get()
-                self._marks.end_lapsed()
+                self._marks.end_expired_leases()
                 now_ms = core.now_ms()
                 found = self._at_cursor(now_ms, MetBy.BROWSE)
                 if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
@@ -146,7 +146,7 @@ class Cursor:
                 self.requester.check()
                 self._check_get()
                 if unit_of_work is not None:
-                    unit_of_work.check_room()
+                    unit_of_work.check_capacity()
                 now_ms = core.now_ms()
                 found = self._at_cursor(now_ms, MetBy.GET)
                 self._marks.check_own(found[1].k)
@@ -238,7 +238,7 @@ class Cursor:
     def _at_cursor(self, now_ms: int, met_by: MetBy) -> Found:
         core, queue = self.core, self.path.queue
         found = None if self._key is None else self._row(self._key)
-        hidden = queue.home.hidden
+        hidden = queue.owner.hidden
         if found is None or hidden.get(found[1].k, self.requester) is not self.requester:
             raise self._nothing_there()
         if is_expired(found[1].expire_at_ms, now_ms):
@@ -253,7 +253,7 @@ class Cursor:
     def _row(self, key: int) -> Found | None:
         queue = self.path.queue
         for persistence in (VOLATILE, PERSISTENT):
-            row = queue.home.messages(persistence).row(key)
+            row = queue.owner.messages(persistence).row(key)
             if row is not None:
                 return queue, row, persistence
         return None
@@ -293,8 +293,8 @@ class _Browser(Getter):
 
 def marks_of(queue: LocalQueue) -> Marks:
     """Return the marks on a queue; of a shared one all queue managers of its group see the same."""
-    assert isinstance(queue.home, Core)
-    return queue.home.marks
+    assert isinstance(queue.owner, Core)
+    return queue.owner.marks
 
 
 class HandleMarks:
@@ -335,10 +335,10 @@ class HandleMarks:
         if options & c.MQGMO_UNMARK_BROWSE_CO_OP:
             marks.unmark_for_set(found[1].k)
 
-    def end_lapsed(self) -> None:
+    def end_expired_leases(self) -> None:
         """End the marks of all sets whose time is over, before anything is asked about them."""
         if self._marks.marked:
-            self._marks.end_lapsed(self._core.now_ms(), self._core.waits.offer)
+            self._marks.end_expired_leases(self._core.now_ms(), self._core.waits.offer)
 
     def check_unmarked(self, row: StoredMessage) -> None:
         """Raise MQRC_MSG_MARKED_BROWSE_CO_OP for a message that is asked for as unmarked."""
@@ -348,7 +348,7 @@ class HandleMarks:
     def check_own(self, key: int) -> None:
         """Raise MQRC_MSG_MARKED_BROWSE_CO_OP when another handle of its set has the mark."""
         if self._co_operates:
-            self.end_lapsed()
+            self.end_expired_leases()
             if self._marks.is_of_another(key, self._holder):
                 raise mq_error(
                     rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "another handle of the set has marked it"

@@ -25,7 +25,7 @@ _GATHER_SECONDS = 0.000_5
 #: The most syncs that begin without a wait, after waits that brought no other caller.
 _LONGEST_PAUSE = 63
 #: The most puts on their way to the disk; one more is refused.
-MOST_PUTS_UNDER_WAY = 10_000
+MAX_PUTS_UNDER_WAY = 10_000
 
 #: Takes the end of a verb: None, or the error with which it has failed.
 OnEnd: TypeAlias = Callable[[MQError | None], object]
@@ -122,10 +122,10 @@ class Background:
         #: The number of jobs that wakes the thread.
         self._wanted_count = 1
 
-    def check_room(self) -> None:
+    def check_capacity(self) -> None:
         """Raise MQRC_RESOURCE_PROBLEM when the disk is too far behind for another put."""
-        if len(self._jobs) >= MOST_PUTS_UNDER_WAY:
-            said = f"{MOST_PUTS_UNDER_WAY} puts are on their way to the disk"
+        if len(self._jobs) >= MAX_PUTS_UNDER_WAY:
+            said = f"{MAX_PUTS_UNDER_WAY} puts are on their way to the disk"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
     def end_with(self, completion: Completion, on_end: OnEnd) -> None:

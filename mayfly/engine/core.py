@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.callbacks import Background
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.state import EngineState, end_all
@@ -56,7 +56,7 @@ class Across(Protocol):
     def run(self, transactions: Sequence[Transaction]) -> None:
         """Run transactions, those that change one store too; raises as ``Committer.run``."""
 
-    def take_back(self, home: QueueOwner, part: Transaction) -> None:
+    def take_back(self, queue_owner: QueueOwner, part: Transaction) -> None:
         """Undo the part of a transaction that was to change another store."""
 
 
@@ -188,9 +188,9 @@ class Committer:
         self.arrival_hook.look_at_arrivals()
         for queue in offered.values():
             self._state.waits.offer(queue.number)
-        for home, part in transaction.parts.items():
+        for queue_owner, part in transaction.parts.items():
             assert self.across is not None
-            self.across.take_back(home, part)
+            self.across.take_back(queue_owner, part)
         self._state.engine_lock.tell()
 
     def enter(self, transactions: Collection[Transaction]) -> None:
@@ -208,7 +208,7 @@ class Committer:
         self._running += 1
         self.under_way.update(transactions)
         for transaction in transactions:
-            holding.hide_arrivals(state, transaction)
+            queue_state.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
         """End to run transactions whose effect is left open."""
@@ -216,7 +216,7 @@ class Committer:
         with state.engine_lock:
             self.under_way.difference_update(transactions)
             for transaction in transactions:
-                holding.let_arrivals_be_seen(state, transaction)
+                queue_state.let_arrivals_be_seen(state, transaction)
         self.settle(())
 
     def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:
@@ -266,7 +266,7 @@ class Committer:
         if state.store.unsettled_since_ms is None:
             state.must_wake = True
         state.store.apply(transaction.unit)
-        holding.take_effect(state, transaction)
+        queue_state.take_effect(state, transaction)
         for tell in state.on_effect:
             tell(transaction)
         if state.on_departure:
@@ -286,7 +286,7 @@ class Committer:
                 offered[queue.number] = queue
 
     def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
-        for queue, row, _side in holding.take_back(self._state, transaction):
+        for queue, row, _side in queue_state.take_back(self._state, transaction):
             self.arrival_hook.note(queue, [row.k])
             offered[queue.number] = queue
         for queue, keys, _volatile_count in transaction.claims:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.lifetime.moments import is_expired
-from mayfly.store.book import Totals
 from mayfly.store.keys import queue_number_of
+from mayfly.store.ledger_writer import Totals
 from mayfly.store.messages import EXPIRED_BY_QUEUE, EXPIRED_OF_KEYS
 from mayfly.verbs.facts import Counts, Verification
 
@@ -31,17 +31,17 @@ def depth_of(core: Core, name: str) -> int:
 def counts(core: Core, queue: LocalQueue) -> Counts:
     """Return the counts of a queue now."""
     assert core.engine_lock.is_held()
-    home = queue.home
+    queue_owner = queue.owner
     now_ms = core.now_ms()
-    hidden = [key for key in home.hidden if queue.low <= key < queue.high]
+    hidden = [key for key in queue_owner.hidden if queue.low <= key < queue.high]
     expired = sum(
-        home.messages(persistence).count_expired(queue.low, queue.high, now_ms)
+        queue_owner.messages(persistence).count_expired(queue.low, queue.high, now_ms)
         for persistence in (VOLATILE, PERSISTENT)
         if queue.present[persistence]
     )
     for key in hidden if expired else ():
         for persistence in (VOLATILE, PERSISTENT):
-            row = home.messages(persistence).row(key)
+            row = queue_owner.messages(persistence).row(key)
             if row is not None and is_expired(row.expire_at_ms, now_ms):
                 expired -= 1
     return counts_with(queue, expired)
@@ -52,7 +52,7 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
 
     A number that was counted a moment ago may be higher than what is left of them.
     """
-    assert queue.home.engine_lock.is_held()
+    assert queue.owner.engine_lock.is_held()
     visible = queue.depth - queue.uncommitted - queue.browse_locked
     expired = min(expired, visible)
     return Counts(
@@ -70,7 +70,7 @@ def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
     The cost is what has expired and what is hidden, however many queues there are. Call it without
     the lock: the lock is taken only for what is not persistent and what is hidden.
     """
-    found = Counter[int](dict(core.store.aside.rows(EXPIRED_BY_QUEUE, (now_ms,))))
+    found = Counter[int](dict(core.store.statistics_reader.rows(EXPIRED_BY_QUEUE, (now_ms,))))
     with core.engine_lock:
         found.update(dict(core.messages(VOLATILE).fetch(EXPIRED_BY_QUEUE, (now_ms,))))
         if found and core.hidden:

@@ -16,8 +16,8 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, Getter, obtain
 from mayfly.engine.get_many import Got, each_taken
-from mayfly.engine.holding import Hold
-from mayfly.engine.standing import StandingGet
+from mayfly.engine.pending import PendingGet
+from mayfly.engine.queue_state import Hold
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -54,13 +54,13 @@ class Deliveries(Hold):
         """Return what holds one message."""
         return UnitOfWork(self._core, self.ending)
 
-    def standing_get(
+    def pending_get(
         self,
         getters: Mapping[int, Getter],
         held: UnitOfWork | None,
         on_done: Callable[[Delivery | MQError], object],
         on_refused: Callable[[int, MQError], object] | None,
-    ) -> StandingGet:
+    ) -> PendingGet:
         """Return a get whose message is ``held``; MQError tells why it has got none.
 
         The getters, by the numbers of their handles, take into that unit of work. With None they
@@ -92,7 +92,7 @@ class Deliveries(Hold):
                     self._core.callbacks.waiting.append(partial(on_refused, refused, error))
 
         refuses = None if on_refused is None else refuse
-        return StandingGet(self._core, list(getters.values()), tell, take, refuses)
+        return PendingGet(self._core, list(getters.values()), tell, take, refuses)
 
     def get(self, handle: int, getter: Getter, held: UnitOfWork) -> Delivery:
         """Get a message that is ``held``, the unit of work of the getter; waits as it says.
@@ -124,10 +124,10 @@ class Deliveries(Hold):
         request: GetRequest,
         getter_into: Callable[[UnitOfWork], Getter],
         *,
-        most: int,
-        most_bytes: int,
+        max_messages: int,
+        max_bytes: int,
     ) -> list[Delivery]:
-        """Hold up to ``most`` messages that are there, until their bodies have ``most_bytes``.
+        """Hold up to ``max_messages`` messages that are there, until bodies have ``max_bytes``.
 
         They may be fewer than there are: a long search is left to a get that waits. Expired
         messages are discarded later, in the background. Raises as ``get.get``, when there is none.
@@ -137,7 +137,7 @@ class Deliveries(Hold):
             core.check_running()
             try:
                 taken = each_taken(
-                    core, request, getter_into, self, most=most, most_bytes=most_bytes
+                    core, request, getter_into, self, max_messages=max_messages, max_bytes=max_bytes
                 )
                 for got, result in taken:
                     number = 0
@@ -200,7 +200,7 @@ class Deliveries(Hold):
         """
         with self._core.engine_lock:
             moved = {number: self._got(number) for number in numbers}
-            unit_of_work.check_room(len(moved))
+            unit_of_work.check_capacity(len(moved))
             for number, got in moved.items():
                 del self._held[number]
                 self._absorb(unit_of_work, got)

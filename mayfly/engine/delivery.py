@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import Path
@@ -55,7 +55,7 @@ def new_message_id(core: Core) -> bytes:
         return new_id(core)
 
 
-def check_room(path: Path, body_bytes: int, *, persistent: bool) -> None:
+def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
     """Raise what refuses a message of this size on a path now (C5, P7, P8).
 
     As :func:`check_open`, and MQRC_PERSISTENT_NOT_ALLOWED; MQRC_NOT_AUTHORIZED for the staging
@@ -108,11 +108,11 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
     if path.remote is not None:
         message = _in_transit(core, path.remote, message)
     prepared, window, (msg_id, correl_id, origin_id), body = message
-    home = path.queue.home
-    key = path.slots[prepared.order_priority] | home.store.sequence.next()
+    queue_owner = path.queue.owner
+    key = path.slots[prepared.order_priority] | queue_owner.store.sequence.next()
     if msg_id:
         msg_hash = id_hash(msg_id)
-    elif home is core:
+    elif queue_owner is core:
         # It tells the key, so that it is found without an index.
         msg_id, msg_hash = generated_id(core.start_of_ids, key), None
     else:
@@ -151,17 +151,17 @@ def arrive(
     core: Core, transaction: Transaction, path: Path, prepared: Prepared, row: StoredMessage
 ) -> None:
     """Reserve room for a row and add it to a transaction."""
-    holding.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
+    queue_state.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 
 def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMessage) -> None:
     """Add the put of a message of the queue manager itself to a transaction: report, dead letter.
 
-    The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_room`.
+    The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_capacity`.
     """
     assert core.engine_lock.is_held()
     prepared, window, _ids, body = message
     size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_room(path, size_bytes, persistent=prepared.persistent)
+    check_capacity(path, size_bytes, persistent=prepared.persistent)
     capped = capped_from(window, core.now_ms(), path.cap_ms, path.capped_by)
     arrive(core, transaction, path, prepared, new_row(core, path, message._replace(window=capped)))

@@ -75,12 +75,12 @@ class DueWork:
                 self._scan.next_due_ms(),
                 core.registry.subscriptions.next_end_ms(),
                 self._triggering.next_due_ms(),
-                self.claims.next_lapse_ms(),
+                self.claims.next_lease_end_ms(),
             ]
             if self._membership.has_unfinished:
                 moments.append(self._postponed_to_ms)
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
-            ends = (self._next_end_ms(), core.marks.next_lapse_ms(core.waits.is_waited_on))
+            ends = (self._next_end_ms(), core.marks.next_lease_end_ms(core.waits.is_waited_on))
         due_ms = min([*work_ms, *(m for m in ends if m is not None)], default=None)
         return None if due_ms is None else due_ms - core.ahead_ms
 
@@ -122,7 +122,7 @@ class DueWork:
             self._try(self._membership.finish)
         if self._postponed_to_ms <= core.now_ms():
             self._try(partial(end_expired, core))
-            self._try(self.claims.end_lapsed)
+            self._try(self.claims.end_expired_leases)
             self._try(self.processor.run)
             self._try(partial(self._scan.run, self._is_release_due))
             self._try(self._triggering.run)
@@ -172,7 +172,7 @@ class DueWork:
     def _end_waits(self) -> None:
         core = self.core
         with core.engine_lock:
-            core.marks.end_lapsed(core.now_ms(), core.waits.offer)
+            core.marks.end_expired_leases(core.now_ms(), core.waits.offer)
             core.waits.end_due(core.now_ms(), self._is_decided)
         core.committer.run_deferred()
 
@@ -281,7 +281,7 @@ class Bookkeeping:
         core = self._core
         if core.store.folder is None:
             return None
-        due_ms = max(core.store.book.high_water_ms, self._looked_ms) + STORED_TIME_IDLE_MS
+        due_ms = max(core.store.ledger_writer.high_water_ms, self._looked_ms) + STORED_TIME_IDLE_MS
         return due_ms if due_ms <= core.now_ms() else None
 
     def _note_time(self) -> bool:
@@ -302,7 +302,7 @@ class Bookkeeping:
     def write_time(self) -> None:
         """Write the present time into the store, unless it is written already."""
         store = self._core.store
-        if store.folder is not None and self._core.now_ms() > store.book.high_water_ms:
+        if store.folder is not None and self._core.now_ms() > store.ledger_writer.high_water_ms:
             unit = Unit()
             unit.notes_time = True
             store.group.commit(unit)

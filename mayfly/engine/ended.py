@@ -20,9 +20,9 @@ from mayfly.store.messages import EXPIRED_OUTSIDE, limited
 #: Rows of one read, some 20 ms; in memory others wait for it.
 _READ_ROWS: Final = 50_000
 #: Rows that one question about single lives looks at.
-_MOST_ROWS: Final = 500_000
+_MAX_ROWS: Final = 500_000
 #: Rows that one summary counts: about a second.
-_MOST_COUNTED: Final = 2_000_000
+_MAX_COUNTED: Final = 2_000_000
 #: A life of a message that is not persistent may be written later than others that ended after it.
 _DISORDER_MS: Final = 60 * SECOND_MS
 _FIELDS: Final = ", ".join(LifeRecord._fields)
@@ -116,9 +116,9 @@ def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None =
         limit + 1,
     )
     found: list[tuple[int, LifeRecord]] = []
-    floor = max(first, high - _MOST_ROWS)
+    floor = max(first, high - _MAX_ROWS)
     for low, end in _reads(floor, high):
-        rows = core.store.aside.rows(sql, (low, end, *values))
+        rows = core.store.statistics_reader.rows(sql, (low, end, *values))
         found += [(row[0], LifeRecord._make(row[1:])) for row in rows]
         if len(found) > limit:
             return EndedPage(found[:limit], found[limit - 1][0])
@@ -133,9 +133,9 @@ def ended_summary(core: Core, where: EndedFilter) -> Summary:
         f"SELECT queue, outcome, count(*) FROM ledger WHERE {_WITHIN}{condition} "
         "GROUP BY queue, outcome"
     )
-    counts, floor = Counter[tuple[str, str]](), max(first, last + 1 - _MOST_COUNTED)
+    counts, floor = Counter[tuple[str, str]](), max(first, last + 1 - _MAX_COUNTED)
     for low, high in _reads(floor, last + 1):
-        for queue, outcome, count in core.store.aside.rows(sql, (low, high, *values)):
+        for queue, outcome, count in core.store.statistics_reader.rows(sql, (low, high, *values)):
             counts[queue, outcome] += count
     return Summary(counts, floor, last, floor > first)
 
@@ -153,7 +153,7 @@ def expired_present(core: Core) -> list[ExpiredPresent]:
     found: dict[str, ExpiredPresent] = {}
     for number, count, oldest_ms in [
         *volatile,
-        *core.store.aside.rows(EXPIRED_OUTSIDE, (now_ms, hidden)),
+        *core.store.statistics_reader.rows(EXPIRED_OUTSIDE, (now_ms, hidden)),
     ]:
         name = names.get(number)
         if name is not None:
@@ -189,7 +189,7 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
     low, high = within
     while low < high:
         middle = (low + high) // 2
-        rows = core.store.aside.rows(
+        rows = core.store.statistics_reader.rows(
             "SELECT ended_ms FROM ledger WHERE position >= ? ORDER BY position LIMIT 1", (middle,)
         )
         if rows and rows[0][0] < moment_ms:
@@ -199,15 +199,17 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
     return low
 
 
-def write_trace(core: Core, where: EndedFilter, most: int, write: Callable[[str], object]) -> bool:
+def write_trace(
+    core: Core, where: EndedFilter, max_messages: int, write: Callable[[str], object]
+) -> bool:
     """Write the newest lives that a filter finds as a trace in CSV, in the order of the ledger.
 
-    Lives that a get or a deadline has ended are written; ``most`` positions are looked at
+    Lives that a get or a deadline has ended are written; ``max_messages`` positions are looked at
     (docs/REPLAY.md). Returns whether older ones were left out.
     """
     first, last = _span(core, where)
     condition, values = where.condition()
-    floor = max(first, last + 1 - most)
+    floor = max(first, last + 1 - max_messages)
     write(f"{','.join(_OF_TRACE)}\n")
     columns = "||','||".join(_OF_TRACE.values())
     sql = (
@@ -215,7 +217,7 @@ def write_trace(core: Core, where: EndedFilter, most: int, write: Callable[[str]
         f"WHERE {_WITHIN}{condition} AND outcome IN ({_REPLAYED}) ORDER BY position)"
     )
     for low, high in reversed(list(_reads(floor, last + 1))):
-        [(lines,)] = core.store.aside.rows(sql, (low, high, *values))
+        [(lines,)] = core.store.statistics_reader.rows(sql, (low, high, *values))
         if lines is not None:
             write(f"{lines}\n")
     return floor > first

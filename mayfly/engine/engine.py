@@ -143,13 +143,13 @@ class Engine(Core):
         *,
         groups: Sequence[str] | None = (),
         known_as: str = "",
-        of_visitor: bool = False,
+        is_foreign_client: bool = False,
     ) -> Session:
         """Connect; see ``mayfly.QueueManager.session``.
 
         With ``groups`` None they are those that are known of the user. ``known_as`` is the name in
-        messages, ledger and audit of a session that needs no authority. ``of_visitor`` is the
-        session of a program in another process, which may call verbs at any moment.
+        messages, ledger and audit of a session that needs no authority. ``is_foreign_client`` is
+        True for a program in another process, which may call verbs at any moment.
         """
         session = Session(
             self,
@@ -158,7 +158,7 @@ class Engine(Core):
             program=program,
             groups=groups,
             known_as=known_as,
-            of_visitor=of_visitor,
+            is_foreign_client=is_foreign_client,
         )
         with self.engine_lock:
             self.check_running()
@@ -243,8 +243,8 @@ class Engine(Core):
                 queue = self.registry.add(definition, number if kind == QLOCAL else None)
                 if queue is not None:
                     self.triggering.restore(queue)
-                    self.store.book.totals.open_queue(queue.number, name)
-                    self.store.book.totals.open_queue(-queue.number, name)
+                    self.store.ledger_writer.totals.open_queue(queue.number, name)
+                    self.store.ledger_writer.totals.open_queue(-queue.number, name)
         self._membership.recover()
         recover_totals(self)
         self.claims.load()

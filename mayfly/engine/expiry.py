@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_row, size_on
 from mayfly.engine.disposal import (
     as_given,
     behind_transit,
@@ -66,7 +66,7 @@ def discard_expired(
     deadlines_ms = []
     with core.alike_warnings.batch(now_ms):
         for each in found:
-            holding.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
+            queue_state.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
             _follow(core, transaction, each[0], each[1], now_ms)
             deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
@@ -88,7 +88,7 @@ def discard_late(
     of the unit of work.
     """
     for each in late:
-        holding.end_late(core, transaction, each, now_ms, ending)
+        queue_state.end_late(core, transaction, each, now_ms, ending)
         _follow(core, transaction, *each, now_ms)
     if core.on_expiry:
         tell_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
@@ -156,7 +156,7 @@ def _move(
                 raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
             prepared = message.prepared
             size_bytes = size_on(path, prepared.descriptor, len(message.body))
-            check_room(path, size_bytes, persistent=prepared.persistent)
+            check_capacity(path, size_bytes, persistent=prepared.persistent)
             arrive(core, transaction, path, prepared, new_row(core, path, message))
         except MQError as failure:
             letters = core.registry.resolve_target(dead_letter_queue_of(core))

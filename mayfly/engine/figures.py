@@ -17,7 +17,7 @@ from mayfly.lifetime.life import State
 from mayfly.mqi.constants import MQQDT_PREDEFINED
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import ObjectError
-from mayfly.store.book import Totals
+from mayfly.store.ledger_writer import Totals
 from mayfly.verbs.facts import Counts
 
 #: Queues looked at in one turn of the lock.
@@ -75,11 +75,11 @@ class Figures(NamedTuple):
 
 
 def figures(
-    engine: Engine, most_queues: int, only: str | None = None, *, after: str = ""
+    engine: Engine, max_queues: int, only: str | None = None, *, after: str = ""
 ) -> Figures:
     """Return the figures of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
-    ``most_queues`` predefined queues have an entry, the first ones by name behind ``after``.
+    ``max_queues`` predefined queues have an entry, the first ones by name behind ``after``.
     Dynamic queues have none: their names come and go without end. With ``only`` the local queue of
     that name has an entry, of whatever type. The lock is taken for each queue alone. Expired
     messages are counted once for all queues, at ``now_ms``.
@@ -97,7 +97,7 @@ def figures(
         row = _row(queue, totals.get(queue.number), None)
         is_static = queue.definition.definition_type == MQQDT_PREDEFINED
         has_entry = is_static if only is None else queue.name == only
-        if queue.name > after and has_entry and len(named) < most_queues:
+        if queue.name > after and has_entry and len(named) < max_queues:
             named[queue.name] = _counted(engine, queue.name, row, expired_counts)
         else:
             rest.append(row)
@@ -111,7 +111,7 @@ def figures(
         released,
         expired,
         store.ledger.first_position(),
-        store.book.last_position,
+        store.ledger_writer.last_position,
         store.ledger.asked_position,
         store.group.batch_count,
         store.group.unit_count,
@@ -122,7 +122,7 @@ def figures(
 
 def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
     """Return the totals of queues by number; their counts never fall from one call to the next."""
-    stores = [engine.store, *{queue.home.store for queue in queues} - {engine.store}]
+    stores = [engine.store, *{queue.owner.store for queue in queues} - {engine.store}]
     engine.engine_lock.wait_while(lambda: any(store.settled_totals() is None for store in stores))
     found: dict[int, Totals] = {}
     for store in stores:
@@ -199,9 +199,9 @@ class LiveFigures(NamedTuple):
 class Watch:
     """Looks at one queue manager again and again; one thread at a time."""
 
-    def __init__(self, engine: Engine, most_queues: int) -> None:
-        """``most_queues`` have an entry of their own."""
-        self._engine, self._most_queues = engine, most_queues
+    def __init__(self, engine: Engine, max_queues: int) -> None:
+        """``max_queues`` have an entry of their own."""
+        self._engine, self._max_queues = engine, max_queues
         self._expired: Mapping[int, int] = {}
         self._expired_at_ms = 0
         self._looks_to_count = 0
@@ -252,7 +252,7 @@ class Watch:
             expired,
             dict(self._flow or {}),
             store.ledger.first_position(),
-            store.book.last_position,
+            store.ledger_writer.last_position,
             connections,
             store.is_full,
         )
@@ -272,10 +272,10 @@ class Watch:
 
     def _chosen(self, each: Mapping[str, QueueFigures]) -> list[str]:
         """Return the names of the queues with the most messages, those of before first."""
-        if len(each) <= self._most_queues:
+        if len(each) <= self._max_queues:
             return sorted(each)
         ranks = ((-_size(one), name not in self._entries, name) for name, one in each.items())
-        return sorted(map(itemgetter(2), sorted(ranks)[: self._most_queues]))
+        return sorted(map(itemgetter(2), sorted(ranks)[: self._max_queues]))
 
     def _with_oldest(self, name: str, one: QueueFigures) -> QueueFigures:
         """Add when the oldest message was put; nothing has changed that where counts are equal."""

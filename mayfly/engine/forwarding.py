@@ -136,7 +136,7 @@ def move_under_cursor(
         check_putter(core, putter, name)
     if target_queue(core, name) is source.queue:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the message comes from")
-    arrival_number = next_number(source.queue.home)
+    arrival_number = next_number(source.queue.owner)
     if header_bytes < 0:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"header_bytes {header_bytes} is less than 0")
     message = source.get(GetRequest(), _LOOK).message

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.disposal import original_of, send_report
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.finding.alive import look
+from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selecting import (
     LONG_WORK,
@@ -259,7 +259,7 @@ class Getter:
         if path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
         if self._unit_of_work is not None:
-            self._unit_of_work.check_room()
+            self._unit_of_work.check_capacity()
         return path.queue
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
@@ -270,7 +270,7 @@ class Getter:
         """
         core, unit_of_work = self._core, self._unit_of_work
         queue, now_ms = self.ready(), now_ms_of(core)
-        found, own = self._next_alive(queue, now_ms, in_parts=in_parts)
+        found, own = self._next_live(queue, now_ms, in_parts=in_parts)
         if own is not None:
             return self._take_own(own, now_ms)
         if found is None:
@@ -282,7 +282,7 @@ class Getter:
             return result, None
         if self.takes_any:
             # All before it was looked at, and is hidden.
-            holding.pass_over(queue, persistence, row.k)
+            queue_state.pass_over(queue, persistence, row.k)
         if self.requester.locked is not None:
             self.requester.forget_lock(row.k)
         if not persistence and self._request.persistent_only_syncpoint:
@@ -290,7 +290,7 @@ class Getter:
         found_row = queue, row, persistence
         return result, take_row(core, found_row, unit_of_work, now_ms, self.requester.ending)
 
-    def _next_alive(
+    def _next_live(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> tuple[tuple[StoredMessage, int] | None, UncommittedPut | None]:
         """Return the next live message, or the own uncommitted put that comes before it."""
@@ -324,7 +324,7 @@ class Getter:
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, persistence in expired:
                 if self.takes_any:
-                    holding.pass_over(queue, persistence, row.k)
+                    queue_state.pass_over(queue, persistence, row.k)
                 self.requester.forget_lock(row.k)
             core.committer.deferred.append(
                 discard_expired(core, expired, now_ms, MetBy.GET, self.requester.ending)
@@ -438,8 +438,8 @@ def take_row(
         transaction = None
     else:
         transaction = Transaction()
-        event = holding.GETS[queue.is_staging]
-        holding.end(core, transaction, found, event, now_ms, ending=ending)
+        event = queue_state.GETS[queue.is_staging]
+        queue_state.end(core, transaction, found, event, now_ms, ending=ending)
     confirm_delivery(core, found, transaction, unit_of_work, now_ms)
     return transaction
 
@@ -482,15 +482,15 @@ def take_rows(
     last_keys = {persistence: row.k for _queue, row, persistence in found}
     for persistence, last_key in last_keys.items():
         # All before it was looked at, and is hidden.
-        holding.pass_over(queue, persistence, last_key)
+        queue_state.pass_over(queue, persistence, last_key)
     if requester.locked is not None:
         for _queue, row, _persistence in found:
             requester.forget_lock(row.k)
     if isinstance(into, UnitOfWork):
         into.take_all(found, now_ms)
     else:
-        event = holding.GETS[queue.is_staging]
-        holding.end_all(core, into, found, event, now_ms, ending=requester.ending)
+        event = queue_state.GETS[queue.is_staging]
+        queue_state.end_all(core, into, found, event, now_ms, ending=requester.ending)
 
 
 def discard_met(core: Core, expired: Sequence[Found], now_ms: int, requester: Requester) -> None:
@@ -499,7 +499,7 @@ def discard_met(core: Core, expired: Sequence[Found], now_ms: int, requester: Re
     The caller runs what is deferred.
     """
     for queue, row, persistence in expired:
-        holding.pass_over(queue, persistence, row.k)
+        queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
     core.committer.deferred.append(
         discard_expired(core, expired, now_ms, MetBy.GET, requester.ending)

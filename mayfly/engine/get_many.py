@@ -11,9 +11,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
-from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.engine.finding.next_live import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, PageSize, in_order, merged
 from mayfly.engine.get import (
     GetRequest,
@@ -25,7 +25,7 @@ from mayfly.engine.get import (
     take_row,
     take_rows,
 )
-from mayfly.engine.holding import Hold
+from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.transmission import TRANSMISSION_MARK
 from mayfly.engine.requester import Requester
@@ -36,7 +36,7 @@ from mayfly.mqi.constants import MQRO_COD
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.checks import MOST_BYTES
+from mayfly.verbs.checks import MAX_BYTES
 from mayfly.verbs.messages import GetResult, Message
 
 #: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
@@ -73,11 +73,11 @@ def pick(
     own: Sequence[StoredMessage],
     now_ms: int,
     *,
-    most: int,
+    max_messages: int,
     body_bytes: int,
     until_report: bool,
 ) -> Picked:
-    """Return up to ``most`` messages in the order of gets, until they have ``body_bytes``.
+    """Return up to ``max_messages`` messages in the order of gets, until they have ``body_bytes``.
 
     ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
     expired messages, and with ``until_report`` after a message that owes a COD report: that may
@@ -85,7 +85,9 @@ def pick(
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
     may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
-    page = PageSize(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
+    page = PageSize(
+        min(max_messages, _ROWS_OF_TWO) if all(queue.present) else max_messages, body_bytes
+    )
     rows = in_order(core, queue, ANY, queue.low, requester, page=page)
     if own:
         rows = merged(rows, iter([(row, OWN) for row in own]))
@@ -101,7 +103,7 @@ def pick(
         owes = owes_report(row.descriptor)
         if owes:
             confirmed.append(alive[-1])
-        if len(alive) >= most or left_bytes <= 0 or (owes and until_report):
+        if len(alive) >= max_messages or left_bytes <= 0 or (owes and until_report):
             return Picked(alive, confirmed, expired, is_cut=True)
     # A get that may discard nothing on its own discards what is before a live message (K7).
     return Picked(alive, confirmed, expired if may_discard else expired[:met_count], is_cut=False)
@@ -119,15 +121,15 @@ def owes_report(descriptor: bytes) -> bool:
 def get_many(
     core: Core,
     getter: Getter,
-    most: int,
+    max_messages: int,
     unit_of_work: UnitOfWork | None,
     *,
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> list[Message]:
-    """Take up to ``most`` messages in the order of gets; only the first one is waited for.
+    """Take up to ``max_messages`` messages in the order of gets; only the first one is waited for.
 
     The getter is one for whatever comes next. It takes those that are there, as a loop of ``get``
-    does, until the bodies have ``most_bytes``: own uncommitted puts in their place (P9), and
+    does, until the bodies have ``max_bytes``: own uncommitted puts in their place (P9), and
     expired messages met on the way are discarded and reported on before this returns (E9, E14). In
     a unit of work that has not room for all of them (MAXUMSGS) it takes those that it has room for.
 
@@ -137,7 +139,7 @@ def get_many(
     Returns [] when none came. Raises as ``get.get`` when not even one is taken, and what is wrong
     with the transaction: all are on the queue then.
     """
-    batch = _Batch(core, getter, unit_of_work, most, most_bytes)
+    batch = _Batch(core, getter, unit_of_work, max_messages, max_bytes)
     try:
         batch.take()
         if not batch.messages and getter.may_wait():
@@ -160,13 +162,13 @@ class _Batch:
         core: Core,
         getter: Getter,
         unit_of_work: UnitOfWork | None,
-        most: int,
-        most_bytes: int,
+        max_messages: int,
+        max_bytes: int,
     ) -> None:
         self._core, self._getter, self._unit_of_work = core, getter, unit_of_work
         self._requester = getter.requester
         self.messages: list[Message] = []
-        self._left, self._left_bytes = most, most_bytes
+        self._left, self._left_bytes = max_messages, max_bytes
         #: The end of their lives without a unit of work.
         self._transaction = Transaction()
 
@@ -233,17 +235,21 @@ class _Batch:
 
     def _take_next(self, queue: LocalQueue, now_ms: int) -> Picked:
         """Take messages, and discard the expired ones between them."""
-        core, unit_of_work, most = self._core, self._unit_of_work, min(self._left, _TURN_MESSAGES)
+        core, unit_of_work, max_messages = (
+            self._core,
+            self._unit_of_work,
+            min(self._left, _TURN_MESSAGES),
+        )
         if unit_of_work is not None:
-            most = min(most, unit_of_work.check_room())
-        own = self._own_puts(queue, most, now_ms)
+            max_messages = min(max_messages, unit_of_work.check_capacity())
+        own = self._own_puts(queue, max_messages, now_ms)
         picked = pick(
             core,
             queue,
             self._requester,
             [pending.row for pending in own],
             now_ms,
-            most=most,
+            max_messages=max_messages,
             body_bytes=min(self._left_bytes, _TURN_BYTES),
             until_report=unit_of_work is not None,
         )
@@ -254,13 +260,13 @@ class _Batch:
         self._note(visible)
         return picked
 
-    def _own_puts(self, queue: LocalQueue, most: int, now_ms: int) -> list[UncommittedPut]:
+    def _own_puts(self, queue: LocalQueue, max_messages: int, now_ms: int) -> list[UncommittedPut]:
         if self._unit_of_work is None:
             return []
         # An expired one stays until the commit: no discard and no report before it (E17).
         own = self._unit_of_work.own_puts(queue)
         live = (pending for pending in own if not is_expired(pending.row.expire_at_ms, now_ms))
-        return [*islice(live, most)]
+        return [*islice(live, max_messages)]
 
     def _end(self, picked: Picked, own: list[UncommittedPut], now_ms: int) -> None:
         core, unit_of_work = self._core, self._unit_of_work
@@ -305,10 +311,10 @@ def each_taken(
     getter_into: Callable[[UnitOfWork], Getter],
     holder: Hold,
     *,
-    most: int,
-    most_bytes: int,
+    max_messages: int,
+    max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
-    """Yield up to ``most`` messages that are there, until their bodies have ``most_bytes``.
+    """Yield up to ``max_messages`` messages that are there, until their bodies have ``max_bytes``.
 
     Each is to be settled alone, and one that stays on its queue is not held. Read it under the
     lock. They may be fewer than there are: a long search is left to a get that waits.
@@ -321,10 +327,12 @@ def each_taken(
     getter.is_over = True
     getter.requester.check()
     if getter.takes_any:
-        yield from _each_picked(core, request, getter, holder, most=most, most_bytes=most_bytes)
+        yield from _each_picked(
+            core, request, getter, holder, max_messages=max_messages, max_bytes=max_bytes
+        )
         return
-    left_bytes, count = most_bytes, 0
-    while count < most and left_bytes > 0:
+    left_bytes, count = max_bytes, 0
+    while count < max_messages and left_bytes > 0:
         outcome = getter.take(in_parts=True)
         if outcome is None:
             return
@@ -345,14 +353,21 @@ def _each_picked(
     getter: Getter,
     holder: Hold,
     *,
-    most: int,
-    most_bytes: int,
+    max_messages: int,
+    max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
     queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
-    if most <= 0 or most_bytes <= 0:
+    if max_messages <= 0 or max_bytes <= 0:
         return
     picked = pick(
-        core, queue, requester, (), now_ms, most=most, body_bytes=most_bytes, until_report=False
+        core,
+        queue,
+        requester,
+        (),
+        now_ms,
+        max_messages=max_messages,
+        body_bytes=max_bytes,
+        until_report=False,
     )
     expired = picked.expired
     for got in picked.alive:
@@ -364,14 +379,14 @@ def _each_picked(
             yield got, result
             break
         # All before it was looked at, and is hidden at the end of the turn.
-        holding.pass_over(queue, persistence, row.k)
+        queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
-        if queue.home is not core or result.message.descriptor.report & MQRO_COD:
+        if queue.owner is not core or result.message.descriptor.report & MQRO_COD:
             held = UnitOfWork(core, holder.ending)
             take_row(core, got, held, now_ms, holder.ending)
             yield held, result
         else:
-            holding.hold_got(got, holder)
+            queue_state.hold_got(got, holder)
             if core.on_departure:
                 # Given back, it comes back unmarked.
                 core.note_departure((row.k,))

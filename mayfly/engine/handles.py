@@ -19,11 +19,11 @@ from mayfly.engine.groups.index import GROUPING
 from mayfly.engine.groups.puts import PutOrder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.open_handles import OpenQueue, OpenQueues, drop_ownerless
+from mayfly.engine.pending import OnGot, PendingGet
 from mayfly.engine.properties import OPTIONS as PROPERTY_OPTIONS
 from mayfly.engine.properties import View, view_of
 from mayfly.engine.put import PutRequest, is_asynchronous, put
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.standing import OnGot, StandingGet
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
     BROWSE,
@@ -253,7 +253,7 @@ class Handle:
             self._note(result, options)
         return result
 
-    def begin_get(self, request: GetRequest, options: int, on_got: OnGot) -> StandingGet:
+    def begin_get(self, request: GetRequest, options: int, on_got: OnGot) -> PendingGet:
         """Begin a get as :meth:`get` does it, told by ``on_got``, which raises nothing.
 
         Raises what is wrong with the call, and MQRC_OPTIONS_ERROR for one under the cursor, which
@@ -286,7 +286,7 @@ class Handle:
                 return error
             return outcome
 
-        return StandingGet(self._core, [getter], on_got, lambda *_taken: None, finish=finished)
+        return PendingGet(self._core, [getter], on_got, lambda *_taken: None, finish=finished)
 
     def _note(self, result: GetResult, options: int) -> None:
         """Keep the context of what was got; raises why its properties cannot be returned."""

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 from weakref import WeakSet
 
-from mayfly.engine.holding import show
+from mayfly.engine.queue_state import show
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.runtime.compiling import weakly_held
@@ -127,14 +127,14 @@ class Marks:
         marked = self.marked.get(key)
         return marked is not None and marked.marker not in (None, requester)
 
-    def next_lapse_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
+    def next_lease_end_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
         """Return when the next mark lapses that somebody on its queue may wait for."""
         return min(
             (s.lapses[0][0] for n, s in self._sets.items() if s.lapses and is_waited_on(n)),
             default=None,
         )
 
-    def end_lapsed(self, now_ms: int, offer: Callable[[int], None]) -> None:
+    def end_expired_leases(self, now_ms: int, offer: Callable[[int], None]) -> None:
         """End the marks whose time is over and ``offer`` their queues, by number."""
         for number, co_operating in list(self._sets.items()):
             lapses = co_operating.lapses

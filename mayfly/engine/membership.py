@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from mayfly.engine.core import Core
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.store.intents import group_of
+from mayfly.store.prepare_records import group_of
 
 _Engine = TypeVar("_Engine", bound=Core)
 

@@ -180,7 +180,7 @@ class OpenQueues:
             raise mq_error(rc.MQRC_CONTEXT_NOT_AVAILABLE, said)
         return source.saved
 
-    def check_room(self) -> None:
+    def check_capacity(self) -> None:
         """Raise MQRC_HANDLE_NOT_AVAILABLE when as many handles are open as MAXHANDS allows."""
         limit = self._core.registry.queue_manager.maxhands
         if len(self) >= limit:
@@ -189,7 +189,7 @@ class OpenQueues:
     def open_object(self, kind: str, name: str, options: int) -> OpenObject:
         """Open what is no queue for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
         with self._core.engine_lock:
-            self.check_room()
+            self.check_capacity()
             if self.requester.is_ended:
                 raise self.requester.error()
             opened = OpenObject(kind, name, options)

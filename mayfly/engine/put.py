@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.attributes import QALIAS, QREMOTE
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
@@ -117,7 +117,7 @@ def put(
             transaction = None
         else:
             transaction = Transaction()
-            holding.arrive(core, transaction, queue, row, persistent=persistent)
+            queue_state.arrive(core, transaction, queue, row, persistent=persistent)
         if prepared.descriptor.report & MQRO_COA and path.remote is None and not queue.is_staging:
             confirm_arrival(core, row, prepared.descriptor, transaction, unit_of_work)
         if transaction is not None and core.committer.run_at_once(transaction):

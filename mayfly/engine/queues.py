@@ -27,7 +27,7 @@ PERSISTENT: Final = 1
 #: Hidden messages that one search walks over without a note.
 MANY_HIDDEN = 32
 #: Ids that are noted at a time, of one queue.
-_MOST = 64
+_MAX = 64
 #: A side, a MsgId and a CorrelId; None is any.
 Ids = tuple[int, bytes | None, bytes | None]
 
@@ -53,7 +53,7 @@ class QueueOwner(Protocol):
     #: Key of a message that must not be seen -> its holder.
     hidden: dict[int, object]
     must_wake: bool
-    visitor_count: int
+    foreign_client_count: int
     #: Memory for rows that its queues keep.
     row_memory: RowMemory
 
@@ -70,7 +70,7 @@ class QueueOwner(Protocol):
 
 
 class LocalQueue:
-    """One queue that holds messages; its counters are changed by ``engine/holding.py`` alone.
+    """One queue that holds messages; its counters are changed by ``engine/queue_state.py`` alone.
 
     ``depth`` is CURDEPTH: committed and uncommitted puts, less messages got in open units of work.
     ``present`` counts rows by side (VOLATILE, PERSISTENT), taken ones included, so that an empty
@@ -86,13 +86,13 @@ class LocalQueue:
         "exclusive_holder",
         "first",
         "high",
-        "home",
         "input_count",
         "is_staging",
         "locked",
         "low",
         "number",
         "output_count",
+        "owner",
         "passing",
         "pledged",
         "present",
@@ -104,7 +104,7 @@ class LocalQueue:
         "watchers",
     )
 
-    def __init__(self, definition: QueueDefinition, number: int, home: QueueOwner) -> None:
+    def __init__(self, definition: QueueDefinition, number: int, queue_owner: QueueOwner) -> None:
         """Begin empty; the manager sets the counters when it opens a store."""
         self.definition = definition
         self.number = number
@@ -113,12 +113,12 @@ class LocalQueue:
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
         #: The owner of the store that holds it: its queue manager, or that one's group.
-        self.home = home
+        self.owner = queue_owner
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]
         #: By side, what was read before anybody asks for it.
-        self.ahead = ReadAhead(home.row_memory), ReadAhead(home.row_memory)
+        self.ahead = ReadAhead(queue_owner.row_memory), ReadAhead(queue_owner.row_memory)
         self.depth = 0
         self.uncommitted = 0
         #: On the staging queue, what open units of work are to put, which is no part of the depth
@@ -185,7 +185,7 @@ class SearchStarts:
 
     def note(self, ids: Ids, key: int) -> None:
         """Note that a search from the start of the queue has come to a key."""
-        if len(self._keys) >= _MOST:
+        if len(self._keys) >= _MAX:
             self._keys.clear()
         self._keys[ids] = key
         self._highest = max(self._keys.values())

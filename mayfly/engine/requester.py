@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.waiting import Waiter
@@ -61,13 +61,13 @@ class Requester:
 
     def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
         """Hide a message from everybody else."""
-        holding.lock_for_browse(found, self)
+        queue_state.lock_for_browse(found, self)
         self.locked = found
 
     def forget_lock(self, key: int) -> None:
         """Unlock a message that leaves its queue under the same lock: nobody gets to see it."""
         if self.locked is not None and self.locked[1].k == key:
-            holding.unlock(self.locked, self)
+            queue_state.unlock(self.locked, self)
             self.locked = None
 
     def release_lock(self) -> None:
@@ -75,5 +75,5 @@ class Requester:
         if self.locked is not None:
             queue, row, persistence = self.locked
             self.forget_lock(row.k)
-            holding.show(queue, row.k, persistence)
+            queue_state.show(queue, row.k, persistence)
             self._core.waits.offer(queue.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.attributes import QLOCAL, QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE, LocalQueue
@@ -22,21 +22,21 @@ _BATCH = 5_000
 
 def recover_totals(core: Core) -> None:
     """Account for non-persistent messages that a crash has taken; load the counters."""
-    transaction = core.store.book.recovery()
+    transaction = core.store.ledger_writer.recovery()
     if transaction.deltas or transaction.statements:
         transaction.wants_balances = True
         core.store.group.commit(transaction)
-        core.store.book.totals.forget_strangers({q.number for q in core.registry.queues()})
-    for number, totals in core.store.book.totals.items():
+        core.store.ledger_writer.totals.forget_strangers({q.number for q in core.registry.queues()})
+    for number, totals in core.store.ledger_writer.totals.items():
         if number < 0 and totals.present and core.registry.by_number(-number) is None:
             gone = LocalQueue(QueueDefinition(QLOCAL, totals.queue), -number, core)
-            holding.load(gone, 0, totals.present)
+            queue_state.load(gone, 0, totals.present)
             core.registry.departed[gone.number] = gone
     for queue in core.registry.queues():
-        totals = core.store.book.totals[queue.number]
+        totals = core.store.ledger_writer.totals[queue.number]
         # The totals of number 0 count what is on the staging queue, for others to come to.
-        staged = core.store.book.totals[-queue.number].present if queue.number else 0
-        holding.load(queue, totals.present, staged)
+        staged = core.store.ledger_writer.totals[-queue.number].present if queue.number else 0
+        queue_state.load(queue, totals.present, staged)
 
 
 def count_interrupted(core: Core) -> None:
@@ -77,6 +77,6 @@ def _end_batch(core: Core, queue: LocalQueue) -> bool:
         transaction, now_ms = Transaction(), core.now_ms()
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)
         for row in rows:
-            holding.end_at_close(core, transaction, (queue, row, VOLATILE), now_ms)
+            queue_state.end_at_close(core, transaction, (queue, row, VOLATILE), now_ms)
     core.committer.run(transaction)
     return bool(rows)

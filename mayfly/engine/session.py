@@ -36,7 +36,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
-from mayfly.verbs.checks import Identifier, bytes_of, check_most, stored_id
+from mayfly.verbs.checks import Identifier, bytes_of, check_max_messages, stored_id
 from mayfly.verbs.contracts.outcomes import ending_by
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
@@ -62,7 +62,7 @@ class Session(TopicVerbs):
         program: str,
         groups: Sequence[str] | None = (),
         known_as: str = "",
-        of_visitor: bool = False,
+        is_foreign_client: bool = False,
     ) -> None:
         """Connect; the queue manager calls this, see ``Engine.session``."""
         self._core = core
@@ -81,10 +81,10 @@ class Session(TopicVerbs):
         self._abandon = weakref.finalize(self, core.left_behind.sessions.append, end)
         self._abandon.atexit = False
         self.is_open = True
-        self._is_of_visitor = of_visitor
-        if of_visitor:
+        self._is_foreign_client = is_foreign_client
+        if is_foreign_client:
             with core.engine_lock:
-                core.visitor_count += 1
+                core.foreign_client_count += 1
         #: By it programs and operators name the connection; no other one of the process has it.
         self.number = next(_numbers)
         self.connected_ms = core.now_ms()
@@ -175,17 +175,17 @@ class Session(TopicVerbs):
         except NoMessage:
             return None
 
-    def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
-        """Take the next messages, up to ``most`` of those that are there; [] when none came.
+    def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
+        """Take the next messages that are there, up to ``max_messages``; [] when none came.
 
         It waits for the first one alone. See ``get_many.get_many``; raises as :meth:`get`.
         """
-        check_most(most)
+        check_max_messages(max_messages)
         unit_of_work = self.unit_of_work if self._usable() else None
         path = self._path_to_get(queue)
         request, requester = GetRequest(wait_ms=wait_ms), self._opened.requester
         getter = Getter(self._core, path, request, unit_of_work, requester)
-        return get_many(self._core, getter, most, unit_of_work)
+        return get_many(self._core, getter, max_messages, unit_of_work)
 
     def browse(
         self,
@@ -254,7 +254,7 @@ class Session(TopicVerbs):
         core = self._core
         check_open_options(name, options)
         compiled = selector_of(selector)
-        self._opened.check_room()
+        self._opened.check_capacity()
         authority = self.authority
         if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
             authority = alternate_authority(core, authority, alternate_user)
@@ -315,9 +315,9 @@ class Session(TopicVerbs):
         finally:
             self.is_open = False
             self._abandon.detach()
-            if self._is_of_visitor:
+            if self._is_foreign_client:
                 with self._core.engine_lock:
-                    self._core.visitor_count -= 1
+                    self._core.foreign_client_count -= 1
 
     def __enter__(self) -> Self:
         return self

@@ -59,7 +59,7 @@ class EngineState:
         self.must_wake = False
         #: Connections of programs in other processes, whose threads are not Python's to count, and
         #: servers of Flight, by which such programs may come at any moment.
-        self.visitor_count = 0
+        self.foreign_client_count = 0
         #: Held while definitions change, so that they do so one after the other.
         self.definitions_lock = runtime.reentrant_lock("administration")
         self.registry: Registry = Registry(self)

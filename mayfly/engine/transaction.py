@@ -77,10 +77,10 @@ class Transaction:
         #: The parts that change stores of other members of a queue-sharing group, by member.
         self.parts = _NOWHERE
 
-    def at(self, home: QueueOwner) -> Transaction:
+    def at(self, queue_owner: QueueOwner) -> Transaction:
         """Return the part that changes the store of another member of the group."""
-        part = self.parts.get(home)
+        part = self.parts.get(queue_owner)
         if part is None:
             part = Transaction()
-            self.parts = {**self.parts, home: part}
+            self.parts = {**self.parts, queue_owner: part}
         return part

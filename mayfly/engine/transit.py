@@ -6,16 +6,16 @@ import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage
 from mayfly.engine.disposal import as_given, behind_transit, dead_letter, send_report
 from mayfly.engine.expiry import discard_expired, tell_expired
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
-from mayfly.engine.holding import Hold
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import PutRequest, put
+from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
@@ -109,7 +109,7 @@ class Shipment(Hold):
             going = [taken for taken in self._rows if not taken[2]]
             self._rows = [taken for taken in self._rows if taken[2]]
             for taken in going:
-                holding.let_go(taken, self)
+                queue_state.let_go(taken, self)
             transaction = self._transmitted(going, core.now_ms())
         if going:
             core.committer.run(transaction)
@@ -156,9 +156,9 @@ class Shipment(Hold):
     ) -> Found:
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
-        holding.let_go(found, self)
+        queue_state.let_go(found, self)
         now_ms = self._core.now_ms()
-        holding.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
+        queue_state.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
         return found
 
     def end(self, state: ChannelRow) -> None:
@@ -193,13 +193,13 @@ class Shipment(Hold):
             with core.engine_lock:
                 rows, self._rows = self._rows, []
                 for found in rows:
-                    holding.give_back(found, self)
+                    queue_state.give_back(found, self)
                 core.committer.offer(rows)
             core.committer.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:
         for taken in found:
-            holding.hold(taken, self)
+            queue_state.hold(taken, self)
             self._rows.append(taken)
 
     def _transmitted(
@@ -207,7 +207,7 @@ class Shipment(Hold):
     ) -> Transaction:
         transaction = Transaction()
         for taken in found:
-            holding.end(
+            queue_state.end(
                 self._core, transaction, taken, Event.TRANSMIT, now_ms, ending=self.ending, by=by
             )
         return transaction
@@ -215,7 +215,7 @@ class Shipment(Hold):
     def _pass(self, found: Iterable[Found]) -> None:
         # Everything up to such a row was looked at, and is hidden or is one of these.
         for queue, row, persistence in found:
-            holding.pass_over(queue, persistence, row.k)
+            queue_state.pass_over(queue, persistence, row.k)
 
 
 def open_transmission_queue(session: Session, name: str) -> Handle:
@@ -229,7 +229,7 @@ def open_transmission_queue(session: Session, name: str) -> Handle:
     queue = core.registry.resolve(name).queue
     if not queue.transmits:
         raise mq_error(rc.MQRC_XMIT_Q_USAGE_ERROR, f"{name} is not USAGE(XMITQ)")
-    if queue.home is not core:
+    if queue.owner is not core:
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{name} is shared: no channel empties it")
     return session.open(name, MQOO_INPUT_EXCLUSIVE)
 
@@ -393,7 +393,7 @@ def add_refusal(
     # R5: a persistent message on which no report can be sent is not given up.
     is_settled = is_sent and (is_discarded or is_letter)
     if descriptor.persistence == MQPER_PERSISTENT and not is_settled:
-        holding.withdraw_all(transaction)
+        queue_state.withdraw_all(transaction)
         raise error
     if not is_letter:
         said = f"message for {message.target} dropped: {error}"

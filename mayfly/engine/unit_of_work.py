@@ -11,11 +11,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_late
-from mayfly.engine.holding import Hold
+from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
@@ -72,12 +72,12 @@ class UnitOfWork(Hold):
         #: Its parts on queues of other members of a queue-sharing group, by member.
         self._parts: dict[QueueOwner, UnitOfWork] = {}
 
-    def at(self, home: QueueOwner) -> UnitOfWork:
+    def at(self, queue_owner: QueueOwner) -> UnitOfWork:
         """Return the part of it that concerns queues of another member of the group."""
-        part = self._parts.get(home)
+        part = self._parts.get(queue_owner)
         if part is None:
-            assert isinstance(home, Core)
-            part = self._parts[home] = UnitOfWork(home, self.ending, is_part=True)
+            assert isinstance(queue_owner, Core)
+            part = self._parts[queue_owner] = UnitOfWork(queue_owner, self.ending, is_part=True)
         part.is_ended = self.is_ended
         return part
 
@@ -100,13 +100,13 @@ class UnitOfWork(Hold):
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
-        self.check_room()
+        self.check_capacity()
         if self.began_ms is None:
             self.began_ms = row.put_ms
-        if queue.home is not self._core:
-            self.at(queue.home).put(queue, row, persistent=persistent)
+        if queue.owner is not self._core:
+            self.at(queue.owner).put(queue, row, persistent=persistent)
             return
-        holding.reserve_in_unit(queue)
+        queue_state.reserve_in_unit(queue)
         # As _add does, without a call: every put comes here.
         self._puts[row.k] = (queue, row, persistent)
         insort(self._keys.setdefault(queue.number, []), row.k)
@@ -135,18 +135,18 @@ class UnitOfWork(Hold):
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
             self._add((queue, row, bool(persistence)))
-        for home, part in transaction.parts.items():
-            self.at(home).adopt(part)
+        for queue_owner, part in transaction.parts.items():
+            self.at(queue_owner).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, persistence: int, now_ms: int) -> None:
         """Add a get of a committed message, which is hidden from now on."""
         if self.began_ms is None:
             self.began_ms = now_ms
-        if queue.home is not self._core:
-            self.at(queue.home).take(queue, row, persistence, now_ms)
+        if queue.owner is not self._core:
+            self.at(queue.owner).take(queue, row, persistence, now_ms)
             return
         taken = queue, row, persistence
-        holding.hold_got(taken, self)
+        queue_state.hold_got(taken, self)
         if self._core.on_departure:
             # Backed out, it comes back unmarked.
             self._core.note_departure((row.k,))
@@ -157,11 +157,11 @@ class UnitOfWork(Hold):
         """Add gets of committed messages of one queue, as :meth:`take` does with one."""
         if self.began_ms is None:
             self.began_ms = now_ms
-        home, core = found[0][0].home, self._core
-        if home is not core:
-            self.at(home).take_all(found, now_ms)
+        queue_owner, core = found[0][0].owner, self._core
+        if queue_owner is not core:
+            self.at(queue_owner).take_all(found, now_ms)
             return
-        holding.hold_gets(found, self)
+        queue_state.hold_gets(found, self)
         if core.on_departure:
             # Backed out, they come back unmarked.
             core.note_departure([row.k for _queue, row, _side in found])
@@ -173,7 +173,7 @@ class UnitOfWork(Hold):
         assert self._core.engine_lock.is_held()
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
-        holding.hand_over(taken, by, self)
+        queue_state.hand_over(taken, by, self)
         self._takes.append(taken)
         self._operation_count += 1
 
@@ -181,23 +181,23 @@ class UnitOfWork(Hold):
         """Take over the gets of another unit of work, with the reports that they owe."""
         assert self._core.engine_lock.is_held()
         for taken in held._takes:
-            holding.hand_over(taken, held, self)
+            queue_state.hand_over(taken, held, self)
         self._takes += held._takes
         if self.began_ms is None:
             self.began_ms = held.began_ms
         for put in held._puts.values():
             self._add(put)
         self._operation_count += held._operation_count
-        for home, part in held._parts.items():
-            self.at(home).absorb(part)
+        for queue_owner, part in held._parts.items():
+            self.at(queue_owner).absorb(part)
         held._clear()
 
     def reschedule(self, taken: Found, row: StoredMessage) -> None:
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
-        holding.hold(taken, self)
-        holding.reserve_in_unit(taken[0])
+        queue_state.hold(taken, self)
+        queue_state.reserve_in_unit(taken[0])
         self._rescheduled.append((taken, row))
         self._operation_count += 1
 
@@ -216,25 +216,25 @@ class UnitOfWork(Hold):
 
     def own_puts(self, queue: LocalQueue) -> Iterator[UncommittedPut]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
-        if queue.home is not self._core:
-            yield from self.at(queue.home).own_puts(queue)
+        if queue.owner is not self._core:
+            yield from self.at(queue.owner).own_puts(queue)
         elif not queue.is_staging:
             for key in self._keys.get(queue.number, ()):
                 yield UncommittedPut(*self._puts[key])
 
     def take_own(self, pending: UncommittedPut) -> None:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
-        if pending.queue.home is not self._core:
-            self.at(pending.queue.home).take_own(pending)
+        if pending.queue.owner is not self._core:
+            self.at(pending.queue.owner).take_own(pending)
             return
         del self._puts[pending.row.k]
         keys = self._keys[pending.queue.number]
         del keys[bisect_left(keys, pending.row.k)]
-        holding.get_own(pending.queue)
+        queue_state.get_own(pending.queue)
         self._through.append(pending)
         self._operation_count += 1
 
-    def check_room(self, operation_count: int = 1) -> int:
+    def check_capacity(self, operation_count: int = 1) -> int:
         """Return how many operations more MAXUMSGS allows.
 
         It is that of the queue manager of the session, wherever the queues are. Raises
@@ -275,11 +275,11 @@ class UnitOfWork(Hold):
             ending = [(self, self._locked())]
             transaction, late = self._work(), self._late
             self._clear()
-            for home, part in self._parts.items():
+            for queue_owner, part in self._parts.items():
                 if part.is_empty:
                     continue
                 ending.append((part, part._locked()))
-                transaction.parts = {**transaction.parts, home: part._work()}
+                transaction.parts = {**transaction.parts, queue_owner: part._work()}
                 late += part._late
                 part._clear()
             if late:
@@ -334,9 +334,9 @@ class UnitOfWork(Hold):
             takes = self._takes
             rescheduled = [taken for taken, _row in self._rescheduled]
             for queue, _row, _side in (*self._puts.values(), *rescheduled):
-                holding.withdraw_from_unit(queue)
+                queue_state.withdraw_from_unit(queue)
             for pending in self._through:
-                holding.withdraw_own(pending.queue)
+                queue_state.withdraw_own(pending.queue)
             self._clear()
             transaction = Transaction()
             unit = transaction.unit
@@ -366,9 +366,9 @@ class UnitOfWork(Hold):
             self._let_go(takes)
             if core.is_closing:
                 # Another thread closes the queue manager, and has ended what a restart loses.
-                takes = [taken for taken in takes if holding.is_held(taken, self)]
+                takes = [taken for taken in takes if queue_state.is_held(taken, self)]
             for taken in takes:
-                holding.give_back(taken, self)
+                queue_state.give_back(taken, self)
             core.committer.offer(takes)
         core.committer.run_deferred()
 
@@ -379,20 +379,20 @@ class UnitOfWork(Hold):
         for put in self._puts.values():
             queue, row, _persistent = put
             if queue.is_staging:
-                holding.redeem(queue)
+                queue_state.redeem(queue)
             elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
                 self._late.append((queue, row))
                 continue
             in_time.append(put)
-        holding.add_all_reserved(core, transaction, in_time)
+        queue_state.add_all_reserved(core, transaction, in_time)
         for pending in self._through:
-            holding.end_own(transaction, pending.queue, pending.row, now_ms, ending)
+            queue_state.end_own(transaction, pending.queue, pending.row, now_ms, ending)
         for queue, takes in groupby(self._takes, itemgetter(0)):
             event = Event.CANCEL if queue.is_staging else Event.COMMIT
-            holding.end_all(core, transaction, [*takes], event, now_ms, ending=ending, by=self)
+            queue_state.end_all(core, transaction, [*takes], event, now_ms, ending=ending, by=self)
         for taken, row in self._rescheduled:
-            holding.withdraw_from_unit(taken[0])
-            holding.put_off(transaction, taken, row, by=self)
+            queue_state.withdraw_from_unit(taken[0])
+            queue_state.put_off(transaction, taken, row, by=self)
         transaction.unit.statements.extend(self._statements)
         transaction.effects.extend(self._effects)
         return transaction

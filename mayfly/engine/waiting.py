@@ -106,7 +106,7 @@ class Waiter:
             if isinstance(clock, VirtualClock) and clock.autojump:
                 clock.wait_until(decision.is_set)
             else:
-                check_wait(clock, owner.visitor_count)
+                check_wait(clock, owner.foreign_client_count)
                 decision.wait()
         if self.error is not None:
             raise self.error

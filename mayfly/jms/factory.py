@@ -139,14 +139,14 @@ class ConnectionFactory:
         return self._connection(self._connector, user, secret)
 
     @classic
-    def create_connection_of(self, most_sessions: int) -> Connection:
+    def create_connection_of(self, max_sessions: int) -> Connection:
         """Return a stopped connection that shares its socket with no other connection.
 
-        Over a network ``most_sessions`` of its sessions, or as many as the channel lets share, have
+        Over a network ``max_sessions`` of its sessions, or as many as the channel lets share, have
         one socket: 1 gives each a socket. Its first session raises what
         :meth:`create_connection` raises; with a client id it raises that itself.
         """
-        apart = self._connector.apart(Sharing(object(), most_sessions))
+        apart = self._connector.apart(Sharing(object(), max_sessions))
         return self._connection(apart, self._user, self._password, connects_late=True)
 
     def _connection(

@@ -89,7 +89,7 @@ def deadline_ms(
     return None if interval_ms is None else arrived_ms + interval_ms
 
 
-def is_never_alive(created_ms: int, expire_time: ExpireTime | None) -> bool:
+def is_never_live(created_ms: int, expire_time: ExpireTime | None) -> bool:
     """Return True if an end is no later than the creation: most likely the wrong width (M15)."""
     return expire_time is not None and expire_time.at_ms(created_ms) <= created_ms
 

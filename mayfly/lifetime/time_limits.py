@@ -11,9 +11,9 @@ from mayfly.lifetime.times import SECOND_MS, ms_of_seconds
 #: The total transaction lifetime timeout of an application server, unless it is set otherwise.
 TOTAL_TRAN_LIFETIME_TIMEOUT_S = 120
 #: A claim lapses after this time without a renewal.
-CLAIM_LAPSE_MS = 60 * SECOND_MS
+CLAIM_LEASE_MS = 60 * SECOND_MS
 #: Interval at which a live reader renews: three renewals may be lost before the claim lapses.
-CLAIM_RENEWAL_MS = CLAIM_LAPSE_MS // 4
+CLAIM_HEARTBEAT_MS = CLAIM_LEASE_MS // 4
 
 
 def timeout_ms(name: str, seconds: int) -> int:
@@ -30,6 +30,6 @@ def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
     return 0 < lifetime_ms <= elapsed_ms
 
 
-def claim_lapses_at_ms(renewed_ms: int) -> int:
+def lease_ends_at_ms(heartbeat_ms: int) -> int:
     """Return the first moment at which a claim last renewed at this moment has lapsed."""
-    return renewed_ms + CLAIM_LAPSE_MS
+    return heartbeat_ms + CLAIM_LEASE_MS

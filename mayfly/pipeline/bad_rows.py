@@ -32,7 +32,7 @@ from mayfly.verbs.contracts.claims import Attached
 
 #: So many rows are looked for at a time. Where they fail and no other row passes, the pipeline is
 #: at fault, not they.
-MOST_BAD_ROWS = 100
+MAX_BAD_ROWS = 100
 
 
 _Shape: TypeAlias = Callable[[DataFrame], DataFrame]
@@ -120,7 +120,7 @@ def _shaped(part: Part, rows: DataFrame) -> DataFrame:
 def alone(
     fail: Callable[[Sequence[RowRange]], bool],
     ranges: Sequence[RowRange],
-    most: int = MOST_BAD_ROWS,
+    most: int = MAX_BAD_ROWS,
 ) -> list[int]:
     """Return the rows that fail alone, found by halving of rows that fail together.
 

@@ -42,7 +42,7 @@ _PASSING = (
     ServerNotReachable,
     ServerFailed,
     queue_client.QueueManagerRefused,
-    queue_client.ClaimsLapsed,
+    queue_client.LeaseExpired,
     stages.RowsRefused,
     stages.StageLost,
 )

@@ -17,7 +17,7 @@ from mayfly.runtime.runtime import Runtime
 
 _START_MS = 1_700_000_000_000
 #: Nothing has so much to do at one moment: a turn of the delay processor releases 2,000 messages.
-_MOST_RUNS = 50_000
+_MAX_RUNS = 50_000
 #: Threads of Mayfly's own that neither put messages nor move a clock, but for a program that waits
 #: for them: how their names begin.
 _SERVANTS = (
@@ -30,7 +30,6 @@ _SERVANTS = (
     "mayfly-log",
     "mayfly-password",
     "mayfly-refusals",
-    "mayfly-renewal",
     "mayfly-wire",
 )
 #: Threads that call functions of programs: such a thread that sleeps is a servant.
@@ -239,7 +238,7 @@ class VirtualClock:
                 break
             run_count = 0 if next_ms > self._now_ms else run_count + 1
             # Work that leaves its due moment where it is would hold time here for ever.
-            assert run_count <= _MOST_RUNS, f"work at {next_ms} stays due: {self._driven}"
+            assert run_count <= _MAX_RUNS, f"work at {next_ms} stays due: {self._driven}"
             self._now_ms = max(self._now_ms, next_ms)
             for driven in list(self._driven):
                 at_ms = driven.next_due_ms()
@@ -284,14 +283,14 @@ class VirtualClock:
         return looks >= _LOOKS
 
 
-def check_wait(clock: object, visitor_count: int) -> None:
+def check_wait(clock: object, foreign_client_count: int) -> None:
     """Raise RuntimeError where a wait by this thread can never end.
 
     That is certain under a virtual clock when no other thread runs, when the process has no child
     and no program of another process is connected: nobody can call ``advance`` or put a message.
     Another thread that never does so is not known to be one.
     """
-    if isinstance(clock, VirtualClock) and not visitor_count and is_alone():
+    if isinstance(clock, VirtualClock) and not foreign_client_count and is_alone():
         raise RuntimeError(_WOULD_NOT_END)
 
 

@@ -29,7 +29,7 @@ WAIT_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 1.0
 
 
-class Room:
+class Reservation:
     """Bytes of a budget for one message: it has them (``is_there``), or waits for them."""
 
     def __init__(self, budget: Budget, count: int, on_there: Callable[[], object] | None) -> None:
@@ -48,7 +48,7 @@ class Budget:
         self._changing = threading.Lock()
         self._limit = self._left = limit_bytes
         #: The first one is served first, so that a long message is not passed over for ever.
-        self._waiting: deque[Room] = deque()
+        self._waiting: deque[Reservation] = deque()
 
     def longest(self, message_bytes: int) -> int:
         """Return the length of the longest message that can have room, in bytes."""
@@ -89,12 +89,14 @@ class Budget:
             there = self._served()
         _tell(there)
 
-    def room(self, count: int, on_there: Callable[[], object] | None = None) -> Room | None:
+    def reserve(
+        self, count: int, on_there: Callable[[], object] | None = None
+    ) -> Reservation | None:
         """Return room for a message, which waits for it with ``on_there``; else None without room.
 
         ``on_there`` is called once, by any thread, at the end of a wait.
         """
-        made = Room(self, count, on_there)
+        made = Reservation(self, count, on_there)
         with self._changing:
             if not self._waiting and self._fits(count):
                 self._left -= count
@@ -105,16 +107,16 @@ class Budget:
                 self._waiting.append(made)
         return made
 
-    def end(self, room: Room) -> None:
-        """See :meth:`Room.end`."""
+    def end(self, reservation: Reservation) -> None:
+        """See :meth:`Reservation.end`."""
         with self._changing:
-            if room.is_over:
+            if reservation.is_over:
                 return
-            room.is_over = True
-            if room.is_there:
-                self._left += room.count
+            reservation.is_over = True
+            if reservation.is_there:
+                self._left += reservation.count
             else:
-                self._waiting.remove(room)
+                self._waiting.remove(reservation)
             there = self._served()
         _tell(there)
 
@@ -122,21 +124,21 @@ class Budget:
         # The limit may have been lowered since: a longer message then has all of it.
         return count <= self._left or (self._left == self._limit)
 
-    def _served(self) -> list[Room]:
+    def _served(self) -> list[Reservation]:
         """Give room to messages that wait, in their order; return those that have it now."""
-        there: list[Room] = []
+        there: list[Reservation] = []
         while self._waiting and self._fits(self._waiting[0].count):
-            room = self._waiting.popleft()
-            self._left -= room.count
-            room.is_there = True
-            there.append(room)
+            reservation = self._waiting.popleft()
+            self._left -= reservation.count
+            reservation.is_there = True
+            there.append(reservation)
         return there
 
 
-def _tell(there: list[Room]) -> None:
-    for room in there:
-        if room.on_there is not None:
-            room.on_there()
+def _tell(there: list[Reservation]) -> None:
+    for reservation in there:
+        if reservation.on_there is not None:
+            reservation.on_there()
 
 
 class Held:
@@ -198,13 +200,13 @@ class Later:
         """Take ``call_soon``, by which a function is called in the loop of the connection."""
         self._budget, self._call_soon = budget, call_soon
         self._calls: list[Callable[[], None]] = []
-        self._room: Room | None = None
+        self._room: Reservation | None = None
 
     def call(self, call: Callable[[], None]) -> None:
         """Call a function as soon as the budget is not used up."""
         self._calls.append(call)
         if self._room is None:
-            self._room = self._budget.room(0, lambda: self._call_soon(self._run))
+            self._room = self._budget.reserve(0, lambda: self._call_soon(self._run))
             if self._room is not None and self._room.is_there:
                 self._call_soon(self._run)
 
@@ -220,6 +222,6 @@ class Later:
             call()
 
     def _leave(self) -> None:
-        room, self._room = self._room, None
-        if room is not None:
-            room.end()
+        reservation, self._room = self._room, None
+        if reservation is not None:
+            reservation.end()

@@ -111,6 +111,6 @@ def connection_of(
         program=program,
         groups=admitted.groups,
         known_as=known_as,
-        of_visitor=not applicant.is_of_this_process,
+        is_foreign_client=not applicant.is_of_this_process,
     )
     return LocalConnection(session, manager)

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.engine.face.bulk import ClaimError
+from mayfly.engine.api.bulk import ClaimError
 from mayfly.mqi.errors import MQError
 from mayfly.pipeline.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES, DEFAULT_PORT
 from mayfly.pipeline.bulk.errors import (
@@ -189,7 +189,7 @@ class FlightServer:
             self._is_counted = change > 0
             for manager in self._managers.values():
                 if isinstance(manager, QueueManager):
-                    manager.engine.visitor_count += change
+                    manager.engine.foreign_client_count += change
 
     @property
     def _scheme(self) -> str:
@@ -325,11 +325,11 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
     def _wait_for_room(self) -> None:
         if self._budget.is_used_up:
             there = threading.Event()
-            room = self._budget.room(0, there.set)
-            assert room is not None
-            while not (room.is_there or self._stopping.is_set()):
+            reservation = self._budget.reserve(0, there.set)
+            assert reservation is not None
+            while not (reservation.is_there or self._stopping.is_set()):
                 there.wait(_LOOK_SECONDS)
-            room.end()
+            reservation.end()
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         known = [(name, verb.description) for name, verb in ACTIONS.items()]

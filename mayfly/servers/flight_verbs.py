@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 
 from mayfly.engine import Match
-from mayfly.engine.face.bulk import (
+from mayfly.engine.api.bulk import (
     TRANSACTION_ROWS,
     ClaimLimit,
     StagedRows,
@@ -153,15 +153,15 @@ def open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:
     return _ledger_rows(manager.ledger, asked)
 
 
-def _ledger_rows(book: Ledger, request: ledger.LedgerRequest) -> Iterator[Page]:
+def _ledger_rows(lives: Ledger, request: ledger.LedgerRequest) -> Iterator[Page]:
     after = request.after
     while after < request.until:
         try:
-            rows = book.page(after, min(PAGE_ROWS, request.until - after))
+            rows = lives.page(after, min(PAGE_ROWS, request.until - after))
         except ledger.PositionTrimmed as error:
             raise PositionTrimmed(str(error)) from error
         if not rows:
-            raise _beyond_end(book, request.until)
+            raise _beyond_end(lives, request.until)
         yield rows
         after = rows[-1][0]
 
@@ -175,11 +175,11 @@ def ledger_info(manager: ServedManager, request: Request) -> Answer:
     if request:
         said = f"{ledger.INFO_ACTION} takes nothing but a manager, not {sorted(request)}"
         raise BadRequest(said)
-    book = manager.ledger
+    lives = manager.ledger
     # The end is read first: a trim in between then only moves the beginning towards it.
-    last = book.last_position()
-    first = min(book.first_position(), last + 1)
-    return ledger.LedgerInfo(manager.name, book.instance_id, first, last)._asdict()
+    last = lives.last_position()
+    first = min(lives.first_position(), last + 1)
+    return ledger.LedgerInfo(manager.name, lives.instance_id, first, last)._asdict()
 
 
 def _ledger_request(asked: Request) -> ledger.LedgerRequest:
@@ -195,21 +195,21 @@ def _ledger_request(asked: Request) -> ledger.LedgerRequest:
     return request
 
 
-def _check_range(book: Ledger, request: ledger.LedgerRequest) -> None:
-    if request.instance_id not in (None, book.instance_id):
+def _check_range(lives: Ledger, request: ledger.LedgerRequest) -> None:
+    if request.instance_id not in (None, lives.instance_id):
         raise OtherInstance(
-            f"positions of store {request.instance_id} were asked of store {book.instance_id}"
+            f"positions of store {request.instance_id} were asked of store {lives.instance_id}"
         )
-    if request.until > book.last_position():
-        raise _beyond_end(book, request.until)
-    first = book.first_position()
+    if request.until > lives.last_position():
+        raise _beyond_end(lives, request.until)
+    first = lives.first_position()
     if request.after < request.until and request.after + 1 < first:
         raise PositionTrimmed(str(ledger.PositionTrimmed(request.after, first)))
 
 
-def _beyond_end(book: Ledger, until: int) -> PositionBeyondEnd:
+def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
     return PositionBeyondEnd(
-        f"position {until} was asked for and the ledger ends at {book.last_position()}"
+        f"position {until} was asked for and the ledger ends at {lives.last_position()}"
     )
 
 
@@ -513,7 +513,7 @@ ACTIONS: dict[str, ActionVerb] = {
     claims.END: ActionVerb("end what claims hold", end),
     claims.END_WRITTEN: ActionVerb("end what a checkpoint says is written", end_written),
     claims.QUIESCE: ActionVerb("claim nothing more for a reader that ends", quiesce),
-    claims.RENEW: ActionVerb("hear of a reader that lives", renew),
+    claims.HEARTBEAT: ActionVerb("hear of a reader that lives", renew),
     claims.ROWS: ActionVerb("which rows claims hold", claimed_rows),
     claims.BACK_OUT: ActionVerb("back out messages of a claim", back_out),
     claims.MARK: ActionVerb("what tells messages put by now from later", mark),

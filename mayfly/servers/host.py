@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mayfly.admin.security.admission import Admission
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.listeners import Listener
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 
 _LOG = logging.getLogger("mayfly.host")
 
@@ -27,7 +27,7 @@ class Host:
         managers: Sequence[QueueManager],
         listeners: Sequence[Listener],
         admission: Admission,
-        standing: Standing | None = None,
+        standing: ServerStatus | None = None,
     ) -> None:
         """Take open queue managers, and listeners in the order of their start.
 
@@ -40,7 +40,7 @@ class Host:
         self._said_stopped: set[str] = set()
         #: Errors, and names of loops that are gone, which the log has already.
         self._said: set[str] = set()
-        self.standing = standing or Standing(managers)
+        self.standing = standing or ServerStatus(managers)
 
     def start(self) -> dict[str, str]:
         """Start the listeners; return their addresses by name.

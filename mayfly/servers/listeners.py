@@ -16,7 +16,7 @@ from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits
 from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
-from mayfly.servers.standing import Standing
+from mayfly.servers.status import ServerStatus
 from mayfly.servers.wire.link import Limits
 from mayfly.servers.wire.server import WireServer
 from mayfly.verbs.contracts.access import FolderSocket
@@ -266,7 +266,7 @@ class HttpListener(Listener):
         channel: str,
         admin_channel: str,
         tls: TlsFiles,
-        standing: Standing,
+        standing: ServerStatus,
         budget: Budget | None = None,
     ) -> None:
         """Take the parts of the server; a ``budget`` may be shared with other listeners.

@@ -80,7 +80,7 @@ class ServedFolder(NamedTuple):
 
     ``mqsc`` are scripts that run at each start. ``expiry_interval_seconds`` is the interval of the
     scan: 0 is never, None leaves it to the queue manager. In ``lake``, the folder of a lake,
-    stories of messages look for lives that the ledger no longer has.
+    traces of messages look for lives that the ledger no longer has.
     """
 
     name: str
@@ -213,8 +213,8 @@ def _check_development(settings: ServeSettings) -> None:
 _LONGEST_DRAIN_SECONDS = 3_600
 _LONGEST_INTERVAL_SECONDS = 99_999_999
 _HIGHEST_LEVEL = 999
-_LEAST_MEMORY_BYTES, _MOST_MEMORY_BYTES = 1_048_576, 1_099_511_627_776
-_MOST_CONNECTIONS, _MOST_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
+_LEAST_MEMORY_BYTES, _MAX_MEMORY_BYTES = 1_048_576, 1_099_511_627_776
+_MAX_CONNECTIONS, _MAX_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
 
 def read_settings(path: Path) -> ServeSettings:
@@ -303,13 +303,13 @@ def _address(table: Table, key: str) -> ListenAddress | None:
 def _limits(table: Table) -> ClientLimits:
     defaults = ClientLimits()
     limits = ClientLimits(
-        _number(table, "connections", 1, _MOST_CONNECTIONS, defaults.connections),
-        _number(table, "outstanding_bytes", 1, _MOST_BYTES, defaults.outstanding_bytes),
+        _number(table, "connections", 1, _MAX_CONNECTIONS, defaults.connections),
+        _number(table, "outstanding_bytes", 1, _MAX_BYTES, defaults.outstanding_bytes),
         _number(table, "admission_seconds", 1, _DAY_SECONDS, defaults.admission_seconds),
         _number(table, "heartbeat_seconds", 0, _DAY_SECONDS, defaults.heartbeat_seconds),
         _number(table, "idle_seconds", 0, _DAY_SECONDS, defaults.idle_seconds),
         _number(
-            table, "memory_bytes", _LEAST_MEMORY_BYTES, _MOST_MEMORY_BYTES, defaults.memory_bytes
+            table, "memory_bytes", _LEAST_MEMORY_BYTES, _MAX_MEMORY_BYTES, defaults.memory_bytes
         ),
     )
     table.refuse_the_rest()

@@ -14,14 +14,14 @@ import apsw
 
 from mayfly.runtime import Loop, Runtime
 from mayfly.store.database import Database
-from mayfly.store.disk_room import Ballast
+from mayfly.store.disk_space import Ballast
 from mayfly.store.write_ahead_log import FRAME_BYTES, WriteAheadLog
 
 _LOG = logging.getLogger("mayfly.store")
 #: Pages to write back while writers are held back: about 10 ms.
 _FEW_PAGES = 500
 #: Each pass leaves what was written meanwhile, less each time unless the disk cannot keep up.
-_MOST_PASSES = 10
+_MAX_PASSES = 10
 #: A log that is written back so often grows no more: 4 MB of it are used again and again.
 _PAGES_ON_A_FULL_DISK = 1_000
 
@@ -124,7 +124,7 @@ class Checkpointer:
         to the end of the log, and with writers none does before they are held back. Writers
         would then wait for the sync of 64 MB, 90 ms.
         """
-        for _ in range(_MOST_PASSES):
+        for _ in range(_MAX_PASSES):
             written_back = self._log.write_back_beside_writers(connection)
             self._database.sync()
             if self._log.pages - written_back <= _FEW_PAGES:

@@ -35,9 +35,9 @@ from mayfly.store.damage import (
     rows_of,
     write_identity,
 )
-from mayfly.store.disk_room import Ballast
+from mayfly.store.disk_space import Ballast
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.migrations import NoRoomToMigrate, bring_up_to_date, check_version, schema
+from mayfly.store.migrations import NoSpaceToMigrate, bring_up_to_date, check_version, schema
 from mayfly.store.write_ahead_log import check_end, check_header
 
 DATABASE_FILE = "mayfly.db"
@@ -282,8 +282,8 @@ class Database:
             self.ballast = Ballast(folder, self._runtime.files)
             try:
                 self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
-            except (apsw.FullError, NoRoomToMigrate) as error:
-                missing_bytes = error.missing_bytes if isinstance(error, NoRoomToMigrate) else 0
+            except (apsw.FullError, NoSpaceToMigrate) as error:
+                missing_bytes = error.missing_bytes if isinstance(error, NoSpaceToMigrate) else 0
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
                 self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)

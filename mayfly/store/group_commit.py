@@ -32,9 +32,9 @@ from mayfly.mqi.reasons import (
     MQRC_UNEXPECTED_ERROR,
 )
 from mayfly.runtime import Runtime, Signal
-from mayfly.store.book import Book
 from mayfly.store.damage import damaged, is_damage
-from mayfly.store.disk_room import DiskRoom
+from mayfly.store.disk_space import DiskSpace
+from mayfly.store.ledger_writer import LedgerWriter
 from mayfly.store.units import Unit, joined
 
 #: New messages of one transaction: some 10 ms of statements, beside which a sync counts for little.
@@ -126,9 +126,9 @@ class GroupCommit:
         self,
         writer: apsw.Connection,
         apply: Callable[[Unit], None],
-        book: Book,
+        ledger_writer: LedgerWriter,
         guard: AbstractContextManager[object],
-        room: DiskRoom | None,
+        room: DiskSpace | None,
         *,
         runtime: Runtime,
     ) -> None:
@@ -138,7 +138,7 @@ class GroupCommit:
         """
         self._writer = writer
         self._apply = apply
-        self._book = book
+        self._ledger_writer = ledger_writer
         self._guard = guard
         self._room = room
         self._lock = runtime.lock("waiting units")
@@ -306,20 +306,20 @@ class GroupCommit:
             self._transact(room.left_of(batch))
 
     def _transact(self, batch: list[Unit]) -> None:
-        writer, book = self._writer, self._book
+        writer, ledger_writer = self._writer, self._ledger_writer
         if not batch:
             return
         writer.execute("BEGIN IMMEDIATE")
         self._write_all(batch)
-        book.finish()
-        if self._room is not None and self._room.most_pages is not None:
+        ledger_writer.finish()
+        if self._room is not None and self._room.max_pages is not None:
             self._room.check_size(batch)
         self._is_committing = True
         writer.execute("COMMIT")
         self._accept(batch)
 
     def _accept(self, batch: list[Unit]) -> None:
-        self._book.accept()
+        self._ledger_writer.accept()
         for unit in batch:
             unit.is_safe = unit.error is None
 
@@ -366,26 +366,26 @@ class GroupCommit:
 
     def _write(self, unit: Unit) -> None:
         if unit.lives:
-            self._book.write_lives(unit)
+            self._ledger_writer.write_lives(unit)
         self._apply(unit)
-        self._book.write(unit)
+        self._ledger_writer.write(unit)
 
     def _try(self, unit: Unit) -> Exception | None:
         """Write a unit, or nothing of it: return what is wrong with it then."""
         writer, wrong = self._writer, None
-        mark = self._book.mark()
+        mark = self._ledger_writer.mark()
         writer.execute("SAVEPOINT unit")
         try:
             self._write(unit)
         except _WRONG_UNIT as error:
             writer.execute("ROLLBACK TO unit")
-            self._book.back_to(mark)
+            self._ledger_writer.back_to(mark)
             wrong = error
         writer.execute("RELEASE unit")
         return wrong
 
     def _roll_back(self) -> None:
-        self._book.back_to(None)
+        self._ledger_writer.back_to(None)
         if self._writer.in_transaction:
             try:
                 self._writer.execute("ROLLBACK")

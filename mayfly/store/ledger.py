@@ -21,9 +21,9 @@ import apsw
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.book import Book
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.keys import GENERATED_PREFIX, staging_id
+from mayfly.store.ledger_writer import LedgerWriter
 from mayfly.store.messages import limited
 from mayfly.store.meta import write_value
 from mayfly.store.reader import Reader
@@ -40,11 +40,13 @@ _FIRST = "SELECT min(position) FROM ledger"
 class Retention:
     """Trims one ledger; knows how far it is without reading it."""
 
-    def __init__(self, writer: apsw.Connection, book: Book, group: GroupCommit) -> None:
-        self.book = book
+    def __init__(
+        self, writer: apsw.Connection, ledger_writer: LedgerWriter, group: GroupCommit
+    ) -> None:
+        self.ledger_writer = ledger_writer
         self._group = group
         found: Any = writer.execute(_FIRST).fetchall()[0][0]
-        self._first_position = book.last_position + 1 if found is None else int(found)
+        self._first_position = ledger_writer.last_position + 1 if found is None else int(found)
 
     @property
     def first_position(self) -> int:
@@ -53,14 +55,14 @@ class Retention:
 
     def surplus(self, retention_count: int) -> int:
         """Return how many rows there are beyond a count; 0 or less: none."""
-        return self.book.last_position - self._first_position + 1 - retention_count
+        return self.ledger_writer.last_position - self._first_position + 1 - retention_count
 
     def trim(self, retention_count: int) -> int:
         """Remove up to a batch of the oldest rows beyond a count; return how many.
 
         Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
-        last, first = self.book.last_position, self._first_position
+        last, first = self.ledger_writer.last_position, self._first_position
         surplus = min(last - first + 1 - retention_count, _BATCH)
         if surplus <= 0:
             return 0
@@ -80,7 +82,7 @@ class Retention:
 #: Positions of a block: their hashes take some 7 ms, which other due work waits for.
 BLOCK_ROWS: Final = 4_096
 #: So many blocks at the most are written by one transaction, if they have few hashes.
-_MOST_BLOCKS: Final = 4
+_MAX_BLOCKS: Final = 4
 #: The hashes of a block are written in 32 rows, of which a look reads one. The key of a row is its
 #: bucket, the highest bits of its hashes, and below that its block.
 _BUCKETS: Final = 32
@@ -160,7 +162,7 @@ class LedgerIds:
     def is_behind(self) -> bool:
         """Return True if a block should get its hashes."""
         begin = max(self.until_position, self.retention.first_position - 1)
-        return self.retention.book.last_position - begin >= _LEFT_ROWS + BLOCK_ROWS
+        return self.retention.ledger_writer.last_position - begin >= _LEFT_ROWS + BLOCK_ROWS
 
     def write_next(self) -> None:
         """Write the hashes of the next block, and remove those of blocks that are no more.
@@ -170,7 +172,7 @@ class LedgerIds:
         """
         first_block = (self.retention.first_position - 1) // BLOCK_ROWS
         block = max(self._next_block, first_block)
-        most = min(_MOST_BLOCKS, self.retention.book.last_position // BLOCK_ROWS - block)
+        most = min(_MAX_BLOCKS, self.retention.ledger_writer.last_position // BLOCK_ROWS - block)
         held, count = list[tuple[int, str]](), 0
         for following in range(block, block + most):
             hashes = self._hashes_of(following)
@@ -190,7 +192,7 @@ class LedgerIds:
         low = (crc >> _BUCKET_SHIFT) << _BLOCK_BITS
         asked = low, low + (1 << _BLOCK_BITS), crc.to_bytes(_HASH_BYTES, "big")
         blocks = {k - low for (k,) in self._reader.rows(_BLOCKS, asked)}
-        last_position = self.retention.book.last_position
+        last_position = self.retention.ledger_writer.last_position
         for msg_id in _given_by_senders(identifier):
             found = self._reader.rows(_BLOCKS_INDEXED, (msg_id, BLOCK_ROWS, last_position))
             blocks.update(block for (block,) in found)
@@ -266,7 +268,7 @@ class Ledger:
         """
         self.instance_id = instance_id
         self._reader = reader
-        self._ids, self._book = ids, ids.retention.book
+        self._ids, self._ledger_writer = ids, ids.retention.ledger_writer
         self._flush, self._settle = flush, settle
         #: The position behind which readers of the whole ledger have asked for rows, the highest.
         self.asked_position: int | None = None
@@ -275,12 +277,12 @@ class Ledger:
         """Return the newest position, 0 when nothing was ever written."""
         self._reader.check_open()
         self._flush()
-        return self._book.last_position
+        return self._ledger_writer.last_position
 
     def first_position(self) -> int:
         """Return the oldest position still held, one past the newest when there is none."""
         # Taken before the read: a row written meanwhile is read as well, or has a later position.
-        last_position = self._book.last_position
+        last_position = self._ledger_writer.last_position
         found = self._reader.rows(_FIRST)[0][0]
         return last_position + 1 if found is None else int(found)
 
@@ -291,7 +293,7 @@ class Ledger:
         """
         self._reader.check_open()
         self._flush()
-        last_position = self._book.last_position
+        last_position = self._ledger_writer.last_position
         rows = self._reader.rows(limited(_PAGE, max_rows), (after_position,))
         first_position = rows[0][0] if rows else last_position + 1
         if first_position > after_position + 1:

@@ -269,9 +269,9 @@ class Alike(NamedTuple):
 class Page:
     """Rows of a statement up to a number of bytes of their bodies; one row in any case."""
 
-    def __init__(self, most_body_bytes: int, body_place: int) -> None:
-        """Read ``most_body_bytes`` of bodies at most; ``body_place`` is their column."""
-        self._left_bytes, self._body_place = most_body_bytes, body_place
+    def __init__(self, max_body_bytes: int, body_place: int) -> None:
+        """Read ``max_body_bytes`` of bodies at most; ``body_place`` is their column."""
+        self._left_bytes, self._body_place = max_body_bytes, body_place
         #: Whether there was a row more.
         self.is_cut = False
 
@@ -349,14 +349,14 @@ class Messages:
         return self._rows(limited(IN_ORDER, limit), (low, high))
 
     def page(
-        self, low: int, high: int, limit: int, most_body_bytes: int
+        self, low: int, high: int, limit: int, max_body_bytes: int
     ) -> tuple[list[tuple[Any, ...]], bool]:
         """Return up to ``limit`` rows with ``low <= k < high`` by key, and whether these are all.
 
         They have the columns of a StoredMessage. Those behind the first have no more than
-        ``most_body_bytes`` of bodies together with it.
+        ``max_body_bytes`` of bodies together with it.
         """
-        page = Page(most_body_bytes, _BODY)
+        page = Page(max_body_bytes, _BODY)
         rows = self.fetch(limited(IN_ORDER, limit), (low, high), page.read)
         return rows, len(rows) < limit and not page.is_cut
 

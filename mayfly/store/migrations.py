@@ -55,7 +55,7 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {11: _to_version_11}
 OLDEST_VERSION: Final = min(MIGRATIONS) - 1
 
 
-class NoRoomToMigrate(StoreError):
+class NoSpaceToMigrate(StoreError):
     """The disk has too little room to bring a database to the present schema."""
 
     def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
@@ -89,7 +89,7 @@ def bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
         return
     room_bytes = files.free_bytes(file.parent)
     if version and room_bytes < MIGRATION_BYTES:
-        raise NoRoomToMigrate(
+        raise NoSpaceToMigrate(
             f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
             f"{MIGRATION_BYTES} bytes, and only {room_bytes} are free; nothing has changed",
             file.parent,

@@ -236,7 +236,7 @@ CREATE TABLE channel (
     PRIMARY KEY (name, is_sender, partner)
 ) WITHOUT ROWID;
 
--- In the store of a queue-sharing group: what members have yet to change in theirs (store/intents.py).
+-- In the store of a queue-sharing group: what members have yet to change in theirs (store/prepare_records.py).
 CREATE TABLE intent (
     number INTEGER PRIMARY KEY,
     member TEXT NOT NULL,

@@ -15,15 +15,15 @@ import apsw
 
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import EngineLock, Lock, Runtime
-from mayfly.store.book import Book, Totals
 from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
 from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.disk_room import DiskRoom
+from mayfly.store.disk_space import DiskSpace
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger, LedgerIds, Retention
+from mayfly.store.ledger_writer import LedgerWriter, Totals
 from mayfly.store.messages import Messages
 from mayfly.store.meta import write_value
 from mayfly.store.reader import Reader
@@ -123,7 +123,7 @@ class Store:
         self.volatile = Messages(self._memory.writer, self._memory.reader, lock)
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
-        self.book = Book(
+        self.ledger_writer = LedgerWriter(
             writer,
             self.persistent.contents,
             now_ms,
@@ -134,16 +134,18 @@ class Store:
         self._log = None if ballast is None else WriteAheadLog(writer, guard, self._runtime)
         room = None
         if self._log is not None and ballast is not None:
-            room = DiskRoom(writer, self._log, ballast)
-        self.group = GroupCommit(writer, self._apply, self.book, guard, room, runtime=self._runtime)
-        self.retention = Retention(writer, self.book, self.group)
+            room = DiskSpace(writer, self._log, ballast)
+        self.group = GroupCommit(
+            writer, self._apply, self.ledger_writer, guard, room, runtime=self._runtime
+        )
+        self.retention = Retention(writer, self.ledger_writer, self.group)
         ledger_reader = self._reader("ledger")
         self.ids = LedgerIds(ledger_reader, self.retention, self.group)
         instance_id = self._database.instance_id
         self.ledger = Ledger(instance_id, ledger_reader, self.ids, self.flush, self.settle)
         self.claimed = ClaimedMessages(self._reader("claims"))
         #: For those who watch; nothing is read there before they do.
-        self.aside = self._reader("aside")
+        self.statistics_reader = self._reader("aside")
         self._pending = Unit()
         #: Whether so many lives are kept back that the next caller should flush them.
         self.must_flush = False
@@ -173,7 +175,7 @@ class Store:
     def is_full(self) -> bool:
         """Whether puts are refused because the disk is full, and would be refused now as well."""
         ballast = self._database.ballast
-        return ballast is not None and ballast.is_given_up and not ballast.has_room(0)
+        return ballast is not None and ballast.is_given_up and not ballast.has_capacity(0)
 
     @property
     def folder(self) -> Path | None:
@@ -253,7 +255,7 @@ class Store:
         with self.engine_lock:
             since_ms, self.unsettled_since_ms = self.unsettled_since_ms, None
             pending = self._take_pending()
-            if pending is None and self.book.has_unbalanced():
+            if pending is None and self.ledger_writer.has_unbalanced():
                 pending = Unit()
                 self._flushing += 1
         if pending is not None:
@@ -272,7 +274,7 @@ class Store:
         assert self.engine_lock.is_held()
         if self._flushing:
             return None
-        totals = dict(self.book.totals.items())
+        totals = dict(self.ledger_writer.totals.items())
         for number, delta in self._pending.deltas.items():
             totals[number] = totals[number].plus(delta)
         return totals

@@ -79,7 +79,7 @@ class Move(NamedTuple):
     old_keys: Sequence[int] | None = None
 
 
-class Run(NamedTuple):
+class KeyRange(NamedTuple):
     """Common values of the messages of a Bulk; their keys, and hashes of MsgId, are consecutive.
 
     Without a first hash their MsgIds tell their keys.
@@ -109,7 +109,7 @@ class Bulk(NamedTuple):
     msg_ids: bytes
     correl_ids: bytes
     bodies: bytes
-    run: Run | None = None
+    run: KeyRange | None = None
     capped_by: str | None = None
 
 

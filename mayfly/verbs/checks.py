@@ -18,9 +18,9 @@ ID_BYTES = 24
 _ID_PREFIX = "ID:"
 #: A MsgId or CorrelId as a program gives it: up to 24 bytes, or their hexadecimal digits.
 Identifier: TypeAlias = bytes | str
-MOST_MESSAGES: Final = 10_000
+MAX_MESSAGES: Final = 10_000
 #: Bytes of bodies after which a call has enough; the message that reaches them is the last one.
-MOST_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 16 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
 _ZERO_ID = bytes(ID_BYTES)
 #: The folder of all queue managers that are opened by name.
@@ -90,10 +90,10 @@ def plain_descriptor(
     )
 
 
-def check_most(most: object) -> None:
+def check_max_messages(max_messages: object) -> None:
     """Raise MQRC_OPTIONS_ERROR unless a number of messages can be that of one call."""
-    if type(most) is not int or not 1 <= most <= MOST_MESSAGES:
-        said = f"most {most!r} is no number from 1 to {MOST_MESSAGES}"
+    if type(max_messages) is not int or not 1 <= max_messages <= MAX_MESSAGES:
+        said = f"most {max_messages!r} is no number from 1 to {MAX_MESSAGES}"
         raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
 
 

@@ -40,9 +40,9 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.properties.folders import Property
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.wire import (
-    AT_MOST,
-    MOST_NUMBERS,
-    MOST_PUTS_IN_FRAME,
+    AT_MAX,
+    MAX_NUMBERS,
+    MAX_PUTS_IN_FRAME,
     Identifier,
     PackedDescriptor,
     Text,
@@ -74,7 +74,7 @@ from mayfly.verbs.rows import (
     rows_of_properties,
 )
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
-from mayfly.verbs.stories import StoriesFound, Whereabouts
+from mayfly.verbs.trace import MessageTrace, TracesFound
 
 R = TypeVar("R")
 Q = TypeVar("Q", bound="Request[Any]")
@@ -82,12 +82,12 @@ Q = TypeVar("Q", bound="Request[Any]")
 #: The number of an open object, and that of a subscription: a connection that reconnects knows
 #: them by other numbers than the queue manager of now.
 Handle: TypeAlias = Annotated[Whole, Meta(extra={"numbers": "an open object"})]
-Handles: TypeAlias = Annotated[list[Handle], Meta(max_length=MOST_NUMBERS)]
+Handles: TypeAlias = Annotated[list[Handle], Meta(max_length=MAX_NUMBERS)]
 Subscription: TypeAlias = Annotated[Whole, Meta(extra={"numbers": "an open subscription"})]
 _NUMBERS: Final = ((Handle, "object"), (Handles, "object"), (Subscription, "subscription"))
 
 _GETS_IN_UNIT: Final = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
-_STAYS: Final = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+_ENTRIES: Final = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class Request(msgspec.Struct, Generic[R], array_like=True, forbid_unknown_fields=True):
@@ -284,7 +284,7 @@ class Inquire(Request[Inquiry], tag=11):
     """
 
     handle: Handle
-    selectors: Annotated[list[Whole], AT_MOST]
+    selectors: Annotated[list[Whole], AT_MAX]
 
 
 class Set(_Lasting[None], tag=12):
@@ -295,7 +295,7 @@ class Set(_Lasting[None], tag=12):
     """
 
     handle: Handle
-    values: Annotated[list[tuple[Whole, PackedScalar]], AT_MOST]
+    values: Annotated[list[tuple[Whole, PackedScalar]], AT_MAX]
 
     @classmethod
     def of(cls, handle: int, values: Mapping[int, Value]) -> Self:
@@ -410,7 +410,7 @@ class Puts(_Putting[PutsRow], tag=45):
 
     handle: Handle
     context: Handle
-    messages: Annotated[list[msgspec.Raw], Meta(max_length=MOST_PUTS_IN_FRAME)]
+    messages: Annotated[list[msgspec.Raw], Meta(max_length=MAX_PUTS_IN_FRAME)]
 
 
 class Put1(_Putting[PutResult], tag=18):
@@ -490,24 +490,24 @@ class Get(Request[GetResult], tag=6):
     @property
     def is_doubtful(self) -> bool:
         """Whether the message leaves its queue for good."""
-        return not self.options & (_GETS_IN_UNIT | _STAYS)
+        return not self.options & (_GETS_IN_UNIT | _ENTRIES)
 
 
 class GetMany(Request[list[Message]], tag=46):
     """Get messages that are there, as a loop of MQGET does, without waiting.
 
-    The answer has at most ``most`` messages, and stops behind the one with which their bodies
-    together reach ``most_bytes``. There may be more on the queue: over a network an answer has
-    1,000 of them or 1 MiB. Outside of syncpoint one transaction takes them all. Properties come in
-    an MQRFH2: other options than MQGMO_PROPERTIES_FORCE_MQRFH2, and those of syncpoint and of
+    The answer has at most ``max_messages`` messages, and stops behind the one with which their
+    bodies together reach ``max_bytes``. There may be more on the queue: over a network an answer
+    has 1,000 of them or 1 MiB. Outside of syncpoint one transaction takes them all. Properties come
+    in an MQRFH2: other options than MQGMO_PROPERTIES_FORCE_MQRFH2, and those of syncpoint and of
     quiescing, are MQRC_OPTIONS_ERROR, as is a handle with a selector. The answer is [] in the place
     of MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get when it has none.
     """
 
     handle: Handle
     options: Whole
-    most: Whole
-    most_bytes: Whole
+    max_messages: Whole
+    max_bytes: Whole
 
     @property
     def in_unit(self) -> bool:
@@ -553,15 +553,15 @@ class GetAny(Request[Delivery], tag=20):
 class TakeHeld(Request[list[Delivery]], tag=47):
     """Get messages that are there and hold them as :class:`GetAny` does, in one turn.
 
-    ``most`` and ``most_bytes`` are as in :class:`GetMany`. The answer is [] in the place of
+    ``max_messages`` and ``max_bytes`` are as in :class:`GetMany`. The answer is [] in the place of
     MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get, and MQRC_OPTIONS_ERROR for
     MQGMO_WAIT, MQGMO_SYNCPOINT and MQGMO_BROWSE_FIRST.
     """
 
     handle: Handle
     options: Whole
-    most: Whole
-    most_bytes: Whole
+    max_messages: Whole
+    max_bytes: Whole
 
 
 class Settle(_Lasting[None], tag=21):
@@ -578,7 +578,7 @@ class Settle(_Lasting[None], tag=21):
     message gives its own reason.
     """
 
-    deliveries: Annotated[list[Whole], Meta(max_length=MOST_NUMBERS)]
+    deliveries: Annotated[list[Whole], Meta(max_length=MAX_NUMBERS)]
     settlement: Settlement
     reason: Whole = 0
     within: Whole = 0
@@ -945,19 +945,19 @@ class AskCurdepth(Request[int], tag=52):
     queue: Text
 
 
-class Why(Request[Whereabouts], tag=53):
+class Why(Request[MessageTrace], tag=53):
     """Ask where a message is, or how it ended, as this queue manager alone knows it."""
 
     identifier: Identifier
 
 
-class Story(Request[Whereabouts], tag=78):
+class AskTrace(Request[MessageTrace], tag=78):
     """Ask where a message has been, over all queue managers of the process."""
 
     identifier: Identifier
 
 
-class Stories(Request[StoriesFound], tag=79):
+class AskTraces(Request[TracesFound], tag=79):
     """Ask where the messages with a property have been."""
 
     name: Text

@@ -15,7 +15,7 @@ from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
 from mayfly.mqi.properties import Typed
 from mayfly.properties.folders import Description, Property
 from mayfly.verbs.contracts.wire import (
-    AT_MOST,
+    AT_MAX,
     Text,
     Whole,
     WrongFrame,
@@ -78,7 +78,7 @@ class PropertyRow(NamedTuple):
 
 
 #: The properties of a message.
-Properties: TypeAlias = Annotated[list[PropertyRow], AT_MOST]
+Properties: TypeAlias = Annotated[list[PropertyRow], AT_MAX]
 
 
 class MessageRow(NamedTuple):

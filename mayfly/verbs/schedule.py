@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.verbs.contracts.wire import AT_MOST, Text, Whole
+from mayfly.verbs.contracts.wire import AT_MAX, Text, Whole
 
 #: The last position of the schedule, and the number of the last change of it.
 LAST_POSITION = 2**63 - 2
@@ -23,7 +23,7 @@ class ScheduleFilter(NamedTuple):
 
     queue: Text | None = None
     sender: Text | None = None
-    properties: Annotated[tuple[tuple[Text, Text], ...], AT_MOST] = ()
+    properties: Annotated[tuple[tuple[Text, Text], ...], AT_MAX] = ()
     due_from_ms: Whole | None = None
     due_before_ms: Whole | None = None
 

@@ -29,10 +29,10 @@ def manager(tmp_path: Path) -> Iterator[QueueManager]:
         developer_users(users_of(opened.engine), tmp_path, {})
         self_signed_certificate(tmp_path, ["localhost"], opened.now_ms())
         (tmp_path / "token").write_text("a-token\n")
-        with opened.session() as session, opened.session(transacted=True) as holding:
+        with opened.session() as session, opened.session(transacted=True) as queue_state:
             for _ in range(8):
                 session.put("Q1", b"x" * 100_000)
-            assert holding.get("Q1") is not None
+            assert queue_state.get("Q1") is not None
             # The ballast is laid in beside the puts.
             wait_until((tmp_path / "ballast").exists)
             wait_until(lambda: opened.verify().ok)

@@ -16,7 +16,7 @@ import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.aio import AsyncClient
 from mayfly.client.connection import Administration, Schedule
-from mayfly.client.open_objects import MOST_OPEN
+from mayfly.client.open_objects import MAX_OPEN
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
@@ -431,7 +431,7 @@ def test_a_storm_of_cancellations_loses_no_message(
 def test_queues_that_tasks_use_stay_open_and_others_give_way(
     make_client: MakeClient, queue_manager: QueueManager
 ) -> None:
-    names = [f"MANY.{number}" for number in range(MOST_OPEN + 5)]
+    names = [f"MANY.{number}" for number in range(MAX_OPEN + 5)]
     for name in names:
         queue_manager.mqsc(f"DEFINE QLOCAL({name})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench import aims
-from bench.aims import least_rate, most_cost
+from bench.aims import least_rate, max_cost
 
 
 @pytest.mark.parametrize(("is_compiled", "rate", "cost"), [(True, 1.5, 50.0), (False, 0.825, 90.9)])
@@ -14,4 +14,4 @@ def test_a_rate_sinks_and_a_cost_rises_where_nothing_is_compiled(
 ) -> None:
     monkeypatch.setattr(aims, "is_compiled", lambda: is_compiled)
     assert least_rate(1.5) == rate
-    assert most_cost(50) == cost
+    assert max_cost(50) == cost

@@ -83,7 +83,7 @@ class KeptBooks:
     def _number(self, queue: str) -> int:
         if queue not in self._numbers:
             self._numbers[queue] = len(self._numbers) + 1
-            self.store.book.totals.open_queue(self._numbers[queue], queue)
+            self.store.ledger_writer.totals.open_queue(self._numbers[queue], queue)
         return self._numbers[queue]
 
 

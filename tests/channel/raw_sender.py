@@ -60,9 +60,9 @@ class RawSender(Raw):
         assert self.negotiated(heartbeat_s=heartbeat_s)[0] == DONE
         return self
 
-    def sent(self, *parcels: list[Any]) -> Any:
+    def sent(self, *envelopes: list[Any]) -> Any:
         """Hand a batch over to be put; return the answer."""
-        return self.ask(verb_of(channels.PutBatch), len(parcels), parcels)
+        return self.ask(verb_of(channels.PutBatch), len(envelopes), envelopes)
 
     def confirmed(self, luw: str = "A", sequence: int = 1) -> Any:
         """Let a batch be committed; return the answer."""
@@ -87,6 +87,6 @@ class RawSender(Raw):
                 return said
 
 
-def parcel(**other: Any) -> list[Any]:
+def envelope(**other: Any) -> list[Any]:
     """Return a message as it travels."""
     return list((PARCEL | other).values())

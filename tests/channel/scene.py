@@ -9,15 +9,15 @@ from typing import Any
 from mayfly import QueueManager
 from mayfly.channel import (
     ChannelStatus,
+    Envelope,
     Link,
     LinkDown,
     Opening,
-    Parcel,
     ReceiverState,
     Traffic,
     connect_local,
 )
-from mayfly.engine.face.transit import ChannelDefinition
+from mayfly.engine.api.transit import ChannelDefinition
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
@@ -112,15 +112,15 @@ class FragileLink:
         self._at("behind negotiate")
         return standing
 
-    def send(self, parcels: Sequence[Parcel]) -> int | None:
+    def send(self, envelopes: Sequence[Envelope]) -> int | None:
         self._at("before send")
-        wait_ms = self._link.send(parcels)
+        wait_ms = self._link.send(envelopes)
         self._at("behind send")
         return wait_ms
 
-    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+    def hand_over(self, envelopes: Sequence[Envelope]) -> int:
         self._at("before hand_over")
-        had_ms = self._link.hand_over(parcels)
+        had_ms = self._link.hand_over(envelopes)
         self._at("behind hand_over")
         return had_ms
 

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import Link, LinkDown, connect_local
-from mayfly.engine.face.transit import ChannelDefinition
+from mayfly.engine.api.transit import ChannelDefinition
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
     CHANNEL,

@@ -9,7 +9,7 @@ import pytest
 from mayfly import channel
 from mayfly.admin import CHSTATUS, displayed
 from mayfly.channel import Status
-from mayfly.engine.face.administration import CHANNEL, CLNTCONN, attributes_of
+from mayfly.engine.api.administration import CHANNEL, CLNTCONN, attributes_of
 
 DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
 

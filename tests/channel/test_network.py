@@ -24,7 +24,7 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs.contracts import channels
 from mayfly.verbs.contracts.wire import DONE, FAILED, verb_of
 from tests.channel.network_scene import TOKEN, Served, lead_to, served
-from tests.channel.raw_sender import HEARTBEAT_S, RawSender, parcel
+from tests.channel.raw_sender import HEARTBEAT_S, RawSender, envelope
 from tests.channel.scene import (
     CHANNEL,
     START_MS,
@@ -375,7 +375,7 @@ def test_a_sender_that_is_silent_too_long_is_given_up(
     assert silence_ms(HEARTBEAT_S) == SILENCE_MS
     client.begun()
     there_clock.advance(100_000)
-    assert client.sent(parcel()) == [DONE, None]
+    assert client.sent(envelope()) == [DONE, None]
     there_clock.advance(SILENCE_MS + late_ms)
     if late_ms < 0:
         assert (client.confirmed(), bodies(two)) == ([DONE, None], [b"x"])
@@ -412,11 +412,11 @@ def test_whoever_sends_now_takes_the_place_of_who_sent_before(
     client: RawSender, server: Served, two: QueueManager
 ) -> None:
     client.begun()
-    client.sent(parcel(body=b"1"))
+    client.sent(envelope(body=b"1"))
     with RawSender(server.port) as second:
         second.begun()
         assert client.end_said() == f"CHANNEL({CHANNEL}) has ended at QM2"
-        second.sent(parcel(body=b"2"))
+        second.sent(envelope(body=b"2"))
         second.confirmed("B")
     assert bodies(two) == [b"2"]
 
@@ -431,7 +431,7 @@ def test_another_of_the_name_is_refused_while_a_sender_has_its_link(
         outcome, _class, reason, said = other.negotiated(instance_id="b" * 32)
         assert (outcome, reason) == (FAILED, rc.MQRC_CHANNEL_CONFIG_ERROR)
         assert "another queue manager named QM1 sends on QM1.TO.QM2" in said
-        client.sent(parcel(body=b"1"))
+        client.sent(envelope(body=b"1"))
         assert client.ask(verb_of(channels.End)) == [DONE, None]
         assert other.negotiated(instance_id="b" * 32)[0] == DONE
     assert bodies(two) == []
@@ -441,7 +441,7 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
     client: RawSender, two: QueueManager
 ) -> None:
     client.begun()
-    client.sent(parcel())
+    client.sent(envelope())
     assert client.ask(verb_of(channels.End)) == [DONE, None]
     assert (two.curdepth("IN"), standing(two).status) == (0, Status.INACTIVE)
     assert client.is_closed()
@@ -451,7 +451,7 @@ def test_a_connection_that_is_lost_backs_out_what_is_not_confirmed(
     client: RawSender, two: QueueManager
 ) -> None:
     client.begun()
-    client.sent(parcel())
+    client.sent(envelope())
     assert two.counts("IN").uncommitted == 1
     client.socket.close()
     wait_until(lambda: standing(two).status is Status.INACTIVE)
@@ -499,7 +499,7 @@ def test_a_connection_that_is_lost_backs_out_what_is_not_confirmed(
         (
             verb_of(channels.PutBatch),
             [1, None],
-            "put_batch.parcels: None: expected array, got None",
+            "put_batch.envelopes: None: expected array, got None",
         ),
     ],
 )
@@ -524,7 +524,7 @@ def test_nothing_is_put_before_the_channel_has_begun(client: RawSender, two: Que
     for verb, fields in (
         (verb_of(channels.GoOn), [0]),
         (verb_of(channels.Confirm), ["A", 1]),
-        (verb_of(channels.PutBatch), [1, [parcel()]]),
+        (verb_of(channels.PutBatch), [1, [envelope()]]),
     ):
         assert client.ask(int(verb), *fields)[0] == FAILED
     assert two.curdepth("IN") == 0
@@ -533,26 +533,26 @@ def test_nothing_is_put_before_the_channel_has_begun(client: RawSender, two: Que
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"descriptor": b""}, "parcel.descriptor: the frame is no msgpack array"),
+        ({"descriptor": b""}, "envelope.descriptor: the frame is no msgpack array"),
         (
             {"descriptor": msgpack.encode([1])},
-            "parcel.descriptor: expected array of at least length 24, got 1",
+            "envelope.descriptor: expected array of at least length 24, got 1",
         ),
-        ({"descriptor": bytes(5_000)}, "parcels[0].descriptor: b'"),
-        ({"msg_id": b"m"}, "parcels[0].msg_id: b'm': expected bytes of length >= 24"),
-        ({"correl_id": bytes(25)}, "parcels[0].correl_id: b'"),
-        ({"life_ms": -1}, "parcels[0].life_ms: -1: expected int >= 0"),
-        ({"queue": 5}, "parcels[0].queue: 5: expected str, got int"),
-        ({"body": "text"}, "parcels[0].body: 'text': expected bytes, got str"),
-        ({"is_fast": 1}, "parcels[0].is_fast: 1: expected bool, got int"),
+        ({"descriptor": bytes(5_000)}, "envelopes[0].descriptor: b'"),
+        ({"msg_id": b"m"}, "envelopes[0].msg_id: b'm': expected bytes of length >= 24"),
+        ({"correl_id": bytes(25)}, "envelopes[0].correl_id: b'"),
+        ({"life_ms": -1}, "envelopes[0].life_ms: -1: expected int >= 0"),
+        ({"queue": 5}, "envelopes[0].queue: 5: expected str, got int"),
+        ({"body": "text"}, "envelopes[0].body: 'text': expected bytes, got str"),
+        ({"is_fast": 1}, "envelopes[0].is_fast: 1: expected bool, got int"),
     ],
 )
 def test_what_is_no_message_is_refused_and_its_batch_with_it(
     client: RawSender, two: QueueManager, wrong: dict[str, object], said: str
 ) -> None:
     client.begun()
-    assert client.ask(verb_of(channels.Parcels), [parcel()]) == [DONE, None]
-    outcome, _class, reason, detail = client.ask(verb_of(channels.PutBatch), 2, [parcel(**wrong)])
+    assert client.ask(verb_of(channels.Envelopes), [envelope()]) == [DONE, None]
+    outcome, _class, reason, detail = client.ask(verb_of(channels.PutBatch), 2, [envelope(**wrong)])
     assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
     assert said in detail
     client.confirmed()
@@ -563,7 +563,7 @@ def test_a_batch_of_which_a_part_is_missing_is_not_put(
     client: RawSender, two: QueueManager
 ) -> None:
     client.begun()
-    outcome, _class, reason, detail = client.ask(verb_of(channels.PutBatch), 2, [parcel()])
+    outcome, _class, reason, detail = client.ask(verb_of(channels.PutBatch), 2, [envelope()])
     assert (outcome, reason) == (FAILED, rc.MQRC_CONNECTION_BROKEN)
     assert detail == "1 of 2 messages have come"
     assert two.curdepth("IN") == 0
@@ -574,11 +574,11 @@ def test_a_batch_has_at_most_as_many_messages_as_both_sides_have_agreed_on(
 ) -> None:
     client.introduced()
     client.negotiated(batch_size=3)
-    assert client.ask(verb_of(channels.Parcels), [parcel()] * 3) == [DONE, None]
-    refused = client.ask(verb_of(channels.Parcels), [parcel()])
+    assert client.ask(verb_of(channels.Envelopes), [envelope()] * 3) == [DONE, None]
+    refused = client.ask(verb_of(channels.Envelopes), [envelope()])
     assert refused[2:] == [rc.MQRC_UNEXPECTED_ERROR, "parcels: 4 messages for a batch of 3"]
     # All of it is forgotten.
-    assert client.sent(parcel(body=b"next")) == [DONE, None]
+    assert client.sent(envelope(body=b"next")) == [DONE, None]
     assert client.confirmed() == [DONE, None]
     assert bodies(two) == [b"next"]
 
@@ -600,9 +600,9 @@ def test_E7_a_batch_that_comes_in_slowly_is_timed_by_the_clock_of_its_receiver(
 ) -> None:
     """A large batch on a thin line: only what neither end has spent is halved."""
     client.begun()
-    assert client.ask(verb_of(channels.Parcels), []) == [DONE, None]
+    assert client.ask(verb_of(channels.Envelopes), []) == [DONE, None]
     there_clock.advance(1_500)
-    rows = [parcel(life_ms=20_000), parcel(life_ms=2_000)]
+    rows = [envelope(life_ms=20_000), envelope(life_ms=2_000)]
     assert client.ask(verb_of(channels.KeepBatch), 2, rows) == [DONE, 1_500]
     assert bodies(two) == []
     assert client.ask(verb_of(channels.GoOn), 500) == [DONE, None]

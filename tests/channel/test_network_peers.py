@@ -23,7 +23,7 @@ from mayfly.verbs.contracts import channels
 from mayfly.verbs.contracts.channels import REQUESTS, VERSION
 from mayfly.verbs.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble, verb_of
 from tests.channel.network_scene import TOKEN, Served, lead_to
-from tests.channel.raw_sender import RawSender, parcel
+from tests.channel.raw_sender import RawSender, envelope
 from tests.channel.scene import (
     CHANNEL,
     START_MS,
@@ -268,7 +268,7 @@ def test_a_drain_lets_a_batch_be_confirmed_and_begins_no_other(
     with RawSender(server.port) as busy, RawSender(server.port) as idle:
         idle.introduced()
         busy.begun()
-        busy.sent(parcel())
+        busy.sent(envelope())
         drained: list[bool] = []
         draining = threading.Thread(
             target=lambda: drained.append(server.server.drain(LONG_SECONDS * 1_000))
@@ -279,7 +279,7 @@ def test_a_drain_lets_a_batch_be_confirmed_and_begins_no_other(
         # In one go: the next batch comes while the connection is still there.
         frames = [
             msgpack.encode([verb_of(channels.Confirm), "A", 1]),
-            msgpack.encode([verb_of(channels.PutBatch), 1, [parcel(body=b"next")]]),
+            msgpack.encode([verb_of(channels.PutBatch), 1, [envelope(body=b"next")]]),
         ]
         requests = (101, 102)
         busy.socket.sendall(
@@ -302,10 +302,10 @@ def test_a_message_longer_than_agreed_is_refused(server: Served, two: QueueManag
     done(two, f"ALTER CHANNEL({CHANNEL}) MAXMSGL(1000)")
     with RawSender(server.port) as sender:
         sender.begun()
-        refused = sender.sent(parcel(body=bytes(1_001)))
+        refused = sender.sent(envelope(body=bytes(1_001)))
         assert refused[2] == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
-        assert refused[3] == "parcel.body: 1001 bytes; 1000 were agreed on"
-        assert sender.sent(parcel(body=bytes(1_000))) == [DONE, None]
+        assert refused[3] == "envelope.body: 1001 bytes; 1000 were agreed on"
+        assert sender.sent(envelope(body=bytes(1_000))) == [DONE, None]
         sender.socket.sendall(HEADER.pack(1_000 + 65_536 + 1, 1, 99))
         assert "may come" in sender.end_said()
 
@@ -343,7 +343,7 @@ def mutated(chance: random.Random) -> bytes:
     """Return a frame of a sender that may be wrong anywhere."""
     verb = int(chance.choice([*REQUESTS, 5, 999]))
     count = chance.randrange(4)
-    parcels = [value_of(chance) for _ in range(count)]
+    envelopes = [value_of(chance) for _ in range(count)]
     luw = chance.choice(("A", "", "x" * 90))
     fitting: dict[int, list[Any]] = {
         verb_of(channels.Introduction): [VERSION, "OTHER", "QM2", "QM9", TOKEN, 0],
@@ -355,9 +355,9 @@ def mutated(chance: random.Random) -> bytes:
             300,
             "i",
         ],
-        verb_of(channels.Parcels): [parcels],
-        verb_of(channels.PutBatch): [count, parcels],
-        verb_of(channels.KeepBatch): [count, parcels],
+        verb_of(channels.Envelopes): [envelopes],
+        verb_of(channels.PutBatch): [count, envelopes],
+        verb_of(channels.KeepBatch): [count, envelopes],
         verb_of(channels.GoOn): [chance.choice((0, 5, 2**62))],
         verb_of(channels.Confirm): [luw, chance.randrange(-1, 2**31)],
     }
@@ -382,4 +382,4 @@ def value_of(chance: random.Random) -> list[Any]:
     if chance.random() < 0.4:
         name = chance.choice(("queue", "manager", "descriptor", "msg_id", "life_ms", "is_fast"))
         fields[name] = chance.choice((None, 7, "@", b"\xc1", "\xfc" * 60, [], True))
-    return parcel(**fields)
+    return envelope(**fields)

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import Served, Serving
-from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from tests.cli.conftest import Invoke
 from tests.cli.folders import listening
 from tests.spec.scene import lives

@@ -19,9 +19,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import Files
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 from mayfly.servers.wire import WireServer
-from mayfly.store.disk_room import BALLAST_BYTES, BALLAST_FILE
+from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import Invoke
 from tests.facts import wait_until
@@ -133,7 +133,7 @@ def test_on_a_full_disk_it_lives_and_is_ready_again_as_soon_as_there_is_room(
         assert reason_of_filling(session) == rc.MQRC_STORAGE_MEDIUM_FULL
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.DISK_FULL, True, False)
-        standing = Standing([manager])
+        standing = ServerStatus([manager])
         standing.state = State.READY
         assert standing.states() == {"QM1": State.DISK_FULL}
         [row] = manager.mqsc("DISPLAY QMSTATUS").rows

@@ -119,7 +119,7 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
                 assert (shown["USERID"], shown["CHANNEL"]) == ("anna", "")
                 assert shown["CONNAME"] == ("127.0.0.1" if tls else "")
                 lake = str(tmp_path / "lake") if name == "QM1" else ""
-                assert lake in " ".join(Administration(program.call).stories.of(b"x").notes)
+                assert lake in " ".join(Administration(program.call).traces.of(b"x").notes)
                 program.close()
 
             config.write_text(CONFIG.replace('"json"', '"xml"'))

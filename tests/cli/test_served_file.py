@@ -19,7 +19,7 @@ from mayfly.cli.served import SERVED_FILE, Served, Serving
 from mayfly.client.connection.by_name import connect_to_server_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, StoreError
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 from mayfly.store.folder_lock import holder_of
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment

@@ -70,7 +70,7 @@ def test_the_documented_story_over_two_queue_managers_is_what_is_printed() -> No
         with two.session() as session:
             assert session.get("IN") is None
         clock.advance(0)
-        found = one.stories.of(msg_id)
+        found = one.traces.of(msg_id)
     printed = "\n".join((found.sentence, *lines_of(found.steps), ""))
     [shown] = doc_blocks("output")
     assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed), printed
@@ -95,9 +95,9 @@ def test_json_has_every_field_and_ids_as_they_are_printed(queue: Invoke) -> None
         ("put", "Q1"),
         ("available", "Q1"),
     ]
-    [stay] = found["stays"]
-    assert (stay["msg_id"], stay["correl_id"]) == (msg_id, "17".ljust(48, "0"))
-    assert (stay["state"], stay["reason"], stay["reason_name"]) == ("available", 0, None)
+    [entry] = found["entries"]
+    assert (entry["msg_id"], entry["correl_id"]) == (msg_id, "17".ljust(48, "0"))
+    assert (entry["state"], entry["reason"], entry["reason_name"]) == ("available", 0, None)
 
 
 def test_what_retention_has_removed_is_told_from_a_lake(queue: Invoke, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_retention_has_removed_is_told_from_a_lake(queue: Invoke, tmp_path:
     assert f"lake {tmp_path / 'no'} cannot be read: there is no lake at" in answer.stderr
 
 
-def test_stories_are_asked_for_by_a_property(queue: Invoke, home: Path) -> None:
+def test_traces_are_asked_for_by_a_property(queue: Invoke, home: Path) -> None:
     with QueueManager("QM1", home / "QM1") as manager, manager.session() as session:
         ids = [
             session.put("Q1", b"x", persistent=True, properties={"order": number}).hex()
@@ -124,7 +124,7 @@ def test_stories_are_asked_for_by_a_property(queue: Invoke, home: Path) -> None:
     assert lines[:2] == [ids[2], "It is on Q1 and can be got; it never expires."]
     assert lines[-1].startswith("Messages that have ended are not among them")
     found = json.loads(queue("why", "QM1", "--property", "order=17", "--json").stdout)
-    assert sorted(story["id"] for story in found["stories"]) == sorted(ids[:2])
+    assert sorted(trace["id"] for trace in found["traces"]) == sorted(ids[:2])
     answer = queue("why", "QM1", "--property", "order=17", "--limit", "1")
     assert "There are more." in answer.stdout
     answer = queue("why", "QM1", "--property", "order=17", "--before", "2020-01-01")

@@ -12,7 +12,7 @@ import pytest
 import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.client import Client
-from mayfly.client.open_objects import MOST_OPEN
+from mayfly.client.open_objects import MAX_OPEN
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
@@ -311,7 +311,7 @@ def test_a_user_of_limited_authority_administers_nothing(
 def test_queues_stay_open_until_others_need_the_room(
     client: Client, queue_manager: QueueManager
 ) -> None:
-    names = [f"MANY.{number}" for number in range(MOST_OPEN + 3)]
+    names = [f"MANY.{number}" for number in range(MAX_OPEN + 3)]
     for name in names:
         queue_manager.mqsc(f"DEFINE QLOCAL({name})")
         client.put(name, b"x")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.client.open_objects import MOST_OPEN
+from mayfly.client.open_objects import MAX_OPEN
 from mayfly.mqi import reasons as rc
 
 ROOT = Path(__file__).parents[2]
@@ -30,4 +30,4 @@ def test_reasons_and_bounds_are_those_of_the_source() -> None:
     named = re.findall(r"(\d{4}) (MQRC_[A-Z_]+)", text)
     assert len(named) > 8
     assert not [name for number, name in named if getattr(rc, name) != int(number)]
-    assert f"the {MOST_OPEN} that were used last" in text
+    assert f"the {MAX_OPEN} that were used last" in text

@@ -13,10 +13,10 @@ from mayfly.client.connection.remote import RemoteConnection, connect
 from tests.client.processes import serving
 
 CONNECTIONS = 1_000
-MOST_KIB = 150 * 1_024
+MAX_KIB = 150 * 1_024
 WATCHED_SECONDS = 10
 #: Of a core; a server without any connection uses some 0.3 %.
-MOST_LOAD = 0.02
+MAX_LOAD = 0.02
 
 
 @pytest.mark.soak
@@ -37,11 +37,11 @@ def test_a_thousand_idle_connections_over_TLS_take_little_memory_and_no_time(
         kept = [connected() for _ in range(10)]
         before_kib = resident_kib(pid)
         kept += [connected() for _ in range(CONNECTIONS)]
-        assert resident_kib(pid) - before_kib < MOST_KIB
+        assert resident_kib(pid) - before_kib < MAX_KIB
         before = processor_seconds(pid)
         threading.Event().wait(WATCHED_SECONDS)
         load = (processor_seconds(pid) - before) / WATCHED_SECONDS
-        assert load < MOST_LOAD
+        assert load < MAX_LOAD
         for each in kept:
             each.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager, connect
-from mayfly.client import Client, asking
+from mayfly.client import Client, arguments
 from mayfly.client.aio.client import AsyncClient
 from mayfly.engine import Session
 from mayfly.testing import VirtualClock
@@ -34,25 +34,26 @@ def expanded(
     parameters: Mapping[str, inspect.Parameter],
 ) -> Iterator[tuple[str, inspect.Parameter]]:
     """Yield parameters, with those that stand in a TypedDict one by one."""
-    keywords = inspect.signature(asking.put_options).parameters
+    keywords = inspect.signature(arguments.put_options).parameters
     for name, each in parameters.items():
         if each.kind is inspect.Parameter.VAR_KEYWORD:
-            options = getattr(asking, each.annotation.removeprefix("Unpack[").rstrip("]"))
+            options = getattr(arguments, each.annotation.removeprefix("Unpack[").rstrip("]"))
             yield from ((option, keywords[option]) for option in options.__annotations__)
         else:
             yield name, each
 
 
 def test_a_put_has_all_keywords_of_a_message() -> None:
-    keywords = inspect.signature(asking.put_options).parameters
-    options: dict[str, Any] = asking.PutOptions.__annotations__
+    keywords = inspect.signature(arguments.put_options).parameters
+    options: dict[str, Any] = arguments.PutOptions.__annotations__
     given = {name: kind.__forward_arg__ for name, kind in options.items()}
     assert given == {name: each.annotation for name, each in keywords.items()}
 
 
 def test_help_names_the_keywords_of_a_put_and_an_error_the_wrong_one() -> None:
     said = inspect.getdoc(Client.put) or ""
-    assert [name for name in asking.PutOptions.__annotations__ if f"``{name}``" not in said] == []
+    names = arguments.PutOptions.__annotations__
+    assert [name for name in names if f"``{name}``" not in said] == []
     with QueueManager("QM1", clock=VirtualClock()) as manager:
         manager.mqsc("DEFINE QLOCAL(Q1)")
         wrong = pytest.raises(TypeError, match=r"put_options\(\) .* argument 'ttl_ms'")

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from mayfly.client.connection import Connection, operating
-from mayfly.engine.callbacks import MOST_PUTS_UNDER_WAY
+from mayfly.engine.callbacks import MAX_PUTS_UNDER_WAY
 from mayfly.mqi import reasons as rc
 from mayfly.verbs.messages import Settlement
 from mayfly.verbs.requests import VERBS
@@ -50,4 +50,4 @@ def test_settlements_reasons_and_the_bound_are_those_of_the_source() -> None:
     named = re.findall(r"(MQRC_[A-Z_]+) \((\d+)\)", DOCS)
     assert named
     assert not [name for name, number in named if getattr(rc, name) != int(number)]
-    assert f"{MOST_PUTS_UNDER_WAY:,} of a queue manager" in DOCS
+    assert f"{MAX_PUTS_UNDER_WAY:,} of a queue manager" in DOCS

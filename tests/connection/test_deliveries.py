@@ -266,15 +266,15 @@ def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(
         assert (found, manager.verify().ok) == ([(b"1", 1), (b"2", 0)], True)
 
 
-def taken(connection: Connection, queue: int, most: int, most_bytes: int) -> list[bytes]:
+def taken(connection: Connection, queue: int, most: int, max_bytes: int) -> list[bytes]:
     """Take what is there; return the bodies."""
-    found = connection.call(ask.TakeHeld(queue, c.MQGMO_NONE, most, most_bytes))
+    found = connection.call(ask.TakeHeld(queue, c.MQGMO_NONE, most, max_bytes))
     return [delivery.result.message.body for delivery in found]
 
 
 @pytest.mark.in_process
 @pytest.mark.parametrize(
-    ("most", "most_bytes", "bodies"),
+    ("most", "max_bytes", "bodies"),
     [
         (9, 99, [b"1", b"22", b"333"]),
         (2, 99, [b"1", b"22"]),
@@ -285,11 +285,11 @@ def taken(connection: Connection, queue: int, most: int, most_bytes: int) -> lis
     ],
 )
 def test_messages_that_are_there_are_taken_in_one_turn(
-    connection: Connection, queue: int, most: int, most_bytes: int, bodies: list[bytes]
+    connection: Connection, queue: int, most: int, max_bytes: int, bodies: list[bytes]
 ) -> None:
     for body in (b"1", b"22", b"333"):
         put(connection, queue, body)
-    assert taken(connection, queue, most, most_bytes) == bodies
+    assert taken(connection, queue, most, max_bytes) == bodies
     assert [body for body, _count in seen(connection, queue)] == [b"1", b"22", b"333"][
         len(bodies) :
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.client.connection import Administration, Claims, Connection, Schedule
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

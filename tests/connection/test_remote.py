@@ -346,13 +346,13 @@ def test_a_take_over_a_network_holds_what_is_there_as_far_as_there_is_room(
 ) -> None:
     for body in (b"1", b"2", b"3", b"4", b"5"):
         put(remote, queue, body)
-    for most, most_bytes, bodies in (
+    for most, max_bytes, bodies in (
         (1, 99, [b"1"]),
         (9, 2, [b"2", b"3"]),
         (9, 99, [b"4", b"5"]),
         (9, 99, []),
     ):
-        found = remote.call(ask.TakeHeld(queue, c.MQGMO_NONE, most, most_bytes))
+        found = remote.call(ask.TakeHeld(queue, c.MQGMO_NONE, most, max_bytes))
         assert [delivery.result.message.body for delivery in found] == bodies
         remote.call(ask.Settle([each.number for each in found], Settlement.TAKEN))
     assert remote.call(ask.TakeHeld(queue, c.MQGMO_NONE, 0, 99)) == []

@@ -122,7 +122,7 @@ def test_a_server_that_is_redirected_to_has_no_password(web: Web) -> None:
         (b"<html>", 200, 2278, "is no JSON"),
         (b"AMQR\0\0\0\1", 200, 2278, "binary table"),
         (b'{"channels": []}', 200, 2278, "channel: is missing"),
-        (b"[" * (ccdt.MOST_BYTES + 1), 200, 2600, "more than 4,194,304 bytes"),
+        (b"[" * (ccdt.MAX_BYTES + 1), 200, 2600, "more than 4,194,304 bytes"),
     ],
     ids=["missing", "broken", "HTML", "binary", "key", "long"],
 )

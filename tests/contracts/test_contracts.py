@@ -26,10 +26,10 @@ from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Introduction,
     channel_request_of,
+    envelope_of,
     introduction_of,
     packed_request,
-    parcel_of,
-    row_of_parcel,
+    row_of_envelope,
 )
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
 from mayfly.verbs.contracts.wire import WrongFrame, decoded, packed
@@ -101,14 +101,14 @@ def test_each_row_that_travels_has_fields_that_a_server_can_check() -> None:
 def test_what_a_channel_says_comes_over_as_it_was_said() -> None:
     """Each request has a kind for each of its fields, in their order."""
     descriptor = Descriptor(priority=3, format="MQSTR", group_id=b"g" * 24)
-    parcel = channels.Parcel("Q", "M", descriptor, b"m" * 24, bytes(24), 7, b"\0x", True)
-    endless = parcel._replace(life_ms=None, is_fast=False, body=b"")
-    rows = [row_of_parcel(parcel), row_of_parcel(endless)]
-    assert [parcel_of(row) for row in rows] == [parcel, endless]
+    envelope = channels.Envelope("Q", "M", descriptor, b"m" * 24, bytes(24), 7, b"\0x", True)
+    endless = envelope._replace(life_ms=None, is_fast=False, body=b"")
+    rows = [row_of_envelope(envelope), row_of_envelope(endless)]
+    assert [envelope_of(row) for row in rows] == [envelope, endless]
     said: list[ChannelRequest] = [
         Introduction(VERSION, "C", "TO", "FROM", "token", 300_000),
         channels.Negotiation(5, 50, 100, True, 300, "id"),
-        channels.Parcels(rows),
+        channels.Envelopes(rows),
         channels.PutBatch(3, rows[:1]),
         channels.KeepBatch(0, []),
         channels.GoOn(17),

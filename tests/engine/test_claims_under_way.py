@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.verbs.contracts.claims import ConsumerState
 
 

@@ -16,9 +16,9 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import GetRequest, PutRequest, Session, holding
+from mayfly.engine import GetRequest, PutRequest, Session, queue_state
+from mayfly.engine.api.administration import QMODEL
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import Getter
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import VOLATILE
@@ -152,7 +152,7 @@ def test_a_discard_that_the_close_overtakes_leaves_the_message_to_the_close(tmp_
         [row] = qm.engine.store.volatile.in_order(queue.low, queue.high, 10)
         overtaken = discard_expired(qm.engine, [(queue, row, VOLATILE)], clock.now_ms(), MetBy.SCAN)
         closing = Transaction()
-        holding.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
+        queue_state.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
         qm.engine.committer.take_back(overtaken)
     qm.engine.committer.run(closing)
     assert (queue.depth, queue.locked, queue.present) == (0, 0, [0, 0])
@@ -377,16 +377,16 @@ def test_a_child_forked_while_another_thread_holds_the_lock_is_told_at_once(
     handle = session.open("Q1", INPUT | OUTPUT)
     session.put("Q1", b"x", persistent=False)
     session.get("Q1")
-    holding, done = threading.Event(), threading.Event()
+    queue_state, done = threading.Event(), threading.Event()
 
     def hold() -> None:
         with qm.engine.engine_lock, twin.engine.engine_lock, qm.engine.store.group._lock:
-            holding.set()
+            queue_state.set()
             done.wait(JOIN_SECONDS)
 
     requester = threading.Thread(target=hold)
     requester.start()
-    assert holding.wait(JOIN_SECONDS)
+    assert queue_state.wait(JOIN_SECONDS)
 
     def child() -> None:
         for call in (

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.mqi import reasons as rc
-from mayfly.store.disk_room import BALLAST_FILE
+from mayfly.store.disk_space import BALLAST_FILE
 from mayfly.testing import VirtualClock
 from tests.spec.scene import Running, bodies, lives, local, refused, waiting
 
@@ -66,7 +66,9 @@ def test_crash_leaves_the_folder_as_a_kill_does(clock: VirtualClock, tmp_path: P
     for name in ("crashed", "killed"):
         with QueueManager("QM1", tmp_path / name, clock) as again:
             outcomes = sorted(life.outcome for life in lives(again, "Q1"))
-            totals = again.engine.store.book.totals[again.engine.registry.queue("Q1").number]
+            totals = again.engine.store.ledger_writer.totals[
+                again.engine.registry.queue("Q1").number
+            ]
             found.append((outcomes, totals.present, totals.ended))
             assert bodies(again.session(), "Q1") == [b"durable", b"got"]
     assert found[0] == found[1]

@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 import mayfly
+from mayfly.engine.api.administration import QALIAS, QLOCAL, QMGR, QUEUE_KINDS, attributes_of
+from mayfly.engine.api.administration import alter_definition as alter
 from mayfly.engine.attributes import ATTRIBUTES, TABLES, QueueDefinition
-from mayfly.engine.face.administration import QALIAS, QLOCAL, QMGR, QUEUE_KINDS, attributes_of
-from mayfly.engine.face.administration import alter_definition as alter
 from mayfly.engine.objects.administration import save
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreDamaged

@@ -168,9 +168,9 @@ def test_a_release_waits_for_one_piece_of_bookkeeping_at_a_time() -> None:
         run_pass()
         put_many(qm, 9, delay_ms=SECOND_MS)
         clock.at_ms += SECOND_MS
-        assert (store.book.has_unbalanced(), store.retention.first_position) == (True, 1)
+        assert (store.ledger_writer.has_unbalanced(), store.retention.first_position) == (True, 1)
         assert run_pass()
-        assert (qm.curdepth("Q1"), store.book.has_unbalanced()) == (3, False)
+        assert (qm.curdepth("Q1"), store.ledger_writer.has_unbalanced()) == (3, False)
         assert store.retention.first_position == 1
         assert run_pass()
         assert qm.curdepth("Q1") == 6

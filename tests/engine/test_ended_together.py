@@ -15,7 +15,7 @@ from mayfly.engine import Session
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.store.intents import pack_unit, unpack_unit
+from mayfly.store.prepare_records import pack_unit, unpack_unit
 from mayfly.store.units import EndedMessages, Unit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import REPLIES, local, refused

@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 SIDES = pytest.mark.parametrize("persistent", [False, True])
 UNITS = pytest.mark.parametrize("transacted", [False, True])
 LIFE_MS = 1_000
-MOST_MESSAGES, MOST_BYTES = 10_000, 16 * 1024 * 1024
+MAX_MESSAGES, MAX_BYTES = 10_000, 16 * 1024 * 1024
 
 
 def texts(found: list[Message]) -> list[bytes]:
@@ -91,7 +91,7 @@ def test_G8_a_backout_gives_all_back_with_their_counts(
         ]
 
 
-@pytest.mark.parametrize("most", [0, -1, True, False, None, 1.0, "1", MOST_MESSAGES + 1], ids=repr)
+@pytest.mark.parametrize("most", [0, -1, True, False, None, 1.0, "1", MAX_MESSAGES + 1], ids=repr)
 def test_most_is_a_number_of_messages(on_clock: QueueManager, most: Any) -> None:
     with on_clock.session() as session:
         session.put("Q1", b"x")
@@ -99,7 +99,7 @@ def test_most_is_a_number_of_messages(on_clock: QueueManager, most: Any) -> None
             session.get_many("Q1", most)
         assert caught.value.reason == rc.MQRC_OPTIONS_ERROR
         assert caught.value.detail == f"most {most!r} is no number from 1 to 10000"
-        assert texts(session.get_many("Q1", MOST_MESSAGES)) == [b"x"]
+        assert texts(session.get_many("Q1", MAX_MESSAGES)) == [b"x"]
 
 
 @UNITS
@@ -110,9 +110,9 @@ def test_an_answer_ends_when_its_bodies_are_enough(
     alter(on_clock, "Q1", MAXMSGL=LONGEST_MESSAGE_BYTES)
     alter_manager(on_clock, MAXMSGL=LONGEST_MESSAGE_BYTES)
     with on_clock.session() as putter, on_clock.session(transacted=transacted) as session:
-        for size in (MOST_BYTES - 1, 2, 3, 4):
+        for size in (MAX_BYTES - 1, 2, 3, 4):
             putter.put("Q1", bytes(size))
-        assert [len(m.body) for m in session.get_many("Q1", 10)] == [MOST_BYTES - 1, 2]
+        assert [len(m.body) for m in session.get_many("Q1", 10)] == [MAX_BYTES - 1, 2]
         assert [len(m.body) for m in session.get_many("Q1", 10)] == [3, 4]
 
 

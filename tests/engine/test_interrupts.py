@@ -227,7 +227,7 @@ def test_a_leader_interrupted_anywhere_leaves_nobody_waiting(tmp_path: Path, lin
         other.finish()
         assert other.error is None or other.error.reason == rc.MQRC_UNEXPECTED_ERROR
     Running(lambda: store.commit([put_unit(store)])).finish()
-    assert len(held(store)) == store.book.totals[NUMBER].present
+    assert len(held(store)) == store.ledger_writer.totals[NUMBER].present
     store.close()
 
 
@@ -285,9 +285,9 @@ def test_an_interrupt_before_the_begin_is_never_the_success_of_the_commit_before
         store.commit(units)
     assert [reason_of(unit) for unit in units] == [rc.MQRC_UNEXPECTED_ERROR] * 2
     assert not any(unit.is_safe for unit in units)
-    assert len(held(store)) == store.book.totals[NUMBER].present == 1
+    assert len(held(store)) == store.ledger_writer.totals[NUMBER].present == 1
     store.commit([put_unit(store)])
-    assert len(held(store)) == store.book.totals[NUMBER].present == 2
+    assert len(held(store)) == store.ledger_writer.totals[NUMBER].present == 2
     store.close()
 
 
@@ -328,7 +328,7 @@ def test_an_interrupt_while_the_leader_waits_for_a_checkpoint_fails_its_whole_ba
     assert not any(unit.is_safe for unit in units)
     assert len(held(store)) == 1
     store.commit([put_unit(store)])
-    assert len(held(store)) == store.book.totals[NUMBER].present == 2
+    assert len(held(store)) == store.ledger_writer.totals[NUMBER].present == 2
     store.close()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.face.operating import PUT, LiveFigures, Watch, counts_of
+from mayfly.engine.api.operating import PUT, LiveFigures, Watch, counts_of
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.testing import VirtualClock
 

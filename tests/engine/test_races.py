@@ -13,8 +13,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, PutRequest
+from mayfly.engine.api.administration import QLOCAL
 from mayfly.engine.delay import staging_state
-from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.get import Getter
 from mayfly.engine.objects import administration
 from mayfly.engine.put import put
@@ -147,14 +147,14 @@ def test_D15_messages_staged_for_a_deleted_queue_are_not_counted_for_its_success
 def test_a_queue_defined_while_balance_rows_are_written_fails_nobody(tmp_path: Path) -> None:
     store = opened(tmp_path)
     for number in range(2, 4_000):
-        store.book.totals.open_queue(number, f"Q{number}")
+        store.ledger_writer.totals.open_queue(number, f"Q{number}")
     over = threading.Event()
 
     def define() -> None:
         number = 10_000
         while not over.is_set():
-            store.book.totals.open_queue(number, "NEW")
-            store.book.totals.forget_queue(number - 100)
+            store.ledger_writer.totals.open_queue(number, "NEW")
+            store.ledger_writer.totals.forget_queue(number - 100)
             number += 1
 
     interval = sys.getswitchinterval()
@@ -168,7 +168,7 @@ def test_a_queue_defined_while_balance_rows_are_written_fails_nobody(tmp_path: P
         over.set()
         defining.finish()
         sys.setswitchinterval(interval)
-    assert store.book.totals[NUMBER].puts == 5
+    assert store.ledger_writer.totals[NUMBER].puts == 5
     store.close()
 
 
@@ -202,10 +202,10 @@ def test_totals_of_a_queue_deleted_during_a_transaction_stay_forgotten(tmp_path:
         store = opened(tmp_path)
     leader = Running(lambda: store.commit([put_unit(store), statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
-    store.book.totals.forget_queue(NUMBER)
+    store.ledger_writer.totals.forget_queue(NUMBER)
     opening.opened.set()
     leader.finish()
-    assert NUMBER not in store.book.totals
+    assert NUMBER not in store.ledger_writer.totals
     store.close()
 
 
@@ -261,7 +261,7 @@ def test_a_unit_that_no_column_takes_fails_alone(tmp_path: Path) -> None:
         KeyError,
         type(None),
     ]
-    assert store.book.totals[NUMBER].puts == 2
+    assert store.ledger_writer.totals[NUMBER].puts == 2
     store.close()
 
 
@@ -314,7 +314,7 @@ def test_lives_kept_back_after_a_full_disk_do_not_take_the_lead_with_them(tmp_pa
     assert follower.error is None
     after = Running(lambda: store.commit([put_unit(store)]))
     after.finish()
-    assert store.book.totals[NUMBER].puts == 2_004
+    assert store.ledger_writer.totals[NUMBER].puts == 2_004
     store.close()
 
 

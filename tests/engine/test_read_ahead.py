@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -13,8 +13,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, PutRequest, Session
+from mayfly.engine.api.administration import QMODEL
 from mayfly.engine.browse import Cursor
-from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import obtain
 from mayfly.engine.objects import administration
 from mayfly.lifetime.times import Clock
@@ -394,12 +394,12 @@ def test_dropping_a_session_waits_for_no_lock(qm: QueueManager) -> None:
         dropped.clear()
         gc.collect()
 
-    holding = Running(hold)
+    queue_state = Running(hold)
     assert held.wait(JOIN_SECONDS)
     dropping = Running(drop)
     dropping.finish()
     done.set()
-    holding.finish()
+    queue_state.finish()
     with qm.session() as session:
         # In real time the clock's thread may be ending it at this moment: a later verb finds it so.
         patience = int(JOIN_SECONDS * 1_000) if isinstance(qm.engine.clock, SystemClock) else 1

@@ -91,10 +91,10 @@ def picture(manager: EveryplaceQueueManager, *partners: str) -> list[object]:
     directory, peers = manager.directory, manager.peers
     held = [
         (queue.name, queue.partner, one.message.uid, one.message.fields(), *_standing(one))
-        for queue in directory.holding()
+        for queue in directory.queue_state()
         for one in queue.in_order()
     ]
-    limits = [(queue.name, queue.partner, queue.limits()) for queue in directory.holding()]
+    limits = [(queue.name, queue.partner, queue.limits()) for queue in directory.queue_state()]
     homes = [(home.partner, home.asked, home.stored) for _, home in sorted(directory.home.items())]
     begun = [peers.begun_with(each) for each in partners]
     numbers = [(each.next_number, each.lowest_open()) for each in begun]

@@ -49,7 +49,7 @@ PUSHED, FETCHED, REMOTE = "PUSHED", "FETCHED", "REMOTE"
 FAR_MS = 10**9
 CONFIRM_ID, PUT_ID = 7, 8
 #: So many at most, of which none is left at the end.
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 
 intervals_ms = st.sampled_from((None, None, 50, 1_000))
 skews_ms = st.sampled_from((0, 0, -100, 100, 1))
@@ -370,7 +370,7 @@ class NetworkMachine(RuleBasedStateMachine):
         self.locked.clear()
         assert self.model.fired_count(self.remote) == fired
 
-    @precondition(lambda self: self.fault_count < MOST_FAULTS)
+    @precondition(lambda self: self.fault_count < MAX_FAULTS)
     @rule(faults=st.lists(st.sampled_from(list(Fault)), min_size=1, max_size=3))
     def bad_network(self, faults: list[Fault]) -> None:
         self.fault_count += len(faults)

@@ -23,11 +23,11 @@ class Crowded(QueueRule):
 
     def __init__(self, runtime: StepRuntime, pauses: int = 3) -> None:
         self.runtime, self.pauses = runtime, pauses
-        self.inside = self.most_inside = 0
+        self.inside = self.max_inside = 0
 
     def _look(self) -> None:
         self.inside += 1
-        self.most_inside = max(self.inside, self.most_inside)
+        self.max_inside = max(self.inside, self.max_inside)
         for _ in range(self.pauses):
             self.runtime.loop.give_way()
         self.inside -= 1
@@ -75,14 +75,14 @@ def work_together(seed: int) -> tuple[list[str], int, int]:
 
     in_threads(runtime, put, get, *[partial(clock.advance, INTERVAL_MS)] * 3)
     clock.advance(INTERVAL_MS)
-    return got + seen(b), rule.most_inside, runtime.loop.switch_count
+    return got + seen(b), rule.max_inside, runtime.loop.switch_count
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_verbs_and_a_trickle_take_turns_whoever_runs_when(seed: int) -> None:
-    messages, most_inside, switch_count = work_together(seed)
+    messages, max_inside, switch_count = work_together(seed)
     assert messages == [str(number) for number in range(MESSAGES)]
-    assert most_inside == 1
+    assert max_inside == 1
     assert switch_count > 20
 
 

@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
 from mayfly.channel.hierarchy import PUT_ASIDE
 from mayfly.engine import GetRequest
-from mayfly.engine.face.transit import PUBLICATIONS
+from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.mqi import constants as c
 from tests.facts import wait_until
 from tests.hierarchy.scene import connect, proxies, run, subscribe

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.engine import GetRequest, PutRequest
-from mayfly.engine.face.transit import PUBLICATIONS
+from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.engine.pubsub.proxies import proxy_name
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -7,7 +7,7 @@ from pathlib import Path
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
 from mayfly.channel.hierarchy import PUT_ASIDE
-from mayfly.engine.face.transit import PUBLICATIONS
+from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 
 DOCS = (Path(__file__).parents[2] / "docs/HIERARCHY.md").read_text("utf-8")

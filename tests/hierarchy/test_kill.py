@@ -18,7 +18,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
 from mayfly.channel.hierarchy import PUT_ASIDE
-from mayfly.engine.face.transit import PUBLICATIONS
+from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN
 from tests.hierarchy.load import KEPT, NEIGHBOURS

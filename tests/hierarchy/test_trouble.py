@@ -11,7 +11,7 @@ from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
 from mayfly.channel.hierarchy import PUT_ASIDE, TURN_COUNT, Publications
 from mayfly.engine import PutRequest
-from mayfly.engine.face.transit import PUBLICATIONS
+from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

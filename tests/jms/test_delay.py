@@ -65,7 +65,7 @@ def test_D02_D03_it_waits_on_the_staging_queue_and_keeps_its_ids(
 
 @pytest.fixture
 def old(clock: VirtualClock) -> Iterator[jms.ConnectionFactory]:
-    """A queue manager before delivery delay; it is closed, or stories of later tests ask it."""
+    """A queue manager before delivery delay; it is closed, or traces of later tests ask it."""
     with QueueManager("OLD", clock=clock, command_level=750) as manager:
         alter(manager, "DEFINE QLOCAL(Q1)")
         yield jms.ConnectionFactory(manager)
@@ -409,23 +409,23 @@ def test_a_life_that_is_none_is_refused_by_setter_and_send(
 def test_E03_every_producer_keeps_to_the_maximum_of_its_queue_manager(
     clock: VirtualClock, kind: str
 ) -> None:
-    most_ms = 99_999_999_900
+    max_ms = 99_999_999_900
     manager = QueueManager("STRICT", clock=clock, settings={"expiry.max_check": "always"})
     with manager, jms.ConnectionFactory(manager).create_context() as context:
         alter(manager, "DEFINE QLOCAL(Q1)")
         alter(manager, "DEFINE SUB('S') TOPICSTR('a') DEST(Q1)")
         queue, topic = context.create_queue("Q1"), context.create_topic("a")
         target: jms.Queue | jms.Topic = queue if kind == "queue" else topic
-        producer = context.create_producer().set_time_to_live(most_ms + 1)
+        producer = context.create_producer().set_time_to_live(max_ms + 1)
         with refused(jms.JMSRuntimeException, EXPIRY):
             producer.send(target, "x")
         with jms.ConnectionFactory(manager).create_connection() as connection:
             session = connection.create_session(jms.AUTO_ACKNOWLEDGE)
             own = session.create_producer(target)
             with refused(jms.JMSException, EXPIRY):
-                own.send(session.create_message(), time_to_live=most_ms + 1)
-            own.send(session.create_message(), time_to_live=most_ms)
-        uri = context.create_queue(f"queue:///Q1?expiry={most_ms + 1}")
+                own.send(session.create_message(), time_to_live=max_ms + 1)
+            own.send(session.create_message(), time_to_live=max_ms)
+        uri = context.create_queue(f"queue:///Q1?expiry={max_ms + 1}")
         with refused(jms.JMSRuntimeException, EXPIRY):
             context.create_producer().send(uri, "x")
         assert manager.curdepth("Q1") == 1

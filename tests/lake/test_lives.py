@@ -1,4 +1,4 @@
-"""Lives in a lake by MsgId and CorrelId, and stories that go on there."""
+"""Lives in a lake by MsgId and CorrelId, and traces that go on there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.lives import lives_with_ids
 from mayfly.testing import VirtualClock
-from mayfly.verbs.stories import Whereabouts
+from mayfly.verbs.trace import MessageTrace
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 
@@ -58,7 +58,7 @@ def test_a_folder_without_files_has_no_lives_and_no_folder_is_an_error(tmp_path:
         lives_with_ids(tmp_path / "nowhere", [padded(b"one")], 50)
 
 
-# The story
+# The trace
 
 
 def in_lake(manager: QueueManager, lake: Path) -> None:
@@ -95,11 +95,11 @@ def expired_with_report(manager: QueueManager, clock: VirtualClock) -> bytes:
 def test_lives_that_retention_has_removed_are_told_from_the_lake(
     tmp_path: Path, clock: VirtualClock, asked: bytes | None
 ) -> None:
-    """The story is the same before, in between, and after."""
+    """The trace is the same before, in between, and after."""
     lake, place = tmp_path / "lake", tmp_path / "QM1"
 
-    def told(manager: QueueManager) -> Whereabouts:
-        found = manager.stories.of(msg_id if asked is None else asked)
+    def told(manager: QueueManager) -> MessageTrace:
+        found = manager.traces.of(msg_id if asked is None else asked)
         return found._replace(at_ms=0, ledger_position=None, ledger_ms=None)
 
     with QueueManager("QM1", place, clock) as manager:
@@ -114,27 +114,27 @@ def test_lives_that_retention_has_removed_are_told_from_the_lake(
             "report got",
         ]
         in_lake(manager, lake)
-        manager.stories.archives.append(LakeArchive(lake))
+        manager.traces.archives.append(LakeArchive(lake))
         assert told(manager) == before
     with QueueManager("QM1", place, clock, settings={"ledger.retention_count": 1}) as manager:
         clock.advance(2_000)
         assert not manager.why(msg_id).is_known
-        assert f"Asked as well: lake {lake}" not in manager.stories.of(msg_id).sentence
-        manager.stories.archives.append(LakeArchive(lake))
-        assert told(manager).stays == before.stays
+        assert f"Asked as well: lake {lake}" not in manager.traces.of(msg_id).sentence
+        manager.traces.archives.append(LakeArchive(lake))
+        assert told(manager).entries == before.entries
         assert told(manager).sentence == before.sentence
         assert told(manager).steps == before.steps
-        assert manager.stories.of(b"no").sentence.endswith(f"Asked as well: lake {lake}.")
+        assert manager.traces.of(b"no").sentence.endswith(f"Asked as well: lake {lake}.")
 
 
 def test_a_lake_that_cannot_be_read_is_named_in_a_note(
     tmp_path: Path, queue_manager: QueueManager
 ) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(Q1)")
-    queue_manager.stories.archives.append(LakeArchive(tmp_path / "no"))
+    queue_manager.traces.archives.append(LakeArchive(tmp_path / "no"))
     with queue_manager.session() as session:
         msg_id = session.put("Q1", b"x")
-    found = queue_manager.stories.of(msg_id)
+    found = queue_manager.traces.of(msg_id)
     assert found.sentence == "It is on Q1 and can be got; it never expires."
     assert found.notes == (
         f"lake {tmp_path / 'no'} cannot be read: there is no lake at {tmp_path / 'no'}.",
@@ -153,7 +153,7 @@ def test_a_message_that_still_waits_is_told_with_its_lives_in_the_lake(
         in_lake(manager, lake)
     with QueueManager("QM1", place, clock, settings={"ledger.retention_count": 1}) as manager:
         clock.advance(2_000)
-        manager.stories.archives.append(LakeArchive(lake))
-        found = manager.stories.of(msg_id)
-        assert [stay.state for stay in found.stays] == ["released", "available"]
+        manager.traces.archives.append(LakeArchive(lake))
+        found = manager.traces.of(msg_id)
+        assert [entry.state for entry in found.entries] == ["released", "available"]
         assert found.sentence == "It is on Q1 and can be got; it never expires."

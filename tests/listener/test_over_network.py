@@ -14,7 +14,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.admin.security.applicant import Admitted
 from mayfly.client.connection.endpoint import Address
-from mayfly.listener import ListenerPort, MessageListenerService, current_transaction
+from mayfly.listener import ListenerPort, MessageListenerService, Statistics, current_transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.servers.wire import WireServer
@@ -420,9 +420,15 @@ def test_a_server_that_is_not_there_is_named_at_the_start(timeout_ms: int) -> No
 @both_modes
 @pytest.mark.slow
 def test_a_port_connects_again_when_its_server_is_back(
-    manager: QueueManager, timeout_ms: int
+    manager: QueueManager, clock: VirtualClock, timeout_ms: int
 ) -> None:
     """The message in work is backed out; nobody asks the clock of a server that is gone."""
+
+    def has_come_again(now: Statistics) -> bool:
+        # A pause that begins when the server is back already is one of the server's time.
+        clock.advance(100)
+        return now.delivered == 2
+
     calls = Calls(is_held=True)
     properties: dict[str, str | int] = {"RECOVERY.RETRY.INTERVAL": 1, "MAX.RECOVERY.RETRIES": 1000}
     with held_port() as number:
@@ -444,6 +450,7 @@ def test_a_port_connects_again_when_its_server_is_back(
             until(port, lambda now: now.listener_retries >= 1)
             server = WireServer([manager], AdmitEverybody())
             server.listen_tcp(HOST, number)
+            until(port, has_come_again)
             assert calls.text() == "x"
             # The first transaction ended with its connection, whose outcome nobody was told.
             now = until(port, lambda now: now.committed == 1)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Match, Session
-from mayfly.engine.face.programs import ANY
+from mayfly.engine.api.programs import ANY
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
@@ -288,7 +288,7 @@ class QueueMachine(RuleBasedStateMachine):
     def ended_by_ledger(self, name: str) -> Counter[str]:
         rows = self.manager.ledger.page(0, 100_000)
         ended = Counter(row[OUTCOME] for row in rows if row[1] == KIND_LIFE and row[2] == name)
-        totals = self.manager.engine.store.book.totals[
+        totals = self.manager.engine.store.ledger_writer.totals[
             self.manager.engine.registry.queue(name).number
         ]
         assert ended == Counter(totals.ended)

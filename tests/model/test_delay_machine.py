@@ -16,9 +16,9 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from mayfly import QueueManager
 from mayfly.engine import Match
+from mayfly.engine.api.programs import ANY
 from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.face.programs import ANY
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
 from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter

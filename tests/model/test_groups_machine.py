@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Match, PutRequest
-from mayfly.engine.face.programs import ANY
+from mayfly.engine.api.programs import ANY
 from mayfly.engine.finding.search import in_order
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

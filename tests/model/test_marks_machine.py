@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import GetRequest, Handle, Match, Session
-from mayfly.engine.face.programs import ANY
+from mayfly.engine.api.programs import ANY
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

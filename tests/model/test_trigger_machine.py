@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, Session
-from mayfly.engine.face.administration import PROCESS, define_named, delete_named
+from mayfly.engine.api.administration import PROCESS, define_named, delete_named
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import TM
 from mayfly.testing import VirtualClock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mayfly
+from mayfly.engine.api.administration import OBJECT_TYPES
 from mayfly.engine.authority.words import BITS
-from mayfly.engine.face.administration import OBJECT_TYPES
 
 ALICE = "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('alice') "
 

@@ -13,26 +13,26 @@ from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience
 def test_those_that_wait_are_served_in_their_order() -> None:
     """A long message is not passed over by short ones that would fit."""
     budget, told = Budget(100), list[object]()
-    first = budget.room(60)
+    first = budget.reserve(60)
     assert first is not None
-    long, short = (budget.room(n, partial(told.append, n)) for n in (80, 10))
-    assert budget.room(10) is None
+    long, short = (budget.reserve(n, partial(told.append, n)) for n in (80, 10))
+    assert budget.reserve(10) is None
     assert (budget.is_waited_for, told) == (True, [])
     first.end()
     assert told == [80, 10]
     assert long is not None
     assert short is not None
     assert (long.is_there, short.is_there, budget._left) == (True, True, 10)
-    for room in (long, long, short, first):
-        room.end()
+    for reservation in (long, long, short, first):
+        reservation.end()
     assert (budget._left, budget.is_waited_for) == (100, False)
 
 
 def test_room_that_nobody_waits_for_any_more_goes_to_others() -> None:
     budget, told = Budget(100), list[object]()
-    first = budget.room(60)
-    gone = budget.room(90, lambda: told.append("gone"))
-    other = budget.room(30, lambda: told.append("other"))
+    first = budget.reserve(60)
+    gone = budget.reserve(90, lambda: told.append("gone"))
+    other = budget.reserve(30, lambda: told.append("other"))
     assert first is not None
     assert gone is not None
     assert other is not None
@@ -47,7 +47,7 @@ def test_what_is_in_memory_already_is_taken_whether_it_is_left_or_not() -> None:
     budget, told = Budget(100), list[object]()
     budget.take(150)
     assert budget.is_used_up
-    assert budget.room(0, lambda: told.append(0)) is not None
+    assert budget.reserve(0, lambda: told.append(0)) is not None
     budget.give(40)
     assert told == []
     budget.give(110)
@@ -57,8 +57,8 @@ def test_what_is_in_memory_already_is_taken_whether_it_is_left_or_not() -> None:
 def test_a_limit_that_is_lowered_keeps_nobody_waiting_for_ever() -> None:
     """A message that is longer than the new limit comes when nobody has anything."""
     budget, told = Budget(100), list[object]()
-    held = budget.room(60)
-    budget.room(90, lambda: told.append(90))
+    held = budget.reserve(60)
+    budget.reserve(90, lambda: told.append(90))
     budget.limit(50)
     assert (budget.longest(90), budget.longest(40), told) == (50, 40, [])
     assert held is not None
@@ -82,7 +82,7 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
     monkeypatch.setattr("mayfly.servers.budget.REQUEST_SECONDS", 0.0)
     monkeypatch.setattr("mayfly.servers.budget._LOOK_SECONDS", 0.001)
     budget = Budget(100)
-    room = budget.room(100)
+    reservation = budget.reserve(100)
 
     async def wait() -> None:
         late = asyncio.Event()
@@ -90,13 +90,13 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
         patience.begin(0)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(late.wait(), 0.02)
-        waiting = budget.room(1, lambda: None)
+        waiting = budget.reserve(1, lambda: None)
         await asyncio.wait_for(late.wait(), 5)
         assert waiting is not None
         waiting.end()
 
     asyncio.run(wait())
-    assert room is not None
+    assert reservation is not None
 
 
 def test_calls_are_made_when_something_is_left_and_none_of_a_connection_that_has_ended() -> None:

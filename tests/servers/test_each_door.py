@@ -42,7 +42,7 @@ from mayfly.services.dead_letter.dead_letters import letter_as_json
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message
-from mayfly.verbs.stories import PropertyQuestion
+from mayfly.verbs.trace import PropertyQuestion
 from tests.bulk.books import TOKEN
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until
@@ -414,7 +414,7 @@ class Doors:
                 assert json.dumps(shown, ensure_ascii=False).encode()
             assert " ".join((as_line(message), *letter_cells(message, letter))).encode()
             assert self.qm.why(message.msg_id).sentence.encode()
-        self.qm.stories.with_property(PropertyQuestion("a", "1", None, None, 20))
+        self.qm.traces.with_property(PropertyQuestion("a", "1", None, None, 20))
 
     def _browse_jms(self) -> None:
         with closing(self._jms_session.create_browser(self._queue)) as browser:

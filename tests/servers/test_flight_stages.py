@@ -13,7 +13,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.bulk import TRANSACTION_ROWS
+from mayfly.engine.api.bulk import TRANSACTION_ROWS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.pipeline.bulk.errors import (

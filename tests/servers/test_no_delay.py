@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.servers.door import send_at_once
+from mayfly.servers.acceptor import send_at_once
 from mayfly.servers.wire.link import ClientLink
 from tests.connection.serving import serving
 

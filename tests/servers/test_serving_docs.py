@@ -10,7 +10,7 @@ import pytest
 
 from mayfly.cli.ping import Health
 from mayfly.servers.settings import read_settings
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 
 DOCS = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text("utf-8")
 

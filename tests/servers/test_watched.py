@@ -26,7 +26,7 @@ from mayfly.runtime import Loop
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import Listener
 from mayfly.servers.settings import ListenAddress
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 from mayfly.servers.wire.link import Outbox
 from mayfly.servers.wire.server import WireServer
 from mayfly.testing import VirtualClock
@@ -178,10 +178,10 @@ def test_a_callback_that_ends_the_process_lets_the_next_puts_be_told(tmp_path: P
 class OfNobody:
     """Due work of claims, where one of them raises what nobody has expected."""
 
-    def end_lapsed(self) -> None:
+    def end_expired_leases(self) -> None:
         raise ValueError("a claim that nobody has expected")
 
-    def next_lapse_ms(self) -> int | None:
+    def next_lease_end_ms(self) -> int | None:
         return None
 
 
@@ -275,7 +275,7 @@ def test_a_listener_that_fails_takes_neither_the_others_nor_the_server_with_it(
     qm: QueueManager, admission: Admission, caplog: pytest.LogCaptureFixture
 ) -> None:
     calm = Calm()
-    standing = Standing([qm])
+    standing = ServerStatus([qm])
     host = Host([qm], [calm, Troubled(), Calm()], admission, standing)
     host.start()
     assert standing.state is State.READY

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mayfly import QueueManager
-from mayfly.lifetime.time_limits import CLAIM_LAPSE_MS
+from mayfly.lifetime.time_limits import CLAIM_LEASE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk import client as bulk_client
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
@@ -29,10 +29,10 @@ from mayfly.pipeline.spark.checkpoints import Folder
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 from mayfly.pipeline.spark.queue_source import (
     MESSAGE_TYPE,
+    ClaimHeartbeat,
     FilteredQueueReader,
     QueueOptions,
     QueueStreamReader,
-    Renewal,
     RowRanges,
     queue_reader,
 )
@@ -269,10 +269,12 @@ def test_DDELAY_a_reader_of_the_staging_queue_renews_its_claims_until_it_stops(
         attached = manager.claims.standings()[0]
         options = parse(url=server.url, tokenFile=str(token_file), queue=STAGING_QUEUE)
         with options.connect() as client:
-            renewal = Renewal(options, client.attached("billing", attached.epoch), every_ms=5)
-        clock.advance(CLAIM_LAPSE_MS - 1)
-        lapse_ms = clock.now_ms() + CLAIM_LAPSE_MS
-        wait_until(lambda: manager.claims.next_lapse_ms() == lapse_ms)
+            renewal = ClaimHeartbeat(
+                options, client.attached("billing", attached.epoch), every_ms=5
+            )
+        clock.advance(CLAIM_LEASE_MS - 1)
+        lapse_ms = clock.now_ms() + CLAIM_LEASE_MS
+        wait_until(lambda: manager.claims.next_lease_end_ms() == lapse_ms)
         renewal.stop()
         reader.stop()
 

@@ -130,7 +130,7 @@ def check(manager: QueueManager) -> None:
         session.backout()
     assert found == dict.fromkeys((n for n in range(total) if n % EXPIRED_EVERY), 1)
     assert list(found) == sorted(found)
-    [balance] = [b for b in manager.engine.store.book.balances() if b.queue == "Q1"]
+    [balance] = [b for b in manager.engine.store.ledger_writer.balances() if b.queue == "Q1"]
     assert balance.ended[State.EXPIRED] == total // EXPIRED_EVERY
     assert stages_left(manager) == 0
     verification = manager.verify()

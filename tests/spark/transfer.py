@@ -292,7 +292,7 @@ class Transfer:
                 if row[KIND] == KIND_LIFE and isinstance(msg_id, bytes):
                     lives[str(row[QUEUE]), int(msg_id)].append(str(row[OUTCOME]))
             self._compare(got, lives)
-            balances = {b.queue: b for b in manager.engine.store.book.balances()}
+            balances = {b.queue: b for b in manager.engine.store.ledger_writer.balances()}
             assert balances["Q1"].puts == len(self.feeder.numbers)
             assert balances["Q2"].puts == sum(queue == "Q2" for queue, _ in lives)
             assert manager.verify().ok, manager.verify().problems

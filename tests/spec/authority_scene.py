@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mayfly import QueueManager
 from mayfly.engine import Session
+from mayfly.engine.api.administration import GROUP, PRINCIPAL, QMGR, SELF, Entity, set_authority
 from mayfly.engine.authority.words import QUEUE
-from mayfly.engine.face.administration import GROUP, PRINCIPAL, QMGR, SELF, Entity, set_authority
 
 ALICE = "alice"
 

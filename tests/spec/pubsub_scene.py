@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import alter_topic, define_subscription, define_topic
+from mayfly.engine.api.administration import alter_topic, define_subscription, define_topic
 from mayfly.mqi import constants as c
 from mayfly.verbs.facts import Value
 

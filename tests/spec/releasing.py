@@ -6,10 +6,10 @@ tests/spark/test_delay_by_spark.py does the same with Spark itself.
 
 from __future__ import annotations
 
+from mayfly.engine.api.administration import QMGR
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.due_work import DueWork
-from mayfly.engine.face.administration import QMGR
-from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
 from mayfly.lifetime.times import Driven
 from mayfly.mqi.errors import MQError

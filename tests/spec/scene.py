@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
-from mayfly.engine.face.administration import QALIAS, QLOCAL, QMGR
+from mayfly.engine.api.administration import QALIAS, QLOCAL, QMGR
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.lifetime.window import life_ms_of_expiry

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from mayfly.client.connection import Schedule as Requested
 from mayfly.engine import Session
-from mayfly.engine.face.programs import Schedule
+from mayfly.engine.api.programs import Schedule
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.verbs.schedule import Scheduled, ScheduleFilter
 from tests.spec.scene import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.engine.face.bulk import StagedRows
+from mayfly.engine.api.bulk import StagedRows
 from mayfly.store.stages import QueryState, StagePlace
 
 Row = dict[str, Any]

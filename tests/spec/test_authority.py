@@ -10,10 +10,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session
-from mayfly.engine.attributes import AUTHCHK_NONE
-from mayfly.engine.authority.records import specificity
-from mayfly.engine.authority.words import QUEUE
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     GROUP,
     PRINCIPAL,
     QMGR,
@@ -23,8 +20,11 @@ from mayfly.engine.face.administration import (
     delete_authority,
     set_authority,
 )
-from mayfly.engine.face.administration import AuthorityKey as RecordKey
-from mayfly.engine.face.administration import profile_pattern as pattern_of
+from mayfly.engine.api.administration import AuthorityKey as RecordKey
+from mayfly.engine.api.administration import profile_pattern as pattern_of
+from mayfly.engine.attributes import AUTHCHK_NONE
+from mayfly.engine.authority.records import specificity
+from mayfly.engine.authority.words import QUEUE
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

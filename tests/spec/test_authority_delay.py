@@ -12,8 +12,8 @@ import pytest
 from mayfly import QueueManager, pymqi
 from mayfly.admin.security.users import users_of
 from mayfly.engine import PutRequest, Session
+from mayfly.engine.api.administration import QMGR, SELF
 from mayfly.engine.attributes import AUTHCHK_RELEASE
-from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH

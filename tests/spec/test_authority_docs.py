@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mayfly.engine.face.administration import OBJECT_TYPES
-from mayfly.engine.face.administration import authorities_of as allowed_words
-from mayfly.engine.face.administration import spelled_authorities as spelled
+from mayfly.engine.api.administration import OBJECT_TYPES
+from mayfly.engine.api.administration import authorities_of as allowed_words
+from mayfly.engine.api.administration import spelled_authorities as spelled
 
 DOCS = (Path(__file__).parents[2] / "docs/AUTHORITY.md").read_text("utf-8")
 

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session
-from mayfly.engine.face.administration import TOPIC
+from mayfly.engine.api.administration import TOPIC
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.over import NewSession

@@ -6,7 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, Match, Session
-from mayfly.engine.face.programs import ANY
+from mayfly.engine.api.programs import ANY
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO, MQMMBI_UNLIMITED

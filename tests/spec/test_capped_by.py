@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session, forward, put_dead_letter
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.lifetime.life import Cap, read_cap
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

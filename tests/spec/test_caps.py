@@ -7,8 +7,8 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session, forward, put_dead_letter
+from mayfly.engine.api.administration import QALIAS
 from mayfly.engine.expiry import ExpiryScan
-from mayfly.engine.face.administration import QALIAS
 from mayfly.engine.objects import administration
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
 from mayfly.mqi import constants as c
@@ -39,7 +39,7 @@ from tests.spec.scene import (
 
 NO_LIMIT = c.MQCEX_NOLIMIT
 #: The longest life under E3: 999,999,999 tenths.
-MOST_MS = 99_999_999_900
+MAX_MS = 99_999_999_900
 DAY_MS = 86_400_000
 
 
@@ -505,16 +505,16 @@ def test_E3_the_maximum_holds_for_whoever_puts(
     with qm, new_session(qm, transacted=transacted) as session:
         if choice == "always":
             with refused(rc.MQRC_EXPIRY_ERROR):
-                put(session, MOST_MS + 1)
+                put(session, MAX_MS + 1)
             session.commit()
             assert depth() == 0
             assert session.subscribe("a").get() is None
         else:
-            put(session, MOST_MS + 1)
+            put(session, MAX_MS + 1)
             session.commit()
             assert depth() > 0
         before = depth()
-        put(session, MOST_MS)
+        put(session, MAX_MS)
         session.commit()
         assert depth() > before
 
@@ -537,18 +537,18 @@ def test_E3_what_is_there_already_keeps_its_life_and_is_put_on_for_as_long_as_it
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         local(qm)
         local(qm, "Q2")
-        session.put("Q1", b"x", time_to_live_ms=MOST_MS + 60_000, persistent=True)
+        session.put("Q1", b"x", time_to_live_ms=MAX_MS + 60_000, persistent=True)
     strict = {"expiry.max_check": "always"}
     with QueueManager("QM1", tmp_path / "QM1", clock=clock, settings=strict) as qm:
         with new_session(qm, transacted=True) as session:
             message = session.get("Q1")
             assert message is not None
-            assert message.remaining_ms == MOST_MS + 60_000
+            assert message.remaining_ms == MAX_MS + 60_000
             forward(qm.engine, session, "Q2", message)
         with new_session(qm) as session:
             moved = session.get("Q2")
         assert moved is not None
-        assert moved.remaining_ms == MOST_MS
+        assert moved.remaining_ms == MAX_MS
 
 
 @pytest.mark.in_process

@@ -10,9 +10,9 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Session
+from mayfly.engine.api.bulk import ClaimError
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
-from mayfly.engine.face.bulk import ClaimError
-from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, PutRequest, Session
-from mayfly.engine.face.administration import QMGR, SELF
+from mayfly.engine.api.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

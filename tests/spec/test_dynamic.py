@@ -6,8 +6,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, PutRequest, Session
-from mayfly.engine.face.administration import QALIAS, QMODEL
-from mayfly.engine.face.programs import inquire
+from mayfly.engine.api.administration import QALIAS, QMODEL
+from mayfly.engine.api.programs import inquire
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError

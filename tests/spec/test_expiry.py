@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.engine.finding.next_live import DISCARD_BATCH
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

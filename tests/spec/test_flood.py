@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from mayfly import QueueManager
+from mayfly.engine.api.administration import QMGR
 from mayfly.engine.delay.delay_processor import BATCH
-from mayfly.engine.face.administration import QMGR
 from mayfly.engine.objects import administration
 from mayfly.testing import VirtualClock
 from tests.over import NewSession

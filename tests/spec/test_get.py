@@ -311,5 +311,7 @@ def test_books_balance_at_every_moment_of_busy_threads(
     with new_session(any_manager) as session:
         bodies(session, "Q1")
     any_manager.ledger.last_position()
-    totals = any_manager.engine.store.book.totals[any_manager.engine.registry.queue("Q1").number]
+    totals = any_manager.engine.store.ledger_writer.totals[
+        any_manager.engine.registry.queue("Q1").number
+    ]
     assert (totals.puts, totals.present) == (sum(put_counts), 0)

@@ -12,7 +12,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
-from mayfly.engine.face.programs import ANY
+from mayfly.engine.api.programs import ANY
 from mayfly.engine.groups import index
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -8,8 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.attributes import EVENT_DISABLED, EVENT_ENABLED
-from mayfly.engine.face.administration import (
+from mayfly.engine.api.administration import (
     PROCESS,
     QALIAS,
     QLOCAL,
@@ -20,7 +19,8 @@ from mayfly.engine.face.administration import (
     SELF,
     attributes_of,
 )
-from mayfly.engine.face.programs import inquire, set_attributes
+from mayfly.engine.api.programs import inquire, set_attributes
+from mayfly.engine.attributes import EVENT_DISABLED, EVENT_ENABLED
 from mayfly.engine.objects import administration
 from mayfly.engine.objects import named as named_objects
 from mayfly.engine.objects.inquire import inquire_manager

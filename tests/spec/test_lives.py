@@ -6,7 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import QLOCAL
+from mayfly.engine.api.administration import QLOCAL
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c

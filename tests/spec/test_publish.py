@@ -8,8 +8,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import alter_topic
-from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.api.administration import alter_topic
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.engine.properties import View
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -4,8 +4,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
+from mayfly.engine.api.administration import QLOCAL
 from mayfly.engine.delay.delay_processor import RETRY_MS
-from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

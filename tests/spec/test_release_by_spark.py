@@ -9,14 +9,14 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
+from mayfly.engine.api.administration import QMGR
+from mayfly.engine.api.bulk import ClaimError
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.due_work import DueWork
-from mayfly.engine.face.administration import QMGR
-from mayfly.engine.face.bulk import ClaimError
-from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
-from mayfly.lifetime.time_limits import CLAIM_LAPSE_MS
+from mayfly.lifetime.time_limits import CLAIM_LEASE_MS
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -278,9 +278,9 @@ def renewed_at(qm: QueueManager, clock: VirtualClock) -> tuple[Reader, int]:
     """Claim what is due, with a renewal 59 s later; return the reader and the moment of lapse."""
     reader = releaser(qm)
     reader.claim()
-    clock.advance(CLAIM_LAPSE_MS - 1_000)
+    clock.advance(CLAIM_LEASE_MS - 1_000)
     qm.claims.renew("releaser", reader.epoch)
-    return reader, clock.now_ms() + CLAIM_LAPSE_MS
+    return reader, clock.now_ms() + CLAIM_LEASE_MS
 
 
 @pytest.mark.parametrize(("early_ms", "found"), [(1, 0), (0, 2), (-1, 2)])
@@ -313,7 +313,7 @@ def test_DDELAY_every_call_of_a_reader_renews_its_claims(
     clock.advance(10)
     reader = releaser(any_manager)
     until = reader.claim().until
-    clock.advance(CLAIM_LAPSE_MS - 1)
+    clock.advance(CLAIM_LEASE_MS - 1)
     if call == "read":
         reader.read(until)
     elif call == "claim":
@@ -322,7 +322,7 @@ def test_DDELAY_every_call_of_a_reader_renews_its_claims(
         reader.end(0)
     else:
         releaser(any_manager)
-    clock.advance(CLAIM_LAPSE_MS - 1)
+    clock.advance(CLAIM_LEASE_MS - 1)
     assert any_manager.claims.standings()[0].message_count == 1
     clock.advance(1)
     assert any_manager.claims.standings()[0].message_count == 0
@@ -357,9 +357,9 @@ def test_DDELAY_claims_are_renewed_by_the_opening_of_their_queue_manager(
             session.put("Q1", b"x", delay_ms=10, persistent=True)
         clock.advance(10)
         releaser(qm).claim()
-    clock.advance(10 * CLAIM_LAPSE_MS)
+    clock.advance(10 * CLAIM_LEASE_MS)
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
-        clock.advance(CLAIM_LAPSE_MS - 1)
+        clock.advance(CLAIM_LEASE_MS - 1)
         assert qm.claims.standings()[0].message_count == 1
         clock.advance(1)
         assert qm.claims.standings()[0].message_count == 0
@@ -376,7 +376,7 @@ class NotingClock(VirtualClock):
     def wake(self, driven: Driven) -> None:
         super().wake(driven)
         assert isinstance(driven, DueWork)
-        self.lapse_ms = driven.claims.next_lapse_ms()
+        self.lapse_ms = driven.claims.next_lease_end_ms()
 
 
 def test_DDELAY_the_clock_is_woken_for_the_lapse_of_a_new_claim(new_session: NewSession) -> None:
@@ -388,7 +388,7 @@ def test_DDELAY_the_clock_is_woken_for_the_lapse_of_a_new_claim(new_session: New
         session.put("Q1", b"x", delay_ms=10)
         clock.advance(10)
         assert releaser(qm).claim().messages == 1
-        assert clock.lapse_ms == START_MS + 10 + CLAIM_LAPSE_MS
+        assert clock.lapse_ms == START_MS + 10 + CLAIM_LEASE_MS
 
 
 def test_claims_of_an_ordinary_queue_never_lapse(
@@ -396,7 +396,7 @@ def test_claims_of_an_ordinary_queue_never_lapse(
 ) -> None:
     session.put("Q1", b"x", persistent=True)
     Reader(any_manager).claim()
-    clock.advance(100 * CLAIM_LAPSE_MS)
+    clock.advance(100 * CLAIM_LEASE_MS)
     assert any_manager.claims.standings()[0].message_count == 1
 
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.face.administration import QLOCAL
-from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.api.administration import QLOCAL
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
@@ -274,7 +274,7 @@ def test_E4_idle_queue_manager_notes_the_time_every_ten_seconds(
         begin(qm)
         # The balance row of what was begun is written a second later.
         clock.advance(1_000)
-        noted_ms = qm.engine.store.book.high_water_ms
+        noted_ms = qm.engine.store.ledger_writer.high_water_ms
         assert noted_ms >= clock.now_ms() - 1_000
         commits = qm.engine.store.group.batch_count
         clock.advance(noted_ms + 9_999 - clock.now_ms())
@@ -327,7 +327,7 @@ def test_E4_time_is_noted_by_the_thread_of_the_clock_of_the_machine(tmp_path: Pa
         put_with_a_deadline(qm)
         elapsed_ms[0] = 59_000
         # Nobody wakes it: it looks by itself, at least every second.
-        wait_until(lambda: qm.engine.store.book.high_water_ms == START_MS + 59_000)
+        wait_until(lambda: qm.engine.store.ledger_writer.high_water_ms == START_MS + 59_000)
 
 
 def test_E4_time_that_a_full_disk_refused_is_noted_with_the_next_transaction(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Match, Session
-from mayfly.engine.finding import alive
+from mayfly.engine.finding import next_live
 from mayfly.engine.queues import VOLATILE
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -560,7 +560,7 @@ def test_G4_get_inhibited_and_close_end_the_wait(
 @pytest.fixture
 def in_threes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one turn of the lock be over after three messages that are refused."""
-    monkeypatch.setattr(alive, "REFUSALS", 3)
+    monkeypatch.setattr(next_live, "REFUSALS", 3)
     monkeypatch.setattr("mayfly.engine.finding.selecting.REFUSALS", 3)
 
 
@@ -748,7 +748,7 @@ def test_gets_by_selectors_are_those_of_a_list(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if is_short:
-            patch.setattr(alive, "REFUSALS", 2)
+            patch.setattr(next_live, "REFUSALS", 2)
             patch.setattr("mayfly.engine.finding.selecting.REFUSALS", 2)
         _follow(steps)
 
@@ -760,7 +760,7 @@ def _follow(steps: list[tuple[str, int, int]]) -> None:
         session, unit = manager.session(), manager.session(transacted=True)
         texts = [f"colour = '{colour}'" for colour in COLOURS]
         handles = [session.open("Q1", INPUT | BROWSE, selector=text) for text in texts]
-        holding = [unit.open("Q1", INPUT, selector=text) for text in texts]
+        queue_state = [unit.open("Q1", INPUT, selector=text) for text in texts]
         for number, (step, which, priority) in enumerate(steps):
             colour = COLOURS[which]
             if step == "put":
@@ -769,7 +769,7 @@ def _follow(steps: list[tuple[str, int, int]]) -> None:
             elif step == "get":
                 assert data(handles[which]) == model.take(colour, hold=False)
             elif step == "hold":
-                got = data(holding[which], c.MQGMO_SYNCPOINT)
+                got = data(queue_state[which], c.MQGMO_SYNCPOINT)
                 assert got == model.take(colour, hold=True)
             elif step == "back":
                 unit.backout()

@@ -8,8 +8,8 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import alter_topic
-from mayfly.engine.face.programs import inquire
+from mayfly.engine.api.administration import alter_topic
+from mayfly.engine.api.programs import inquire
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

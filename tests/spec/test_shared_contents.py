@@ -15,7 +15,7 @@ from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
-from mayfly.verbs.stories import PropertyQuestion
+from mayfly.verbs.trace import PropertyQuestion
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import (
@@ -191,14 +191,14 @@ def test_the_place_of_each_copy_is_told_by_id_and_by_property(
 ) -> None:
     result = session.publish("a/b", BODY, persistent=persistent, properties={"order": "17"})
     session.get("Q1")
-    stays = qm.why(result.msg_id).stays
-    assert sorted((stay.queue, stay.state) for stay in stays) == [
+    entries = qm.why(result.msg_id).entries
+    assert sorted((entry.queue, entry.state) for entry in entries) == [
         ("Q1", State.GOT),
         *((name, State.AVAILABLE) for name in QUEUES[1:]),
     ]
-    assert {stay.topic for stay in stays if stay.state == State.AVAILABLE} == {"a/b"}
-    found = qm.stories.with_property(PropertyQuestion("order", "17"))
-    assert len(found.stories) == 1
+    assert {entry.topic for entry in entries if entry.state == State.AVAILABLE} == {"a/b"}
+    found = qm.traces.with_property(PropertyQuestion("order", "17"))
+    assert len(found.traces) == 1
     for name in QUEUES[1:]:
         session.get(name)
     assert contents(qm, persistent=persistent) == []

@@ -10,8 +10,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
+from mayfly.engine.api.bulk import TRANSACTION_ROWS, StageMissing
 from mayfly.engine.bulk.stages import ORPHAN_MS
-from mayfly.engine.face.bulk import TRANSACTION_ROWS, StageMissing
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -457,7 +457,7 @@ def test_Q1_a_refused_row_is_a_dead_letter_with_its_reason(
 def test_E3_a_life_above_the_maximum_is_a_dead_letter_without_end(
     clock: VirtualClock, count: int, column: str, new_session: NewSession
 ) -> None:
-    most_ms = 99_999_999_900
+    max_ms = 99_999_999_900
     begin_ms = START_MS if column == "expire_at_ms" else 0
     strict = {"expiry.max_check": "always"}
     with QueueManager("QM1", clock=clock, settings=strict) as qm, new_session(qm) as session:
@@ -465,11 +465,11 @@ def test_E3_a_life_above_the_maximum_is_a_dead_letter_without_end(
         alter_manager(qm, DEADQ=DEAD)
         most, above = (
             [{**row(b"x", persistence=1), column: begin_ms + ms} for _ in range(count)]
-            for ms in (most_ms, most_ms + 1)
+            for ms in (max_ms, max_ms + 1)
         )
         state = write(qm, [*most, *above])
         assert (state.put_count, state.refused_count) == (count, count)
-        assert {m.remaining_ms for m in session.browse("Q1")} == {most_ms}
+        assert {m.remaining_ms for m in session.browse("Q1")} == {max_ms}
         letters = list(session.browse(DEAD))
         assert len(letters) == count
         assert {m.remaining_ms for m in letters} == {None}

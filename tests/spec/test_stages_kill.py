@@ -64,7 +64,7 @@ def check(folder: Path, batches: int) -> None:
             session.backout()
         expected = {n for n in range(batches * ROWS_PER_BATCH) if n % 100}
         assert found == dict.fromkeys(expected, 1)
-        [balance] = [b for b in manager.engine.store.book.balances() if b.queue == "Q1"]
+        [balance] = [b for b in manager.engine.store.ledger_writer.balances() if b.queue == "Q1"]
         expired = balance.ended[State.EXPIRED]
         assert (balance.present, expired) == (len(expected), batches * ROWS_PER_BATCH // 100)
         assert balance.puts == batches * ROWS_PER_BATCH

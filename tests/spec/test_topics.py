@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import alter_topic, define_topic, delete_topic
+from mayfly.engine.api.administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.subscriptions import TopicIndex
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

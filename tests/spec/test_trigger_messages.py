@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Session
-from mayfly.engine.face.administration import PROCESS, alter_named, define_named
+from mayfly.engine.api.administration import PROCESS, alter_named, define_named
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

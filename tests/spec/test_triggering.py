@@ -8,9 +8,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import PROCESS, define_named, delete_named
-from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.engine.face.programs import set_attributes
+from mayfly.engine.api.administration import PROCESS, define_named, delete_named
+from mayfly.engine.api.bulk import ClaimLimit as Limit
+from mayfly.engine.api.programs import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from mayfly.verbs.facts import Value

@@ -10,7 +10,7 @@ from mayfly import QueueManager
 from mayfly.client.connection import Claims, Connection, Schedule
 from mayfly.client.connection import connect as connect_to
 from mayfly.engine import Session
-from mayfly.engine.face.administration import QMGR, SELF, TOPIC
+from mayfly.engine.api.administration import QMGR, SELF, TOPIC
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.verbs import requests as ask

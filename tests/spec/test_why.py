@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session
-from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import spelled_moment
 from mayfly.mqi import constants as c
@@ -19,7 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.services.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt
-from mayfly.verbs.stories import MOST_STAYS, Whereabouts
+from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace
 from tests.over import NewSession
 from tests.spec.remote_scene import network
 from tests.spec.scene import STAGING, START_MS, take
@@ -57,12 +57,12 @@ def told(qm: QueueManager, identifier: bytes) -> str:
     return first.sentence
 
 
-def stood(found: Whereabouts) -> list[tuple[str, str, str]]:
+def stood(found: MessageTrace) -> list[tuple[str, str, str]]:
     """Return relation, queue and state of each stay."""
-    return [(stay.relation, stay.queue, stay.state) for stay in found.stays]
+    return [(entry.relation, entry.queue, entry.state) for entry in found.entries]
 
 
-def happened(found: Whereabouts) -> list[tuple[int, str, str]]:
+def happened(found: MessageTrace) -> list[tuple[int, str, str]]:
     """Return moment since the start, event and queue of each step."""
     return [(step.at_ms - START_MS, step.what, step.queue) for step in found.steps]
 
@@ -79,9 +79,9 @@ def test_a_message_that_can_be_got_is_told_with_its_end(
     assert told(qm, mortal) == (
         f"It is on Q1 and can be got, until it expires at {AT_1_MIN}, in 1 min."
     )
-    [stay] = qm.why(mortal).stays
-    assert (stay.persistent, stay.body_bytes, stay.user_identifier) == (persistent, 1, "anna")
-    assert (stay.put_ms, stay.expire_at_ms, stay.ended_ms) == (
+    [entry] = qm.why(mortal).entries
+    assert (entry.persistent, entry.body_bytes, entry.user_identifier) == (persistent, 1, "anna")
+    assert (entry.put_ms, entry.expire_at_ms, entry.ended_ms) == (
         START_MS,
         START_MS + MINUTE_MS,
         None,
@@ -219,7 +219,7 @@ def test_D3_a_delayed_message_is_followed_to_its_get(
             (MINUTE_MS, "released", STAGING),
             (2 * MINUTE_MS, "got", "Q1"),
         ]
-    assert [stay.body_bytes for stay in qm.why(msg_id).stays] == [1, 1]
+    assert [entry.body_bytes for entry in qm.why(msg_id).entries] == [1, 1]
 
 
 def test_D28_a_stopped_delay_processor_is_named(qm: QueueManager, session: Session) -> None:
@@ -348,7 +348,7 @@ def test_R1_the_report_is_followed_whatever_ids_it_has(
     assert told(qm, msg_id) == f"{EXPIRED}; its report was got from REPORTS."
     found = qm.why(msg_id)
     assert stood(found) == [("message", "Q1", State.EXPIRED), ("report", "REPORTS", State.GOT)]
-    assert found.stays[1].reason == c.MQFB_EXPIRATION
+    assert found.entries[1].reason == c.MQFB_EXPIRATION
 
 
 def test_R1_a_report_to_another_queue_manager_is_told_until_it_leaves(
@@ -398,7 +398,7 @@ def test_an_answer_is_told_beside_the_message(qm: QueueManager, session: Session
         ("report", "REPORTS", State.AVAILABLE),
         ("correlated", "REPORTS", State.AVAILABLE),
     ]
-    assert found.stays[1].reason == c.MQFB_COD
+    assert found.entries[1].reason == c.MQFB_COD
 
 
 # Elsewhere
@@ -421,7 +421,7 @@ def test_D20_a_dead_letter_is_told_with_reason_and_queue(
         (MINUTE_MS, "dead-lettered", STAGING),
         (MINUTE_MS, "available", "DEAD"),
     ]
-    assert found.stays[-1].reason == rc.MQRC_PUT_INHIBITED
+    assert found.entries[-1].reason == rc.MQRC_PUT_INHIBITED
 
 
 def test_D20_a_dead_letter_can_be_got_from_the_moment_it_became_one(
@@ -469,7 +469,7 @@ def test_of_messages_with_one_MsgId_the_latest_is_told(
         assert told(qm, b"twice").startswith(f"It was got from Q1 at {AT_1_MIN}")
     else:
         assert told(qm, b"twice") == f"It is on Q1 and can be got{NEVER}."
-    assert len(qm.why(b"twice").stays) == 2
+    assert len(qm.why(b"twice").entries) == 2
 
 
 def test_E23_a_message_in_transit_is_found_by_the_MsgId_of_its_sender(
@@ -528,11 +528,11 @@ def test_a_CorrelId_of_many_counts_them_and_is_cut(qm: QueueManager, session: Se
     )
     assert not found.is_cut
     ids = [step.text[:54] for step in found.steps if step.what == "correlated"]
-    assert ids == [f"MsgId {stay.msg_id.hex()}" for stay in found.stays]
-    for _ in range(MOST_STAYS):
+    assert ids == [f"MsgId {entry.msg_id.hex()}" for entry in found.entries]
+    for _ in range(MAX_TRACE_ENTRIES):
         session.put("Q1", b"x", correl_id=b"all")
     found = qm.why(b"all")
-    assert (found.is_cut, len(found.stays)) == (True, MOST_STAYS + 1)
+    assert (found.is_cut, len(found.entries)) == (True, MAX_TRACE_ENTRIES + 1)
     assert found.sentence.endswith("from Q1, and there may be more.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from tests.over import NewSession

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Session
-from mayfly.engine.face.administration import PROCESS, define_named
+from mayfly.engine.api.administration import PROCESS, define_named
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.structures import TM

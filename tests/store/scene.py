@@ -37,7 +37,7 @@ def opened(
     """Open a store that has the queue Q1 under number 1."""
     runtime = Runtime() if runtime is None else runtime
     store = Store(folder, runtime.engine_lock(), now_ms, runtime)
-    store.book.totals.open_queue(NUMBER, "Q1")
+    store.ledger_writer.totals.open_queue(NUMBER, "Q1")
     return store
 
 

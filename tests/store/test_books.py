@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
-from mayfly.store.book import LIVES_BEFORE_BALANCE, POSITIONS_UNSAVED
+from mayfly.store.ledger_writer import LIVES_BEFORE_BALANCE, POSITIONS_UNSAVED
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from mayfly.verbs.contracts.ledger import PositionTrimmed
@@ -74,7 +74,7 @@ def test_lives_of_non_persistent_messages_come_with_the_next_reader(tmp_path: Pa
     assert [row[PLACE["msg_id"]] for row in store.ledger.page(0, 10)] == [
         row.msg_id for row in rows[:2]
     ]
-    totals = store.book.totals[NUMBER]
+    totals = store.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, totals.present_volatile) == (3, 1, 1)
     store.close()
 
@@ -94,7 +94,7 @@ def test_a_balance_says_put_is_ended_and_present_at_its_position(tmp_path: Path)
     assert balances[0][PLACE["ended_ms"]] == NOW_MS
     assert ended == {"got": lives_before}
     assert balances[0][PLACE["puts"]] == ended["got"] + balances[0][PLACE["present"]]
-    assert [b.is_balanced() for b in store.book.balances()] == [True]
+    assert [b.is_balanced() for b in store.ledger_writer.balances()] == [True]
     store.close()
 
 
@@ -134,7 +134,7 @@ def test_totals_survive_reopening(tmp_path: Path) -> None:
     store.commit([put_unit(store)])
     store.close()
     again = opened(tmp_path)
-    totals = again.book.totals[NUMBER]
+    totals = again.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended.values())) == (8, 1, 7)
     again.close()
 
@@ -163,15 +163,15 @@ def test_ends_alone_save_no_totals_and_an_opening_adds_them(tmp_path: Path) -> N
         store.commit([get_unit(row)])
     assert saved_puts_and_ends(store) == (5, 0)
     again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
-    totals = again.book.totals[NUMBER]
+    totals = again.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended.values())) == (5, 2, 3)
-    assert totals.ended == store.book.totals[NUMBER].ended
+    assert totals.ended == store.ledger_writer.totals[NUMBER].ended
     # What the opening has added is saved with the next number of messages, and counted once.
     assert saved_puts_and_ends(again) == (5, 3)
     again.commit([get_unit(rows[3])])
     assert saved_puts_and_ends(again) == (5, 3)
     twice = crashed_copy(tmp_path / "crashed", tmp_path / "twice")
-    assert twice.book.totals[NUMBER].present == 1
+    assert twice.ledger_writer.totals[NUMBER].present == 1
     for each in (store, again, twice):
         each.close()
 
@@ -187,7 +187,7 @@ def test_an_opening_reads_no_more_than_the_lives_of_a_thousand_positions(tmp_pat
     assert saved_puts_and_ends(store) == (POSITIONS_UNSAVED + 1, POSITIONS_UNSAVED)
     store.commit([get_unit(rows[-1])])
     again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
-    totals = again.book.totals[NUMBER]
+    totals = again.ledger_writer.totals[NUMBER]
     assert (totals.present, sum(totals.ended.values())) == (0, POSITIONS_UNSAVED + 1)
     store.close()
     again.close()
@@ -196,7 +196,7 @@ def test_an_opening_reads_no_more_than_the_lives_of_a_thousand_positions(tmp_pat
 def test_the_totals_of_a_queue_at_rest_are_saved_with_those_of_a_busy_one(tmp_path: Path) -> None:
     """Else an opening would have to read back to when it was last busy."""
     store = opened(tmp_path / "alive")
-    store.book.totals.open_queue(2, "Q2")
+    store.ledger_writer.totals.open_queue(2, "Q2")
     rows = [new_row(store) for _ in range(2)]
     store.commit([put_unit(store, *rows)])
     store.commit([get_unit(rows[0])])
@@ -206,7 +206,7 @@ def test_the_totals_of_a_queue_at_rest_are_saved_with_those_of_a_busy_one(tmp_pa
     store.commit([others])
     assert saved_puts_and_ends(store) == (2, 1)
     again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
-    assert [again.book.totals[n].present for n in (NUMBER, 2)] == [1, 0]
+    assert [again.ledger_writer.totals[n].present for n in (NUMBER, 2)] == [1, 0]
     store.close()
     again.close()
 
@@ -219,7 +219,7 @@ def test_what_retention_trims_has_been_added(tmp_path: Path) -> None:
         store.commit([get_unit(row)])
     assert store.retention.trim(1) == 2
     again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
-    totals = again.book.totals[NUMBER]
+    totals = again.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended.values())) == (4, 1, 3)
     store.close()
     again.close()
@@ -230,12 +230,12 @@ def test_a_queue_of_a_deleted_ones_name_does_not_inherit_its_lives(tmp_path: Pat
     row, new = new_row(store), new_row(store)
     store.commit([put_unit(store, row)])
     store.commit([get_unit(row)])
-    store.book.totals.forget_queue(NUMBER)
+    store.ledger_writer.totals.forget_queue(NUMBER)
     store.commit([statement("DELETE FROM counter WHERE queue_id = ?", NUMBER)])
-    store.book.totals.open_queue(NUMBER, "Q1")
+    store.ledger_writer.totals.open_queue(NUMBER, "Q1")
     store.commit([put_unit(store, new)])
     again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
-    totals = again.book.totals[NUMBER]
+    totals = again.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended.values())) == (1, 1, 0)
     store.close()
     again.close()

@@ -112,7 +112,7 @@ def test_a_release_overtakes_the_puts_that_wait_and_they_come_at_once_after_it(
     store._database.writer.set_wal_hook(committed)
     assert opening.batch(store, *puts, release_unit(due, new_key)) == [None] * 3
     assert seen == [(True, 0), (True, 60)]
-    totals = store.book.totals[NUMBER]
+    totals = store.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, totals.ended) == (62, 61, {"released": 1})
     # Nobody is left who leads: the next commit does.
     store.commit([put_unit(store)])
@@ -138,7 +138,7 @@ def test_units_around_a_release_are_written_at_one_go_and_a_bad_one_fails_alone(
         type(None),
     ]
     assert store.group.batch_count == before + 2
-    assert store.book.totals[NUMBER].present == 4
+    assert store.ledger_writer.totals[NUMBER].present == 4
     store.close()
 
 

@@ -59,7 +59,7 @@ def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
 
 def test_what_is_alike_are_those_that_no_transaction_has_taken_meanwhile() -> None:
     store = opened(None)
-    store.book.totals.open_queue(STAGING_NUMBER, "SYSTEM.DDELAY.LOCAL.QUEUE")
+    store.ledger_writer.totals.open_queue(STAGING_NUMBER, "SYSTEM.DDELAY.LOCAL.QUEUE")
     rows = [new_row(store)._replace(k=staging_key(NOW_MS, n), target="Q1") for n in range(3)]
     staged = Unit()
     staged.put_all(STAGING_NUMBER, rows, persistent=True)

@@ -16,7 +16,7 @@ from mayfly.testing import VirtualClock
 from tests.store.scene import DISK, Disk, forget_checksum_vfs, held, new_row, opened, put_unit
 
 #: More than the writes and syncs of one commit.
-MOST_CALLS = 100
+MAX_CALLS = 100
 
 
 class RefusingDisk(Disk):
@@ -75,7 +75,7 @@ def test_from_whichever_write_or_sync_on_a_disk_refuses_a_commit_is_whole_or_not
     tmp_path: Path, disk: RefusingDisk, runtime: Runtime, error: type[apsw.Error]
 ) -> None:
     reasons, kept = set[int | None](), set[int]()
-    for number in range(1, MOST_CALLS):
+    for number in range(1, MAX_CALLS):
         folder = tmp_path / str(number)
         store = opened(folder, runtime=runtime)
         store.commit([put_unit(store)])

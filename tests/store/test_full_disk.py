@@ -12,7 +12,7 @@ import pytest
 from mayfly import MQError
 from mayfly.mqi import reasons as rc
 from mayfly.store.checkpointer import Checkpointer
-from mayfly.store.disk_room import BALLAST_BYTES, BALLAST_FILE, Ballast
+from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE, Ballast
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from tests.facts import wait_until
@@ -192,7 +192,7 @@ def test_batch_that_finds_the_disk_full_keeps_its_gets(
         rc.MQRC_STORAGE_MEDIUM_FULL,
     ]
     assert held(store) == []
-    assert store.book.totals[NUMBER].present == 0
+    assert store.ledger_writer.totals[NUMBER].present == 0
     store.close()
 
 

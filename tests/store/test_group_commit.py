@@ -249,7 +249,7 @@ def test_a_bad_unit_fails_alone(tmp_path: Path) -> None:
     outcomes = opening.batch(store, put_unit(store, good), bad, put_unit(store, later))
     assert [type(outcome) for outcome in outcomes] == [type(None), apsw.ConstraintError, type(None)]
     assert held(store) == [row.msg_id for row in (there, good, later)]
-    totals = store.book.totals[NUMBER]
+    totals = store.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended.values())) == (3, 3, 0)
     assert store.ledger.last_position() == 0
     store.close()
@@ -277,7 +277,7 @@ def test_a_unit_with_totals_of_an_unknown_queue_leaves_no_gap_and_changes_no_tot
     """It fails when its life has been written: between two good ones, which stay as they are."""
     with gate() as opening:
         store = opened(tmp_path)
-    store.book.totals.open_queue(2, "Q2")
+    store.ledger_writer.totals.open_queue(2, "Q2")
     rows = [new_row(store) for _ in range(4)]
     store.commit([put_unit(store, *rows)])
     bad = get_unit(rows[1])
@@ -291,12 +291,12 @@ def test_a_unit_with_totals_of_an_unknown_queue_leaves_no_gap_and_changes_no_tot
     for again in (False, True):
         if again:
             store = opened(tmp_path)
-            store.book.totals.open_queue(2, "Q2")
+            store.ledger_writer.totals.open_queue(2, "Q2")
         assert [(row[0], row[3]) for row in store.ledger.page(0, 10)] == lives
         assert store.ledger.last_position() == 3
-        totals = store.book.totals[NUMBER]
+        totals = store.ledger_writer.totals[NUMBER]
         assert (totals.puts, totals.present, sum(totals.ended.values())) == (4, 1, 3)
-        assert store.book.totals[2].puts == 0
+        assert store.ledger_writer.totals[2].puts == 0
         store.close()
 
 
@@ -312,7 +312,7 @@ def test_a_full_disk_fails_the_whole_batch_keeps_nothing_and_passes(tmp_path: Pa
         rc.MQRC_STORAGE_MEDIUM_FULL
     ] * 4
     assert held(store) == [there.msg_id]
-    totals = store.book.totals[NUMBER]
+    totals = store.ledger_writer.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended.values())) == (1, 1, 0)
     assert store.ledger.last_position() == 0
     store.commit([statement("PRAGMA max_page_count = 1000000")])

@@ -137,9 +137,11 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path, round
                 auditor.check(manager)
             except AssertionError as failure:
                 raise AssertionError(f"round {number}: {failure}; {with_seed}") from failure
-            totals = manager.engine.store.book.totals
+            totals = manager.engine.store.ledger_writer.totals
             lost = sum(t.ended.get(State.LOST_AT_RESTART, 0) for _, t in totals.items())
-            assert all(balance.is_balanced() for balance in manager.engine.store.book.balances())
+            assert all(
+                balance.is_balanced() for balance in manager.engine.store.ledger_writer.balances()
+            )
     for fate in auditor.fates.values():
         ended.update(fate.ends)
     # Enough has happened for all of this to mean something.

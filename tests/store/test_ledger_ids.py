@@ -151,7 +151,7 @@ def test_a_CorrelId_that_all_lives_share_is_told_by_the_latest(
         assert found.is_cut
         newest = held(manager)[b"all".ljust(24, b"\0")][-1]
         assert manager.ledger.last_position() >= newest
-        assert len(found.stays) == 50
+        assert len(found.entries) == 50
 
 
 @pytest.mark.interpreted

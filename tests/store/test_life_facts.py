@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.api.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, LifeRecord, State
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.book import INSERT_LIFE
+from mayfly.store.ledger_writer import INSERT_LIFE
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
 from tests.store.cuts import cut, cut_disk, files_of
@@ -54,13 +54,13 @@ def test_an_outcome_of_a_later_version_is_kept_and_shown(folder: Path, has_total
     connection.close()
     for _ in range(2):
         with opened(folder) as qm, qm.session() as session:
-            [balance] = [b for b in qm.engine.store.book.balances() if b.queue == "Q1"]
+            [balance] = [b for b in qm.engine.store.ledger_writer.balances() if b.queue == "Q1"]
             assert balance.ended["unheard_of"] == 1
             assert balance.is_balanced()
             answer = qm.why(unheard_of)
             assert "ended at" in answer.sentence
             assert answer.sentence.endswith(": unheard-of.")
-            assert answer.stays[0].state == "unheard_of"
+            assert answer.entries[0].state == "unheard_of"
             session.put("Q1", b"new", persistent=True)
             assert qm.verify().ok
     with opened(folder) as qm:
@@ -87,7 +87,7 @@ def test_words_of_a_later_version_are_told_as_they_are(folder: Path) -> None:
     clock = VirtualClock(CLOSED_MS)
     with opened(folder, clock) as qm, qm.session("bob") as session:
         msg_id = session.put("Q1", b"x", time_to_live_ms=1_000)
-        assert qm.why(msg_id).stays[0].met_by == ""
+        assert qm.why(msg_id).entries[0].met_by == ""
         clock.advance(1_000)
         assert session.get("Q1", msg_id=msg_id) is None
     connection = raw(folder)

@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 import pytest
 
-from mayfly.store.book import INSERT_LIFE
+from mayfly.store.ledger_writer import INSERT_LIFE
 from mayfly.store.many_rows import SIZES
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
@@ -149,7 +149,7 @@ def test_a_row_that_is_there_already_leaves_nothing_of_its_unit(tmp_path: Path) 
     with pytest.raises(apsw.ConstraintError):
         store.commit([put_unit(store, *rows)])
     assert held(store) == [rows[70].msg_id]
-    assert store.book.totals[1].puts == 1
+    assert store.ledger_writer.totals[1].puts == 1
     store.close()
 
 

@@ -19,7 +19,7 @@ from mayfly import QueueManager
 from mayfly.lifetime.life import State
 from mayfly.mqi.errors import StoreError
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.disk_room import BALLAST_BYTES, BALLAST_FILE
+from mayfly.store.disk_space import BALLAST_BYTES, BALLAST_FILE
 from mayfly.store.migrations import OLDEST_VERSION, SCHEMA_VERSION
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock

@@ -65,7 +65,7 @@ def test_only_the_messages_that_were_meant_move(
     assert held(store) == [row.msg_id for row in (*left, *moved)]
     assert [store.persistent.row(key) is not None for key in new_keys] == [True] * len(moved)
     assert lives(store)[1:] == [(n, row.msg_id) for n, row in enumerate(moved, 2)]
-    totals = store.book.totals[NUMBER]
+    totals = store.ledger_writer.totals[NUMBER]
     assert (totals.present, totals.ended["released"]) == (6, len(moved))
     store.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import GetRequest, Match, Session
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
@@ -55,7 +55,7 @@ def test_only_given_msg_ids_are_in_the_index_and_all_are_found_after_the_next_st
     assert in_index == [b"given", b"given again"]
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
         for body, msg_id in ids.items():
-            assert [stay.queue for stay in qm.why(msg_id).stays] == ["Q1"]
+            assert [stay.queue for stay in qm.why(msg_id).entries] == ["Q1"]
             assert got_by_id(session, msg_id) == [body]
         assert got_by_id(session, b"given".ljust(24, b"\0")) == [b"given", b"given again"]
 
@@ -69,7 +69,7 @@ def test_a_message_is_found_by_its_generated_msg_id(priority: int, persistent: b
         for name in ("Q2", "Q1", "Q2"):
             last = session.put(name, name.encode(), priority=priority, persistent=persistent)
         msg_id = session.put("Q1", b"this", priority=priority, persistent=persistent)
-        assert [stay.queue for stay in qm.why(msg_id).stays] == ["Q1"]
+        assert [stay.queue for stay in qm.why(msg_id).entries] == ["Q1"]
         assert session.get("Q2", msg_id=msg_id) is None
         assert session.get("Q1", msg_id=last) is None
         assert got_by_id(session, msg_id) == [b"this"]
@@ -86,7 +86,7 @@ def test_messages_with_one_msg_id_are_got_in_their_order(priority: int, persiste
         for body in (b"second", b"third"):
             session.put("Q1", body, msg_id=msg_id, priority=priority, persistent=persistent)
         given = [b"second", b"third"]
-        assert sorted(stay.state for stay in qm.why(msg_id).stays) == [State.AVAILABLE] * 3
+        assert sorted(stay.state for stay in qm.why(msg_id).entries) == [State.AVAILABLE] * 3
         in_order = [*given, b"first"] if priority > 4 else [b"first", *given]
         assert [m.body for m in session.browse("Q1", msg_id=msg_id)] == in_order
         assert got_by_id(session, msg_id) == in_order
@@ -111,7 +111,7 @@ def test_a_claim_that_was_released_leaves_messages_that_are_found(persistent: bo
         ids = [session.put("Q1", b"%d" % n, priority=n, persistent=persistent) for n in range(3)]
         epoch = qm.claims.attach("reader", "Q1").epoch
         qm.claims.claim("reader", epoch, 0, ClaimLimit(3, 2**20))
-        assert [stay.state for stay in qm.why(ids[1]).stays] == [State.LOCKED]
+        assert [stay.state for stay in qm.why(ids[1]).entries] == [State.LOCKED]
         assert session.get("Q1", msg_id=ids[1]) is None
         qm.claims.release("reader")
         for n, msg_id in enumerate(ids):
@@ -127,7 +127,7 @@ def test_messages_of_a_shared_queue_have_ids_of_the_member_and_are_found(tmp_pat
         with qm.session() as session:
             ids = [session.put("S1", b"%d" % n, persistent=True, priority=n) for n in range(3)]
             for n, msg_id in enumerate(ids):
-                assert [stay.queue for stay in qm.why(msg_id).stays] == ["S1"]
+                assert [stay.queue for stay in qm.why(msg_id).entries] == ["S1"]
                 assert got_by_id(session, msg_id, "S1") == [b"%d" % n]
     group.close()
 

@@ -15,17 +15,17 @@ from tests.store.scene import NUMBER, get_unit, held, new_row, opened, put_unit
 
 def pages_until_the_log_begins_anew(store: Store) -> int:
     """Put and get without a pause; return how many pages the log had when it began anew."""
-    most_pages, has_begun_anew = 0, False
+    max_pages, has_begun_anew = 0, False
     for _ in range(800):
         rows = [new_row(store, bytes(10_000)) for _ in range(50)]
         for unit in (put_unit(store, *rows), get_unit(*rows)):
             store.commit([unit])
             pages = store.wal_pages
-            has_begun_anew |= pages < most_pages
-            most_pages = max(most_pages, pages)
+            has_begun_anew |= pages < max_pages
+            max_pages = max(max_pages, pages)
         if has_begun_anew:
-            return most_pages
-    raise AssertionError(f"the log has {most_pages} pages and grows")
+            return max_pages
+    raise AssertionError(f"the log has {max_pages} pages and grows")
 
 
 @pytest.mark.slow
@@ -33,8 +33,8 @@ def test_the_log_stays_bounded_under_constant_writing(tmp_path: Path) -> None:
     store = opened(tmp_path)
     log = tmp_path / f"{DATABASE_FILE}-wal"
     for _ in range(2):
-        most_pages = pages_until_the_log_begins_anew(store)
-        assert most_pages >= Checkpointer.PAGES_BEFORE_CHECKPOINT
+        max_pages = pages_until_the_log_begins_anew(store)
+        assert max_pages >= Checkpointer.PAGES_BEFORE_CHECKPOINT
     length = log.stat().st_size
     while store.wal_pages < Checkpointer.PAGES_BEFORE_CHECKPOINT // 2:
         store.commit([put_unit(store, new_row(store, bytes(100_000)))])
@@ -74,7 +74,7 @@ def test_opening_200_000_messages_reads_none_of_them(tmp_path: Path) -> None:
     asked = [sql for sql in asked if sql.startswith("SELECT")]
     assert asked
     assert not [sql for sql in asked if "message" in sql.lower()]
-    assert again.book.totals[NUMBER].present == 200_000
+    assert again.ledger_writer.totals[NUMBER].present == 200_000
     first = again.persistent.in_order(NUMBER << 48, (NUMBER + 1) << 48, 1)
     assert len(first) == 1
     again.close()

@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Files, Runtime
-from mayfly.store.disk_room import BALLAST_FILE
+from mayfly.store.disk_space import BALLAST_FILE
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 from tests.facts import wait_until

@@ -20,7 +20,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A store with twelve queues whose totals were saved once."""
     store = opened(None if request.param == "memory" else tmp_path)
     for number in QUEUES:
-        store.book.totals.open_queue(number, f"Q{number}")
+        store.ledger_writer.totals.open_queue(number, f"Q{number}")
     publish(store)
     yield store
     store.close()
@@ -45,7 +45,8 @@ def saved(store: Store) -> dict[int, tuple[Any, ...]]:
 
 def held(store: Store, position: int) -> dict[int, tuple[Any, ...]]:
     return {
-        number: totals.row(number, position)[1:] for number, totals in store.book.totals.items()
+        number: totals.row(number, position)[1:]
+        for number, totals in store.ledger_writer.totals.items()
     }
 
 
@@ -53,7 +54,7 @@ def test_each_queue_has_as_many_puts_more(store: Store) -> None:
     publish(store)
     publish(store, copies=3)
     assert [puts for _queue, puts, *_rest in saved(store).values()] == [5] * len(QUEUES)
-    assert saved(store) == held(store, store.book.last_position)
+    assert saved(store) == held(store, store.ledger_writer.last_position)
 
 
 def test_a_queue_whose_ends_are_unsaved_is_saved_by_its_values(store: Store) -> None:
@@ -63,26 +64,26 @@ def test_a_queue_whose_ends_are_unsaved_is_saved_by_its_values(store: Store) -> 
     # Its life tells of the end.
     assert saved(store)[1] != held(store, 0)[1]
     publish(store)
-    assert saved(store) == held(store, store.book.last_position)
+    assert saved(store) == held(store, store.ledger_writer.last_position)
     assert saved(store)[1][1:3] == (3, 2)
 
 
 def test_a_queue_that_was_never_saved_is_saved_with_all_others(store: Store) -> None:
     store.commit([statement("DELETE FROM counter WHERE queue_id = ?", 3)])
     publish(store)
-    assert saved(store) == held(store, store.book.last_position)
+    assert saved(store) == held(store, store.ledger_writer.last_position)
 
 
 def test_a_number_that_becomes_another_queues_is_saved_with_its_name(store: Store) -> None:
-    store.book.totals.open_queue(3, "ANOTHER")
+    store.ledger_writer.totals.open_queue(3, "ANOTHER")
     publish(store)
     assert saved(store)[3][0] == "ANOTHER"
-    assert saved(store) == held(store, store.book.last_position)
+    assert saved(store) == held(store, store.ledger_writer.last_position)
 
 
 def test_non_persistent_messages_among_them_are_counted_as_such(store: Store) -> None:
     publish(store, volatile=frozenset({4, 5}))
-    assert saved(store) == held(store, store.book.last_position)
+    assert saved(store) == held(store, store.ledger_writer.last_position)
     assert [saved(store)[number][3] for number in (3, 4, 5)] == [0, 1, 1]
 
 
@@ -97,13 +98,13 @@ def test_a_unit_that_fails_counts_nothing(store: Store) -> None:
         store.commit([unit])
     assert saved(store) == before
     publish(store)
-    assert saved(store) == held(store, store.book.last_position)
+    assert saved(store) == held(store, store.ledger_writer.last_position)
 
 
 def test_reopened_the_totals_are_the_same(tmp_path: Path) -> None:
     store = opened(tmp_path)
     for number in QUEUES:
-        store.book.totals.open_queue(number, f"Q{number}")
+        store.ledger_writer.totals.open_queue(number, f"Q{number}")
     for _ in range(3):
         publish(store)
     before = held(store, 0)

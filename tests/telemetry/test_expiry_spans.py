@@ -9,7 +9,7 @@ import pytest
 
 import mayfly
 from mayfly import QueueManager, telemetry
-from mayfly.engine.face.operating import Expired, watch_expiry
+from mayfly.engine.api.operating import Expired, watch_expiry
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.testing import VirtualClock
 from tests.channel.scene import CHANNEL, XMITQ, done, receiving, sending

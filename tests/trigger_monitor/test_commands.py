@@ -14,7 +14,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import PROCESS, alter_named, define_named
+from mayfly.engine.api.administration import PROCESS, alter_named, define_named
 from mayfly.mqi.constants import MQAT_UNIX
 from mayfly.mqi.structures import TM, TMC2
 from mayfly.services.trigger_monitor import Outcome, TriggerMonitor

@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.face.administration import PROCESS, alter_named, define_named
+from mayfly.engine.api.administration import PROCESS, alter_named, define_named
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

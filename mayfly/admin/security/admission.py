@@ -178,9 +178,9 @@ class Admission:
             return _Question(manager, applicant, None, None, source, delay_s, kept_out)
         if applicant.sending_manager:
             self._check_sender(applicant, terms)
-            return self._let_in(manager, applicant, terms, is_verified=False)
+            return self._admit(manager, applicant, terms, is_verified=False)
         if not needs_password(manager, applicant, terms):
-            return self._let_in(manager, applicant, terms, is_verified=False)
+            return self._admit(manager, applicant, terms, is_verified=False)
         if not (applicant.is_local or applicant.has_tls):
             said = "the password came from another machine without TLS"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
@@ -200,7 +200,7 @@ class Admission:
         question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
         if user is not None and authenticator.memory.knows(manager.name, user, applicant.password):
             try:
-                return self._let_in(manager, applicant, terms, is_verified=True)
+                return self._admit(manager, applicant, terms, is_verified=True)
             except Refused as refused:
                 return question._replace(refusal=refused)
         return question
@@ -216,7 +216,7 @@ class Admission:
             if not is_right or question.terms is None:
                 said = f"user {applicant.user!r} is unknown, or the password is wrong"
                 raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
-            admitted = self._let_in(manager, applicant, question.terms, is_verified=True)
+            admitted = self._admit(manager, applicant, question.terms, is_verified=True)
         except Refused as refused:
             # A right password of a user who is kept out is refused as a wrong one is: the time of
             # the answer would tell a guesser that it is right.
@@ -229,7 +229,7 @@ class Admission:
             authenticator.memory.note(manager.name, user, applicant.password)
             answer.set_result(admitted)
 
-    def _let_in(
+    def _admit(
         self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
     ) -> Admitted:
         """Return the terms for the user whose authority counts; raises Refused."""

@@ -24,7 +24,7 @@ from mayfly.admin.security.rules import (
 from mayfly.admin.security.users import User
 from mayfly.channel import channels_of
 from mayfly.engine import LONGEST_MESSAGE_BYTES, Engine, manager_definition
-from mayfly.engine.face.admission import (
+from mayfly.engine.api.admission import (
     AUTHCHK_NONE,
     AUTHINFO,
     CHANNEL,

@@ -31,14 +31,14 @@ _LONGEST_PENALTY_MS: Final = 60 * SECOND_MS
 _FREE_FAILURES_OF_NAME: Final = 10
 #: A name that nobody guesses at for so long begins anew.
 _QUIET_MS: Final = 15 * 60 * SECOND_MS
-_MOST_SOURCES: Final = 10_000
+_MAX_SOURCES: Final = 10_000
 #: Addresses that a user is known to come from.
-_MOST_KNOWN: Final = 100
-_MOST_REMEMBERED: Final = 10_000
+_MAX_KNOWN: Final = 100
+_MAX_REMEMBERED: Final = 10_000
 _THREADS: Final = 2
-_MOST_WAITING: Final = 32
+_MAX_WAITING: Final = 32
 _R = TypeVar("_R")
-_MOST_DELAYED: Final = 1_000
+_MAX_DELAYED: Final = 1_000
 _LOG = logging.getLogger("mayfly.security")
 
 
@@ -67,7 +67,7 @@ class Memory:
 
     def note(self, manager: str, user: User, password: str) -> None:
         """Remember a password that was right."""
-        if len(self._found) >= _MOST_REMEMBERED:
+        if len(self._found) >= _MAX_REMEMBERED:
             self._found.clear()
         until_ms = self._now_ms() + REMEMBERED_MS
         made = _Remembered(self._digest(password), user.password_hash, until_ms)
@@ -114,7 +114,7 @@ class Failures:
             over = count - self._free
             if over >= 0:
                 until_ms += min(_FIRST_PENALTY_MS << min(over, 10), _LONGEST_PENALTY_MS)
-            if len(self._found) >= _MOST_SOURCES:
+            if len(self._found) >= _MAX_SOURCES:
                 # It has been quiet for the longest time: a name that is guessed at stays.
                 del self._found[next(iter(self._found))]
             self._found[source] = count, until_ms
@@ -184,7 +184,7 @@ class Authenticator:
             with self._noting:
                 known = self._known.setdefault(source.name, {})
                 known.pop(source.address, None)
-                if len(known) >= _MOST_KNOWN:
+                if len(known) >= _MAX_KNOWN:
                     del known[next(iter(known))]
                 known[source.address] = None
 
@@ -195,7 +195,7 @@ class Checkers:
     def __init__(self, name: str = "mayfly-password") -> None:
         """Begin without threads: the first check starts them."""
         self._threads = ThreadPoolExecutor(_THREADS, name)
-        self._room = threading.BoundedSemaphore(_MOST_WAITING)
+        self._room = threading.BoundedSemaphore(_MAX_WAITING)
 
     def submit(self, work: Callable[[], _R]) -> Future[_R] | None:
         """Let a thread do some work; None when there is no room to wait."""
@@ -228,9 +228,7 @@ class Delays:
         It is called at once when too many wait already, when there is no thread, or behind the end.
         """
         with self._changed:
-            is_kept_back = (
-                delay_ms > 0 and len(self._waiting) < _MOST_DELAYED and self._has_thread()
-            )
+            is_kept_back = delay_ms > 0 and len(self._waiting) < _MAX_DELAYED and self._has_thread()
             if is_kept_back:
                 due_ms = self._clock.now_ms() + delay_ms
                 heapq.heappush(self._waiting, (due_ms, next(self._numbers), function))

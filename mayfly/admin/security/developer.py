@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mayfly.admin.security.users import Users, is_right
-from mayfly.engine.face.admission import ADMINISTRATORS
+from mayfly.engine.api.admission import ADMINISTRATORS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime.files import Files

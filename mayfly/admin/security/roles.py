@@ -6,7 +6,7 @@ from enum import Enum
 
 from mayfly.admin.security.applicant import Admitted
 from mayfly.engine import Engine
-from mayfly.engine.face.admission import check_manager_authority, manager_authorities
+from mayfly.engine.api.admission import check_manager_authority, manager_authorities
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple, TypeAlias
 
-from mayfly.engine.face.admission import (
+from mayfly.engine.api.admission import (
     CHLAUTH,
     ChannelRuleDefinition,
     attributes_of,
@@ -35,9 +35,9 @@ _MAPS: Final = frozenset(
 )
 ANY_ADDRESS: Final = "*"
 _V4_PARTS, _V6_PARTS = 4, 8
-_V4_MOST, _V6_MOST = 255, 0xFFFF
+_V4_MAX, _V6_MAX = 255, 0xFFFF
 _KEPT_MS: Final = 60 * SECOND_MS
-_MOST_KEPT: Final = 1_024
+_MAX_KEPT: Final = 1_024
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.*-]*[A-Za-z0-9*])?")
 _LONGEST_NAME: Final = 253
 
@@ -210,9 +210,9 @@ def _address_specificity(pattern: str) -> tuple[int, ...]:
     more than ``*``.
     """
     if pattern in ("", ANY_ADDRESS):
-        return (_V6_MOST + 1,)
+        return (_V6_MAX + 1,)
     return tuple(
-        _V6_MOST + 1 if part is None else part[1] - part[0] for part in _parsed(pattern).parts
+        _V6_MAX + 1 if part is None else part[1] - part[0] for part in _parsed(pattern).parts
     )
 
 
@@ -231,7 +231,7 @@ def _numbers(address: str) -> tuple[int, ...] | None:
 @lru_cache(maxsize=1_024)
 def _parsed(pattern: str) -> _AddressPattern:
     is_v6 = ":" in pattern
-    count, most, base = (_V6_PARTS, _V6_MOST, 16) if is_v6 else (_V4_PARTS, _V4_MOST, 10)
+    count, most, base = (_V6_PARTS, _V6_MAX, 16) if is_v6 else (_V4_PARTS, _V4_MAX, 10)
     if is_v6 and "*" not in pattern and "-" not in pattern:
         # It may be shortened, as in ::1.
         try:
@@ -330,7 +330,7 @@ class KnownNames:
         names = self._resolve(address)
         with self._changing:
             self._found.pop(address, None)
-            if len(self._found) >= _MOST_KEPT:
+            if len(self._found) >= _MAX_KEPT:
                 del self._found[next(iter(self._found))]
             self._found[address] = names, self._now_ms() + _KEPT_MS
         return names

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
 from mayfly.client.aio.outcomes import Outcomes
-from mayfly.client.asking import (
+from mayfly.client.arguments import (
     MessageOptions,
     Outcome,
     PutOptions,
@@ -32,7 +32,13 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import MOST_BYTES, Identifier, bytes_of, check_most, plain_descriptor
+from mayfly.verbs.checks import (
+    MAX_BYTES,
+    Identifier,
+    bytes_of,
+    check_max_messages,
+    plain_descriptor,
+)
 from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
@@ -168,14 +174,14 @@ class AsyncClient:
         )
         return await self._objects.use(from_queue(queue, selector), verb)
 
-    async def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
+    async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
         """Take the next messages that are there; only the first one is waited for.
 
         A cancel ends the wait; while messages are being taken it is left to the task's next verb.
         """
-        check_most(most)
+        check_max_messages(max_messages)
         self._outcomes.raise_late_cancel()
-        verb = partial(self._get_many_by, most=most, wait_ms=wait_ms)
+        verb = partial(self._get_many_by, max_messages=max_messages, wait_ms=wait_ms)
         return await self._objects.use(from_queue(queue, None), verb)
 
     async def messages(
@@ -334,20 +340,20 @@ class AsyncClient:
         """Commit or, after an exception, back out; then disconnect."""
         await self.close(commit=kind is None)
 
-    async def _get_many_by(self, handle: int, most: int, wait_ms: int) -> list[Message]:
+    async def _get_many_by(self, handle: int, max_messages: int, wait_ms: int) -> list[Message]:
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
 
-        def there(most: int) -> list[Message]:
-            return self._connection.call(ask.GetMany(handle, options, most, MOST_BYTES))
+        def there(max_messages: int) -> list[Message]:
+            return self._connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
 
-        found = await self._outcomes.kept(partial(there, most))
+        found = await self._outcomes.kept(partial(there, max_messages))
         if found or not wait_ms:
             return found
         first = await self._get_by(handle, wait_ms)
-        if first is None or most == 1:
+        if first is None or max_messages == 1:
             return [] if first is None else [first]
         try:
-            return [first, *await self._outcomes.kept(partial(there, most - 1))]
+            return [first, *await self._outcomes.kept(partial(there, max_messages - 1))]
         except MQError:
             # The first one is got, whatever becomes of others.
             return [first]

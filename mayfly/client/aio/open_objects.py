@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from mayfly.client.aio.outcomes import Outcomes
-from mayfly.client.open_objects import LOOK_MS, MOST_OPEN, OUTDATED, Opening
+from mayfly.client.open_objects import LOOK_MS, MAX_OPEN, OUTDATED, Opening
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
@@ -110,7 +110,7 @@ class AsyncOpenObjects:
             del self._shared[opening]
 
     async def _open(self, opening: Opening) -> int:
-        if len(self._shared) >= MOST_OPEN:
+        if len(self._shared) >= MAX_OPEN:
             idle = next((key for key, shared in self._shared.items() if not shared.users), None)
             if idle is not None:
                 await self._close(self._shared.pop(idle))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from mayfly.client.aio.virtual_waits import VirtualWaits
 from mayfly.client.connection import Connection, UnderWay
-from mayfly.client.connection.virtual_time import Standing, VirtualTime
+from mayfly.client.connection.virtual_time import PendingRequest, VirtualTime
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
@@ -80,7 +80,7 @@ class Outcomes:
         under_way = begin(on_done)
         try:
             if self._waits is not None:
-                self._waits.add(future, cast(Standing, under_way))
+                self._waits.add(future, cast(PendingRequest, under_way))
             outcome: Delivery | MQError = await future
             return _or_raised(outcome)
         except asyncio.CancelledError:

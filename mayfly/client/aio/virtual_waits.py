@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from mayfly.client.connection.virtual_time import Standing, VirtualTime
+from mayfly.client.connection.virtual_time import PendingRequest, VirtualTime
 from mayfly.runtime.virtual_clock import ClockWait
 
 _T = TypeVar("_T")
@@ -33,10 +33,10 @@ class VirtualWaits:
         """Take the clock and the client's thread, on which gets are asked whether they stand."""
         self._time, self._thread = time, thread
         self._loop = asyncio.get_running_loop()
-        self._gets: dict[asyncio.Future[Any], Standing] = {}
+        self._gets: dict[asyncio.Future[Any], PendingRequest] = {}
         self._wait: ClockWait | None = None
 
-    def add(self, future: asyncio.Future[Any], get: Standing) -> None:
+    def add(self, future: asyncio.Future[Any], get: PendingRequest) -> None:
         """Look after a get that the current task awaits.
 
         ``future`` gets RuntimeError, with the get cancelled, where the wait would never end.
@@ -124,11 +124,11 @@ class VirtualWaits:
         self._wait = None
 
 
-def _stand(gets: tuple[Standing, ...]) -> bool:
+def _stand(gets: tuple[PendingRequest, ...]) -> bool:
     return all(get.stands() for get in gets)
 
 
-def _cancelled(gets: dict[asyncio.Future[Any], Standing]) -> list[asyncio.Future[Any]]:
+def _cancelled(gets: dict[asyncio.Future[Any], PendingRequest]) -> list[asyncio.Future[Any]]:
     """Cancel gets; return those that were not decided before."""
     return [future for future, get in gets.items() if get.cancel()]
 

@@ -245,12 +245,16 @@ class _Object:
             raise self.error(key, f"{value!r} is none of {', '.join(words)}")
         return words[value]
 
-    def number(self, key: str, least: int, most: int, *, default: int) -> int:
+    def number(self, key: str, least: int, max_messages: int, *, default: int) -> int:
         value = self.take(key)
         if value is None:
             return default
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.error(key, f"{value!r} is no whole number from {least} to {most}")
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or not least <= value <= max_messages
+        ):
+            raise self.error(key, f"{value!r} is no whole number from {least} to {max_messages}")
         return value
 
     def object(self, key: str) -> _Object:
@@ -292,7 +296,7 @@ def _wrong(path: str, where: str, text: str) -> MQError:
 
 #: A web server has so long for the whole table, which has at most so many bytes.
 PATIENCE_SECONDS: Final = 30
-MOST_BYTES: Final = 4_194_304
+MAX_BYTES: Final = 4_194_304
 _CHUNK_BYTES: Final = 65_536
 #: The default of MQCHLTAB in IBM's client.
 _DEFAULT_TABLE: Final = "AMQCLCHL.TAB"
@@ -397,8 +401,8 @@ def _fetched(request: Request, shown: str) -> bytes:
     with urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         while chunk := answer.read1(_CHUNK_BYTES):
             content += chunk
-            if len(content) > MOST_BYTES:
-                raise _unavailable(shown, f"it has more than {MOST_BYTES:,} bytes")
+            if len(content) > MAX_BYTES:
+                raise _unavailable(shown, f"it has more than {MAX_BYTES:,} bytes")
             if elapsed_ms() > end_ms:
                 raise _unavailable(shown, f"it takes longer than {PATIENCE_SECONDS} s")
     return content

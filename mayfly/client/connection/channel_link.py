@@ -28,20 +28,20 @@ from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Confirm,
     End,
+    Envelope,
+    Envelopes,
     GoOn,
     Introduction,
     KeepBatch,
     Negotiation,
     Opening,
-    Parcel,
-    Parcels,
     Ping,
     PutBatch,
     ReceiverState,
     Welcome,
     packed_request,
     parts,
-    row_of_parcel,
+    row_of_envelope,
 )
 from mayfly.verbs.contracts.wire import HEAD_BYTES
 
@@ -82,7 +82,7 @@ class ChannelLink:
         #: Held by the call under way; a close meanwhile cuts that call off.
         self._calling = runtime.lock("channel link")
         self._is_open, self._has_begun = True, False
-        self._most_bytes = 0
+        self._max_bytes = 0
         said = Introduction(
             VERSION,
             definition.name,
@@ -106,17 +106,17 @@ class ChannelLink:
             )
         )
         self._has_begun = True
-        self._most_bytes = min(_FRAME_BYTES, state.max_message_bytes + HEAD_BYTES // 2)
+        self._max_bytes = min(_FRAME_BYTES, state.max_message_bytes + HEAD_BYTES // 2)
         return state
 
-    def send(self, parcels: Sequence[Parcel]) -> int | None:
+    def send(self, envelopes: Sequence[Envelope]) -> int | None:
         """Put a batch."""
-        wait_ms: int | None = self._upload(PutBatch, parcels)
+        wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
 
-    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+    def hand_over(self, envelopes: Sequence[Envelope]) -> int:
         """Bring a batch there, where it is kept."""
-        had_ms: int = self._upload(KeepBatch, parcels)
+        had_ms: int = self._upload(KeepBatch, envelopes)
         return had_ms
 
     def go_on(self, transit_ms: int) -> int | None:
@@ -185,11 +185,11 @@ class ChannelLink:
             link.close()
             raise
         stream.limit(None)
-        link.let_in(welcome.heartbeat_ms)
+        link.admit(welcome.heartbeat_ms)
         return link, stream
 
-    def _upload(self, kind: type[PutBatch | KeepBatch], parcels: Sequence[Parcel]) -> Any:
-        *parts_before, rest = parts(parcels, self._most_bytes)
+    def _upload(self, kind: type[PutBatch | KeepBatch], envelopes: Sequence[Envelope]) -> Any:
+        *parts_before, rest = parts(envelopes, self._max_bytes)
         if kind is KeepBatch and not parts_before:
             # The receiver counts the time from here on: the batch may take long to come in.
             parts_before = [[]]
@@ -198,19 +198,19 @@ class ChannelLink:
             try:
                 posted = [
                     self._link.post(
-                        _CONVERSATION, _packed(Parcels([row_of_parcel(each) for each in part]))
+                        _CONVERSATION, _packed(Envelopes([row_of_envelope(each) for each in part]))
                     )
                     for part in parts_before
                 ]
                 try:
                     return _call(
-                        self._link, kind(len(parcels), [row_of_parcel(each) for each in rest])
+                        self._link, kind(len(envelopes), [row_of_envelope(each) for each in rest])
                     )
                 finally:
                     # A part that was refused says more than a batch of which a part is missing.
                     for request in posted:
                         self._link.read_until(request)
-                        answer_of(request.payload, Parcels.ANSWER)
+                        answer_of(request.payload, Envelopes.ANSWER)
             except MQError as error:
                 raise _failed(error) from error
 

@@ -81,7 +81,7 @@ class Sharing(NamedTuple):
     """Conversations that share sockets with each other alone, so many on each at the most."""
 
     group: object
-    most: int
+    max_messages: int
 
 
 class Wanted(NamedTuple):

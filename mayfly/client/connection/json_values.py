@@ -9,7 +9,7 @@ from typing import TypedDict, cast
 
 from mayfly.mqi.reasons import cause_name
 from mayfly.verbs.schedule import AuditEntry, Scheduled
-from mayfly.verbs.stories import Stay, StoriesFound, Whereabouts
+from mayfly.verbs.trace import MessageTrace, TraceEntry, TracesFound
 
 
 class StepJson(TypedDict):
@@ -27,7 +27,7 @@ class StepJson(TypedDict):
     program: str
 
 
-class StayJson(TypedDict):
+class TraceEntryJson(TypedDict):
     """One message on one queue: where it stands there now, or how its life there ended.
 
     Times are ms since 1970; ``ended_ms`` is null while it is there, ``expire_at_ms`` for a message
@@ -66,7 +66,7 @@ class StayJson(TypedDict):
     ended_program: str
 
 
-class WhereaboutsJson(TypedDict):
+class MessageTraceJson(TypedDict):
     """The knowledge of queue managers about an id, at the moment ``at_ms``.
 
     ``is_cut`` says that there is more than is told. ``ledger_position`` and ``ledger_ms`` are the
@@ -79,7 +79,7 @@ class WhereaboutsJson(TypedDict):
     is_known: bool
     sentence: str
     steps: list[StepJson]
-    stays: list[StayJson]
+    entries: list[TraceEntryJson]
     is_cut: bool
     ledger_position: int | None
     ledger_ms: int | None
@@ -87,13 +87,13 @@ class WhereaboutsJson(TypedDict):
     notes: list[str]
 
 
-class StoriesJson(TypedDict):
-    """Stories of messages with a property, the latest put first.
+class TracesJson(TypedDict):
+    """Traces of messages with a property, the latest put first.
 
     ``is_cut`` says that there are more. ``notes`` are sentences about what was not looked at.
     """
 
-    stories: list[WhereaboutsJson]
+    traces: list[MessageTraceJson]
     is_cut: bool
     notes: list[str]
 
@@ -130,7 +130,7 @@ class AuditJson(TypedDict):
     message_count: int
 
 
-def whereabouts_as_json(found: Whereabouts) -> WhereaboutsJson:
+def trace_as_json(found: MessageTrace) -> MessageTraceJson:
     """Return what is known of a message."""
     return {
         "id": found.asked_id.hex(),
@@ -138,7 +138,7 @@ def whereabouts_as_json(found: Whereabouts) -> WhereaboutsJson:
         "is_known": found.is_known,
         "sentence": found.sentence,
         "steps": [cast(StepJson, step._asdict()) for step in found.steps],
-        "stays": [_stay_as_json(stay) for stay in found.stays],
+        "entries": [_entry_as_json(entry) for entry in found.entries],
         "is_cut": found.is_cut,
         "ledger_position": found.ledger_position,
         "ledger_ms": found.ledger_ms,
@@ -147,19 +147,19 @@ def whereabouts_as_json(found: Whereabouts) -> WhereaboutsJson:
     }
 
 
-def stories_as_json(found: StoriesFound) -> StoriesJson:
-    """Return the stories of messages with a property."""
+def traces_as_json(found: TracesFound) -> TracesJson:
+    """Return the traces of messages with a property."""
     return {
-        "stories": [whereabouts_as_json(story) for story in found.stories],
+        "traces": [trace_as_json(trace) for trace in found.traces],
         "is_cut": found.is_cut,
         "notes": list(found.notes),
     }
 
 
-def _stay_as_json(stay: Stay) -> StayJson:
-    ids = {"msg_id": stay.msg_id.hex(), "correl_id": stay.correl_id.hex()}
-    named = {"reason_name": cause_name(stay.reason) if stay.reason else None}
-    return cast(StayJson, stay._asdict() | ids | named)
+def _entry_as_json(entry: TraceEntry) -> TraceEntryJson:
+    ids = {"msg_id": entry.msg_id.hex(), "correl_id": entry.correl_id.hex()}
+    named = {"reason_name": cause_name(entry.reason) if entry.reason else None}
+    return cast(TraceEntryJson, entry._asdict() | ids | named)
 
 
 def scheduled_as_json(entry: Scheduled) -> ScheduledJson:

@@ -43,16 +43,16 @@ from mayfly.engine import (
     report_exception,
     set_aside,
 )
-from mayfly.engine.face.bulk import ClaimError
-from mayfly.engine.face.programs import (
+from mayfly.engine.api.bulk import ClaimError
+from mayfly.engine.api.programs import (
     ANY,
     DEFINITION_KINDS,
     Completion,
     DefinitionHandle,
     OpenSubscription,
+    PendingGet,
+    PendingWaits,
     Schedule,
-    StandingGet,
-    StandingWaits,
     SubscriptionWanted,
     TopicHandle,
     UnitOfWork,
@@ -81,7 +81,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import check_most
+from mayfly.verbs.checks import check_max_messages
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
@@ -91,7 +91,7 @@ from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settl
 from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name
 from mayfly.verbs.rows import properties_of, scalar_of
 from mayfly.verbs.schedule import Receipt
-from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
+from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 
@@ -147,7 +147,7 @@ _T = TypeVar("_T")
 #: The sessions of the conversations of this process, by number.
 _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 #: So many changes of many delayed messages may be open; one more ends the oldest.
-_MOST_STEPS: Final = 16
+_MAX_STEPS: Final = 16
 #: MQPUT1 opens no queue whose context could be passed on.
 _NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
 #: With these alone a publication needs no open topic.
@@ -176,7 +176,7 @@ class LocalConnection(Connection):
     """One conversation over a session."""
 
     session: Session
-    standing: StandingWaits
+    standing: PendingWaits
 
     def __init__(self, session: Session, manager: QueueManager) -> None:
         """Take a session of a queue manager, which ends with it."""
@@ -194,7 +194,7 @@ class LocalConnection(Connection):
         #: For subscriptions, and for such changes.
         self.numbers = count(1)
         #: Waits with callbacks that are no gets.
-        self.standing = StandingWaits(core)
+        self.standing = PendingWaits(core)
         _sessions[session.number] = session
 
     def call(self, request: Request[_R]) -> _R:
@@ -534,7 +534,7 @@ def _attempt_put(on: LocalConnection, asked: ask.Put) -> tuple[PutResult | None,
 
     The put is over where nothing is left.
     """
-    on.core.background.check_room()
+    on.core.background.check_capacity()
     completion = Completion()
     result = _put_to(on, asked.handle, asked, asked.context, completion)
     return result, completion
@@ -646,7 +646,7 @@ def _get(on: LocalConnection, asked: ask.Get) -> GetResult:
     return source.get(_get_request(source, asked), asked.options)
 
 
-def _standing_get(on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult]) -> StandingGet:
+def _pending_get(on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult]) -> PendingGet:
     source = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     return source.begin_get(_get_request(source, asked), asked.options, on_done)
 
@@ -654,7 +654,7 @@ def _standing_get(on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult
 def _begin_get(
     on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
 ) -> UnderWay:
-    standing = _standing_get(on, asked, on_done)
+    standing = _pending_get(on, asked, on_done)
     standing.begin()
     return standing
 
@@ -662,7 +662,7 @@ def _begin_get(
 def _get_here(
     on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
 ) -> tuple[GetResult] | UnderWay:
-    standing = _standing_get(on, asked, on_done)
+    standing = _pending_get(on, asked, on_done)
     outcome = standing.begin_at_once()
     if outcome is None:
         return standing
@@ -673,7 +673,7 @@ def _get_here(
 
 def _get_many(on: LocalConnection, asked: ask.GetMany) -> list[Message]:
     options, session = asked.options, on.session
-    check_most(asked.most)
+    check_max_messages(asked.max_messages)
     queue = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     if options & ~_OF_MANY or not options & c.MQGMO_PROPERTIES_FORCE_MQRFH2:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of many")
@@ -681,7 +681,7 @@ def _get_many(on: LocalConnection, asked: ask.GetMany) -> list[Message]:
     getter = queue.getter(GetRequest(ANY), options, unit_of_work)
     if not getter.takes_any:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "many by a handle that has a selector")
-    return get_many(on.core, getter, asked.most, unit_of_work, most_bytes=asked.most_bytes)
+    return get_many(on.core, getter, asked.max_messages, unit_of_work, max_bytes=asked.max_bytes)
 
 
 def _get_held(on: LocalConnection, asked: ask.GetAny) -> Delivery:
@@ -713,7 +713,7 @@ def _begin_get_any(
         getters[handle] = queue.getter(request, options, unit)
     if not getters:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "no handle to get from")
-    standing = deliveries.standing_get(
+    standing = deliveries.pending_get(
         getters, held, on_done, on_refused if asked.tells_refusals else None
     )
     standing.begin()
@@ -729,8 +729,8 @@ def _take_held(on: LocalConnection, asked: ask.TakeHeld) -> list[Delivery]:
         asked.handle,
         request,
         lambda held: queue.getter(request, options, held),
-        most=asked.most,
-        most_bytes=asked.most_bytes,
+        max_messages=asked.max_messages,
+        max_bytes=asked.max_bytes,
     )
 
 
@@ -963,7 +963,7 @@ def _reschedule_all(on: LocalConnection, asked: ask.RescheduleAll) -> int:
 
 
 def _begin_steps(on: LocalConnection, progress: Iterator[int]) -> int:
-    if len(on.steps) >= _MOST_STEPS:
+    if len(on.steps) >= _MAX_STEPS:
         del on.steps[next(iter(on.steps))]
     number = next(on.numbers)
     on.steps[number] = progress
@@ -988,15 +988,15 @@ def _run_mqsc(on: LocalConnection, asked: ask.RunMqsc) -> MqscResult:
     return on.operated.mqsc(asked.script)
 
 
-def _story(on: LocalConnection, asked: ask.Story) -> Whereabouts:
-    return on.operated.stories.of(asked.identifier)
+def _trace(on: LocalConnection, asked: ask.AskTrace) -> MessageTrace:
+    return on.operated.traces.of(asked.identifier)
 
 
-def _stories(on: LocalConnection, asked: ask.Stories) -> StoriesFound:
+def _traces(on: LocalConnection, asked: ask.AskTraces) -> TracesFound:
     question = PropertyQuestion(
         asked.name, asked.value, asked.from_ms, asked.before_ms, asked.limit
     )
-    return on.operated.stories.with_property(question)
+    return on.operated.traces.with_property(question)
 
 
 def _run_due(on: LocalConnection, _asked: ask.RunDue) -> None:
@@ -1110,8 +1110,8 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.AskCounts: lambda on, asked: on.operated.counts(asked.queue),
     ask.AskCurdepth: lambda on, asked: on.operated.curdepth(asked.queue),
     ask.Why: lambda on, asked: on.operated.why(asked.identifier),
-    ask.Story: _story,
-    ask.Stories: _stories,
+    ask.AskTrace: _trace,
+    ask.AskTraces: _traces,
     ask.Verify: lambda on, _asked: on.operated.verify(),
     ask.AskDelayProcessorStatus: lambda on, _asked: on.operated.delay_processor_status(),
     ask.AskOwnTime: lambda on, _asked: on.operated.own_time(),

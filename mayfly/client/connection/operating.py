@@ -13,7 +13,7 @@ from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
 from mayfly.verbs.requests import Calls
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter, check_page
-from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
+from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 
 _EVERYTHING = ScheduleFilter()
 
@@ -175,26 +175,26 @@ class Ledger:
         return rows
 
 
-class Stories:
-    """Stories of messages, over all queue managers of the process (docs/WHY.md)."""
+class MessageTraces:
+    """Traces of messages, over all queue managers of the process (docs/WHY.md)."""
 
     def __init__(self, call: Calls) -> None:
         """Make requests by ``Connection.call``."""
         self._call = call
 
-    def of(self, identifier: bytes | str) -> Whereabouts:
+    def of(self, identifier: bytes | str) -> MessageTrace:
         """Return where a message has been, by its MsgId or CorrelId.
 
         Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
         """
-        return self._call(ask.Story(stored_id(identifier)))
+        return self._call(ask.AskTrace(stored_id(identifier)))
 
-    def with_property(self, question: PropertyQuestion) -> StoriesFound:
-        """Return the stories of messages that are here and have a property, the latest put first.
+    def with_property(self, question: PropertyQuestion) -> TracesFound:
+        """Return the traces of messages that are here and have a property, the latest put first.
 
         Raises MQRC_OPTIONS_ERROR for a limit or a range of time that is none.
         """
-        return self._call(ask.Stories(*question))
+        return self._call(ask.AskTraces(*question))
 
 
 class Administration:
@@ -205,9 +205,9 @@ class Administration:
         self._call = call
 
     @property
-    def stories(self) -> Stories:
+    def traces(self) -> MessageTraces:
         """Where messages have been, here and on the queue managers beside this one."""
-        return Stories(self._call)
+        return MessageTraces(self._call)
 
     @property
     def ledger(self) -> Ledger:
@@ -226,7 +226,7 @@ class Administration:
         """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
         return self._call(ask.AskCurdepth(queue))
 
-    def why(self, identifier: bytes | str) -> Whereabouts:
+    def why(self, identifier: bytes | str) -> MessageTrace:
         """Return the place or the outcome of a message as this queue manager alone knows it."""
         return self._call(ask.Why(stored_id(identifier)))
 

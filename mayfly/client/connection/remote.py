@@ -86,8 +86,8 @@ def _connected_to(
     """Connect over a socket that others share, if there is one with room, else over a new one."""
     way, group = None, None
     if sharing is not None:
-        group, most = sharing.group, min(sharing.most, endpoint.share_conversations)
-        endpoint = endpoint._replace(share_conversations=most)
+        group, max_messages = sharing.group, min(sharing.max_messages, endpoint.share_conversations)
+        endpoint = endpoint._replace(share_conversations=max_messages)
     if isinstance(address, Address) and endpoint.share_conversations > 1:
         way = Way(address, endpoint._replace(addresses=()), *who, group)
         conversation = shared_links().place(way)
@@ -125,10 +125,10 @@ def _connected(
     terms = conversation.call(ask.Connect(*said, endpoint.heartbeat_s * SECOND_MS, this_process()))
     if terms.process == this_process():
         conversation.virtual_time = virtual_time_here(terms.queue_manager, terms.number)
-    most_members = min(terms.share_conversations, endpoint.share_conversations)
-    conversation.link.let_in(terms.heartbeat_ms, most_members)
-    most_bytes = min(terms.max_message_bytes, endpoint.max_message_bytes)
-    return RemoteConnection(conversation, terms.queue_manager, terms.number, most_bytes)
+    max_members = min(terms.share_conversations, endpoint.share_conversations)
+    conversation.link.admit(terms.heartbeat_ms, max_members)
+    max_bytes = min(terms.max_message_bytes, endpoint.max_message_bytes)
+    return RemoteConnection(conversation, terms.queue_manager, terms.number, max_bytes)
 
 
 class RemoteConnection(Connection):

@@ -237,7 +237,7 @@ class SharedLinks:
         """
         with self._lock:
             for link in self._links.get(way, ()):
-                if not link.is_over and len(link.members) < link.most_members:
+                if not link.is_over and len(link.members) < link.max_members:
                     return Conversation(link)
         return None
 

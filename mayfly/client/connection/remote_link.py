@@ -291,7 +291,7 @@ class Link:
         self.conversation_numbers = count(1)
         #: The conversations that share it, and how many of them may.
         self.members: set[Any] = set()
-        self.most_members = 1
+        self.max_members = 1
         self._slots: dict[int, Request] = {}
         self._roles = runtime.lock("wire-roles")
         self._is_reading = False
@@ -308,10 +308,10 @@ class Link:
 
     # Conversations.
 
-    def let_in(self, heartbeat_ms: int, most_members: int = 1) -> None:
+    def admit(self, heartbeat_ms: int, max_members: int = 1) -> None:
         """Take longer frames, and show signs of life: a conversation was let in."""
-        self._frames.most_bytes = ANSWER_BYTES
-        self.most_members = most_members
+        self._frames.max_bytes = ANSWER_BYTES
+        self.max_members = max_members
         if heartbeat_ms and not self.tick_ms:
             self.tick_ms = max(heartbeat_ms // 2, 1)
             keeper().keep(self)

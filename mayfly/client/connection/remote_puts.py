@@ -18,8 +18,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, error_of, mq_error
 from mayfly.verbs.contracts.wire import (
     DONE_BYTES,
-    MOST_PUTS_IN_FRAME,
-    MOST_UNANSWERED_PUTS,
+    MAX_PUTS_IN_FRAME,
+    MAX_UNANSWERED_PUTS,
     PackedDescriptor,
     descriptor_of,
     packed,
@@ -49,7 +49,7 @@ class PutFrame:
         self._byte_count = 0
         self._is_complete = False
 
-    def has_room(self, put: Put, message: bytes) -> bool:
+    def has_capacity(self, put: Put, message: bytes) -> bool:
         """Return True if a put to an object may travel with it."""
         return (
             not self._is_complete
@@ -71,7 +71,7 @@ class PutFrame:
     @property
     def is_full(self) -> bool:
         """Whether it has so many puts that it is to be sent."""
-        return len(self._messages) >= MOST_PUTS_IN_FRAME
+        return len(self._messages) >= MAX_PUTS_IN_FRAME
 
     def complete(self) -> None:
         """Take no more puts."""
@@ -101,7 +101,7 @@ class OpenPutFrame:
         sender = self._conversation.link.sender
         with sender.lock:
             frame, is_new = self._frame, False
-            if frame is None or not frame.has_room(put, message):
+            if frame is None or not frame.has_capacity(put, message):
                 frame = self._frame = self._begin(put)
                 is_new = True
             frame.add(message)
@@ -214,7 +214,7 @@ class UnansweredPuts:
         """Send a put; the result has its MsgId, but no field that the queue manager fills in."""
         if not put.message.msg_id:
             put = replace(put, message=replace(put.message, msg_id=self._new_id()))
-        if self._put_count >= MOST_UNANSWERED_PUTS:
+        if self._put_count >= MAX_UNANSWERED_PUTS:
             self._wait_for(self._frames[len(self._frames) // 2])
         if self._open.put(put, self._note):
             self._conversation.link.sender.watch()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mayfly.queue_manager import QueueManager
 
 
-class Standing(Protocol):
+class PendingRequest(Protocol):
     """A get under way on a connection with virtual time."""
 
     def stands(self) -> bool:
@@ -48,7 +48,7 @@ def virtual_time_of(engine: Engine) -> VirtualTime | None:
     """Return the virtual time of an engine, None where time goes by itself."""
     clock = engine.clock
     return (
-        VirtualTime(clock, lambda: engine.visitor_count)
+        VirtualTime(clock, lambda: engine.foreign_client_count)
         if isinstance(clock, VirtualClock)
         else None
     )

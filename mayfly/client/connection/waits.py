@@ -26,7 +26,7 @@ class Wait:
         #: Whether a verb is under way: it may still take a message.
         self.is_busy = False
         #: Whether it stands, and nothing has decided it yet.
-        self.is_standing = False
+        self.is_pending = False
 
     def attempt(self, take: Callable[[], _T]) -> _T | None:
         """Return the result of a call that does not wait; None when the wait is to end."""
@@ -54,7 +54,7 @@ class Wait:
 
         def on_done(outcome: _T | MQError) -> None:
             with self._changed:
-                self.is_standing = False
+                self.is_pending = False
                 told.append(outcome)
                 self._changed.notify_all()
 
@@ -67,7 +67,7 @@ class Wait:
             self._await(begin(on_done), told)
         finally:
             with self._changed:
-                self.is_busy = self.is_standing = False
+                self.is_busy = self.is_pending = False
                 self._changed.notify_all()
             if not self.begun.is_set():
                 self.begun.set()
@@ -106,7 +106,7 @@ class Wait:
         if told:
             return
         with self._changed:
-            self.is_standing = not told
+            self.is_pending = not told
             if not self.begun.is_set():
                 self.begun.set()
             while not (told or self._is_to_end()):

@@ -330,7 +330,7 @@ def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> l
         found = made.call(request)
     if not found:
         return found
-    if len(found) == 1 and request.most == 1:
+    if len(found) == 1 and request.max_messages == 1:
         return [observed.end_delivery(running, found[0], options)]
     told = []
     for delivery, creation in map(observed.shown, found):

@@ -13,7 +13,7 @@ from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 import mayfly
 from mayfly.client.telemetry import conventions as names
-from mayfly.engine.face.operating import Expired
+from mayfly.engine.api.operating import Expired
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import reason_name
 from mayfly.verbs.messages import Message, PutResult

@@ -14,7 +14,7 @@ from mayfly.client.connection.instruments import install
 from mayfly.client.telemetry.carrying import Continuing, context_of, creation_of
 from mayfly.client.telemetry.connections import Observed, TracedConnection
 from mayfly.client.telemetry.recording import Recorder
-from mayfly.engine.face.operating import Expired, watch_expiry
+from mayfly.engine.api.operating import Expired, watch_expiry
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs.messages import Message
 

@@ -87,7 +87,7 @@ def _browsable(core: Core, name: str) -> Path:
 
 def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
     sides = [
-        queue.home.messages(persistence)
+        queue.owner.messages(persistence)
         for persistence in (VOLATILE, PERSISTENT)
         if queue.present[persistence]
     ]

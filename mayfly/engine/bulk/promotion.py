@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.bulk.staged_rows import (
     RowKind,
     StagedRows,
@@ -24,7 +24,7 @@ from mayfly.engine.bulk.staged_rows import (
     times_of,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, check_room, new_id, new_row, size_on
+from mayfly.engine.delivery import Ids, OutgoingMessage, check_capacity, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
 from mayfly.engine.expiry import follow_expiry
@@ -41,7 +41,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import generated_id, id_hash, optional_id_hash
-from mayfly.store.units import RUN_SIZE_BITS, Bulk, Run, StoredMessage
+from mayfly.store.units import RUN_SIZE_BITS, Bulk, KeyRange, StoredMessage
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
 from mayfly.verbs.contracts.stages import SOURCE_ROW
 
@@ -77,7 +77,7 @@ class Identities(NamedTuple):
     correl_ids: bytes
 
 
-class Lane:
+class BulkBatch:
     """Rows of one kind that are put together; made and filled under the lock."""
 
     def __init__(self, path: Path, prepared: Prepared, put_ms: int) -> None:
@@ -123,30 +123,30 @@ class Lane:
         self._reserve(keys)
 
     def add_run(
-        self, keys: list[int], msg_ids: bytes, life_ms: int, slices: list[int], bodies: bytes
+        self, keys: list[int], msg_ids: bytes, life_ms: int, segments: list[int], bodies: bytes
     ) -> None:
         """Add messages of one life whose keys follow on, all with new MsgIds and no CorrelId.
 
-        ``slices`` say where each message stands in ``bodies``, as in ``store.units.Bulk``.
+        ``segments`` say where each message stands in ``bodies``, as in ``store.units.Bulk``.
         """
         [deadline] = self._deadlines_of([life_ms])
         expire_at_ms = deadline if isinstance(deadline, int) else None
         self._runs.append(
             Bulk(
-                str(slices),
+                str(segments),
                 len(keys),
                 self._put_ms,
                 self._packed,
                 msg_ids,
                 b"",
                 bodies,
-                Run(keys[0], None, expire_at_ms),
+                KeyRange(keys[0], None, expire_at_ms),
                 self._capped_by if life_ms in self._capped else None,
             )
         )
         self._reserve(keys)
 
-    def has_room(self, sizes: list[int]) -> bool:
+    def has_capacity(self, sizes: list[int]) -> bool:
         """Return True if the queue takes messages of all these sizes now (P7, P8)."""
         if self.queue.depth + len(sizes) > self.max_depth:
             return False
@@ -169,7 +169,7 @@ class Lane:
 
     def _reserve(self, keys: list[int]) -> None:
         self.keys.extend(keys)
-        holding.reserve(self.queue, len(keys))
+        queue_state.reserve(self.queue, len(keys))
 
     def _deadlines_of(self, lives_ms: list[int]) -> list[int | str]:
         known = self._deadlines
@@ -188,16 +188,20 @@ class BulkPuts:
     """The rows of one blob on their way into lanes."""
 
     def __init__(
-        self, core: Core, rows: StagedRows, now_ms: int, new_lane: Callable[[RowKind], Lane | None]
+        self,
+        core: Core,
+        rows: StagedRows,
+        now_ms: int,
+        new_batch: Callable[[RowKind], BulkBatch | None],
     ) -> None:
-        """Look at the kinds of rows there are; ``new_lane`` gives None for what goes alone."""
+        """Look at the kinds of rows there are; ``new_batch`` gives None for what goes alone."""
         self._core = core
         self._rows = rows
         self._now_ms = now_ms
-        self._new_lane = new_lane
+        self._new_batch = new_batch
         values, self._numbers = rows.kinds()
         self._kinds = [kind_of(given, core.name) for given in values]
-        self._lanes: list[Lane | None] = [None] * len(values)
+        self._batches: list[BulkBatch | None] = [None] * len(values)
         self._lives_ms = self._lives_of(rows)
         special = special_rows(rows, now_ms)
         if _ALONE in self._lives_ms:
@@ -206,7 +210,7 @@ class BulkPuts:
         self._few = {n for n, count in counts.items() if count < BULK_ROWS_MIN}
         #: Rows that go alone, the last first, and the end of all.
         self._alone = [rows.row_count, *sorted(special | self._rows_of(self._few), reverse=True)]
-        self._has_lanes = False
+        self._has_batches = False
         self._goes_one_by_one = False
         self._has_ids = any(rows.column(name) is not None for name in ("msg_id", "correl_id"))
         #: Whether rows differ in nothing but their data.
@@ -220,8 +224,8 @@ class BulkPuts:
     def add_from(self, first: int) -> int:
         """Add rows up to the first that must go alone; return which that is."""
         assert self._core.engine_lock.is_held()
-        if not self._has_lanes:
-            self._open_lanes()
+        if not self._has_batches:
+            self._open_batches()
         while self._alone[-1] < first:
             self._alone.pop()
         after = self._alone[-1]
@@ -234,10 +238,10 @@ class BulkPuts:
             first += 1
         return first
 
-    def _open_lanes(self) -> None:
-        self._has_lanes = True
+    def _open_batches(self) -> None:
+        self._has_batches = True
         kinds = set(range(len(self._kinds))) - self._few
-        closed = {number for number in kinds if self._lane(number) is None}
+        closed = {number for number in kinds if self._batch(number) is None}
         if closed:
             self._alone = sorted({*self._alone, *self._rows_of(closed)}, reverse=True)
 
@@ -254,45 +258,45 @@ class BulkPuts:
         for row, number in enumerate(self._numbers[first:after], first):
             by_kind.setdefault(number, []).append(row)
         data, edges = self._rows.bodies, self._rows.offsets
-        lanes = [
-            (self._lane(number), rows, [data[edges[row] : edges[row + 1]] for row in rows])
+        batches = [
+            (self._batch(number), rows, [data[edges[row] : edges[row + 1]] for row in rows])
             for number, rows in by_kind.items()
         ]
         queued = Counter[int]()
-        for lane, _, bodies in lanes:
-            if lane is None or not lane.has_room(list(map(len, bodies))):
+        for batch, _, bodies in batches:
+            if batch is None or not batch.has_capacity(list(map(len, bodies))):
                 return False
-            queued[lane.queue.number] += len(bodies)
-            if lane.queue.depth + queued[lane.queue.number] > lane.max_depth:
+            queued[batch.queue.number] += len(bodies)
+            if batch.queue.depth + queued[batch.queue.number] > batch.max_depth:
                 return False
         sequence = self._core.store.sequence
         given = [sequence.next() for _ in range(first, after)]
-        for lane, rows, bodies in lanes:
-            assert lane is not None
-            keys = [lane.base_key | given[row - first] for row in rows]
+        for batch, rows, bodies in batches:
+            assert batch is not None
+            keys = [batch.base_key | given[row - first] for row in rows]
             lives_ms = [self._lives_ms[row] for row in rows]
-            lane.add(keys, self._identities(rows, keys), lives_ms, bodies)
+            batch.add(keys, self._identities(rows, keys), lives_ms, bodies)
         return True
 
     def _add_run(self, first: int, after: int) -> bool:
-        lane, edges = self._lane(0), self._rows.offsets[first : after + 1]
+        batch, edges = self._batch(0), self._rows.offsets[first : after + 1]
         sizes = [end - start for start, end in pairwise(edges)]
-        if lane is None or not lane.has_room(sizes):
+        if batch is None or not batch.has_capacity(sizes):
             return False
         sequence = self._core.store.sequence
-        keys = [lane.base_key | sequence.next() for _ in sizes]
+        keys = [batch.base_key | sequence.next() for _ in sizes]
         starts = zip(edges, sizes, strict=False)
-        slices = [start - edges[0] << RUN_SIZE_BITS | size for start, size in starts]
+        segments = [start - edges[0] << RUN_SIZE_BITS | size for start, size in starts]
         bodies = self._rows.bodies[edges[0] : edges[-1]]
         msg_ids = b"".join(self._generated(keys))
-        lane.add_run(keys, msg_ids, self._lives_ms[first], slices, bodies)
+        batch.add_run(keys, msg_ids, self._lives_ms[first], segments, bodies)
         return True
 
-    def _lane(self, number: int) -> Lane | None:
-        lane = self._lanes[number]
-        if lane is None or lane.version != self._core.registry.version:
-            lane = self._lanes[number] = self._new_lane(self._kinds[number])
-        return lane
+    def _batch(self, number: int) -> BulkBatch | None:
+        batch = self._batches[number]
+        if batch is None or batch.version != self._core.registry.version:
+            batch = self._batches[number] = self._new_batch(self._kinds[number])
+        return batch
 
     def _generated(self, keys: list[int]) -> list[bytes]:
         start = self._core.start_of_ids
@@ -368,7 +372,7 @@ class Promotion(UnitOfWork):
         self._dead_letter_queue = dead_letter_queue
         self._context = Context("", c.MQAT_UNIX, _PROGRAM, core.name)
         self._now_ms = core.now_ms()
-        self._lanes: list[Lane] = []
+        self._batches: list[BulkBatch] = []
         self._expired: list[tuple[LocalQueue, LifeRecord]] = []
         #: The deadline that the row being put names; it does not move while the put takes time.
         self._deadline_ms: int | None = None
@@ -386,7 +390,7 @@ class Promotion(UnitOfWork):
     def counted(self) -> RowCounts:
         return RowCounts(self._put_count, self._expired_count, len(self.refusals))
 
-    def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
+    def check_capacity(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
         """Take all: not MAXUMSGS but the size of a transaction is its limit."""
         return operation_count
 
@@ -398,7 +402,7 @@ class Promotion(UnitOfWork):
         """
         if not rows.row_count:
             return
-        in_bulk = BulkPuts(self._core, rows, self._now_ms, self._lane)
+        in_bulk = BulkPuts(self._core, rows, self._now_ms, self._batch)
         row = 0
         while row < rows.row_count:
             with self._core.engine_lock:
@@ -419,26 +423,26 @@ class Promotion(UnitOfWork):
     def backout(self, *, counts: bool = True) -> None:
         super().backout()
         with self._core.engine_lock:
-            for lane in self._lanes:
-                holding.withdraw(lane.queue, len(lane.keys))
+            for batch in self._batches:
+                queue_state.withdraw(batch.queue, len(batch.keys))
             for queue, _life in self._expired:
-                holding.withdraw_expired(queue)
-            self._lanes, self._expired = [], []
+                queue_state.withdraw_expired(queue)
+            self._batches, self._expired = [], []
 
     def _work(self) -> Transaction:
         transaction = super()._work()
-        for lane in self._lanes:
-            if lane.keys:
-                for bulk in lane.bulks():
-                    transaction.unit.put_bulk(lane.queue.number, bulk)
-                holding.arrive_in_bulk(transaction, lane.queue, lane.keys)
+        for batch in self._batches:
+            if batch.keys:
+                for bulk in batch.bulks():
+                    transaction.unit.put_bulk(batch.queue.number, bulk)
+                queue_state.arrive_in_bulk(transaction, batch.queue, batch.keys)
         for queue, life in self._expired:
-            holding.end_expired(transaction, queue, life)
+            queue_state.end_expired(transaction, queue, life)
         # From here on the transaction holds them, and takes them back when it fails.
-        self._lanes, self._expired = [], []
+        self._batches, self._expired = [], []
         return transaction
 
-    def _lane(self, kind: RowKind) -> Lane | None:
+    def _batch(self, kind: RowKind) -> BulkBatch | None:
         """Return a new lane for rows of a kind, None when they must go one by one."""
         assert self._core.engine_lock.is_held()
         core = self._core
@@ -455,15 +459,15 @@ class Promotion(UnitOfWork):
             or prepared.checks_header
             or path.put_inhibited
             or path.transmits
-            or queue.home is not core
+            or queue.owner is not core
             or queue.is_staging
             or path.is_temporary
             or is_owed(Cause.COA, prepared.descriptor)
         ):
             return None
-        lane = Lane(path, prepared, self._now_ms)
-        self._lanes.append(lane)
-        return lane
+        batch = BulkBatch(path, prepared, self._now_ms)
+        self._batches.append(batch)
+        return batch
 
     def _prepared(self, kind: RowKind, path: Path) -> Prepared:
         defaults = path.default_priority, path.default_persistence
@@ -491,7 +495,7 @@ class Promotion(UnitOfWork):
         if row in rows.without_body:
             raise mq_error(rc.MQRC_BUFFER_ERROR, "payload is null")
         path = self._core.registry.resolve_target(kind.queue)
-        if path.queue.home is not self._core:
+        if path.queue.owner is not self._core:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{kind.queue} is shared: no sink for it")
         ids, times = ids_of(rows, row), self._times_of(rows, row)
         if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:
@@ -524,14 +528,14 @@ class Promotion(UnitOfWork):
         with core.engine_lock:
             path = core.registry.refreshed(path)
             size_bytes = size_on(path, prepared.descriptor, len(body))
-            check_room(path, size_bytes, persistent=prepared.persistent)
+            check_capacity(path, size_bytes, persistent=prepared.persistent)
             now_ms = core.now_ms()
             own = Ids(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
-            holding.hold_expired(path.queue)
+            queue_state.hold_expired(path.queue)
             met = self.ending._replace(met_by=MetBy.PUT.value)
-            life = holding.life_of_expired(path.queue, message, now_ms, met)
+            life = queue_state.life_of_expired(path.queue, message, now_ms, met)
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)

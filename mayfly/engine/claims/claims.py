@@ -54,8 +54,8 @@ class Claims:
         for claim in core.store.claimed.claims():
             by_id[claim.consumer_id].claims.append(claim)
         for consumer in by_id.values():
-            self._holding(consumer.queue).load(consumer)
-            consumer.renewed_ms = core.now_ms()
+            self._queue_state(consumer.queue).load(consumer)
+            consumer.heartbeat_ms = core.now_ms()
 
     def standings(self) -> list[ConsumerState]:
         """Return how every consumer stands, by name, when what it has under way is done.
@@ -84,7 +84,7 @@ class Claims:
         core.check_running()
         with core.engine_lock:
             name_of_queue = core.registry.resolve(queue_name).queue.name
-            queue = self._holding(name_of_queue).queue(queue_name)
+            queue = self._queue_state(name_of_queue).queue(queue_name)
         with self._attaching:
             consumer = self._consumers.get(name)
             if consumer is None:
@@ -106,9 +106,9 @@ class Claims:
                     "give each queue a consumer of its own",
                 )
             row = consumer.row
-            self._holding(queue).save(consumer, row._replace(epoch=row.epoch + 1))
+            self._queue_state(queue).save(consumer, row._replace(epoch=row.epoch + 1))
             self._consumers[name] = consumer
-            consumer.renewed_ms = self._core.now_ms()
+            consumer.heartbeat_ms = self._core.now_ms()
             return consumer.standing()
 
     def mark(self) -> int:
@@ -139,7 +139,7 @@ class Claims:
                 )
                 if left.row_count < 1 or (rows and left.body_bytes < 1):
                     break
-                claim = self._holding(consumer.queue).claim_next(consumer, left)
+                claim = self._queue_state(consumer.queue).claim_next(consumer, left)
                 if claim is None:
                     break
                 rows += claim.last_row - claim.after_row
@@ -187,24 +187,24 @@ class Claims:
         """Say that a reader lives, as every other call of it does; raises ClaimError."""
         self._fenced(name, epoch)
 
-    def next_lapse_ms(self) -> int | None:
+    def next_lease_end_ms(self) -> int | None:
         """Return when the next claims lapse unless their reader is heard of."""
-        moments = [consumer.lapses_at_ms for consumer in [*self._consumers.values()]]
+        moments = [consumer.lease_end_ms for consumer in [*self._consumers.values()]]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def end_lapsed(self) -> None:
+    def end_expired_leases(self) -> None:
         """Give back the claims that have lapsed: their messages are due again, for any reader.
 
         Their reader is not fenced. Should it live, it finds nothing in them and goes on.
         """
         now_ms = self._core.now_ms()
         for consumer in [*self._consumers.values()]:
-            lapses_at_ms = consumer.lapses_at_ms
-            if lapses_at_ms is None or now_ms < lapses_at_ms:
+            lease_end_ms = consumer.lease_end_ms
+            if lease_end_ms is None or now_ms < lease_end_ms:
                 continue
             if not consumer.lock.acquire(blocking=False):
                 # A call of its reader is under way, which takes long.
-                consumer.renewed_ms = now_ms
+                consumer.heartbeat_ms = now_ms
                 continue
             try:
                 self._give_back(consumer)
@@ -227,10 +227,10 @@ class Claims:
         """
         returned = moved = 0
         with self._held(name, epoch) as consumer:
-            holding = self._holding(consumer.queue)
+            queue_state = self._queue_state(consumer.queue)
             for row in rows:
                 if consumer.closed_row < row <= consumer.row.last_row and row not in consumer.holes:
-                    done = holding.back_out(consumer, row, reason)
+                    done = queue_state.back_out(consumer, row, reason)
                     returned, moved = returned + done.returned, moved + done.moved
         self._core.committer.run_deferred()
         return BackedOut(returned, moved)
@@ -244,11 +244,11 @@ class Claims:
         reader that is fenced, it raises ClaimError.
         """
         consumer = self._fenced(name, epoch)
-        found = self._holding(consumer.queue).page(consumer, after, until, max_bytes, max_rows)
+        found = self._queue_state(consumer.queue).page(consumer, after, until, max_bytes, max_rows)
         # Checked again: the rows that were read may have been given back meanwhile.
         self._fenced(name, epoch)
         if after < until and not found.message_count:
-            reason = reasons.CLAIMS_LAPSED if consumer.may_lapse else reasons.CLAIMS_CLOSED
+            reason = reasons.LEASE_EXPIRED if consumer.has_lease else reasons.CLAIMS_CLOSED
             raise ClaimError(reason, f"rows after {after} of consumer {name} are no longer claimed")
         return found
 
@@ -263,19 +263,19 @@ class Claims:
         with consumer.lock:
             if epoch is not None:
                 consumer.check_epoch(epoch)
-            row, holding = consumer.row, self._holding(consumer.queue)
+            row, queue_state = consumer.row, self._queue_state(consumer.queue)
             fenced = row._replace(epoch=row.epoch + 1)
             has_claims = row.closed_number < row.last_number
             if has_claims:
                 fenced = fenced._replace(
                     released_after=row.closed_number, released_until=row.last_number
                 )
-            holding.save(consumer, fenced)
+            queue_state.save(consumer, fenced)
             released = self._give_back(consumer)
             if has_claims:
                 # A new reader begins behind a number that no old checkpoint has.
                 number = row.last_number + 1
-                holding.save(
+                queue_state.save(
                     consumer, consumer.row._replace(last_number=number, closed_number=number)
                 )
         self._core.committer.run_deferred()
@@ -283,17 +283,17 @@ class Claims:
 
     def _end(self, consumer: Consumer, until: int) -> int:
         """End open claims of a consumer, whose lock is held; return how many messages they held."""
-        ended, holding = 0, self._holding(consumer.queue)
+        ended, queue_state = 0, self._queue_state(consumer.queue)
         while group := consumer.group(until):
-            ended += holding.end_group(consumer, group)
+            ended += queue_state.end_group(consumer, group)
         return ended
 
     def _give_back(self, consumer: Consumer) -> int:
         """Give back all open claims of a consumer, whose lock is held; return the messages."""
-        released, holding = 0, self._holding(consumer.queue)
+        released, queue_state = 0, self._queue_state(consumer.queue)
         last_number = consumer.row.last_number
         while group := consumer.group(last_number):
-            released += holding.release_group(consumer, group)
+            released += queue_state.release_group(consumer, group)
         return released
 
     @contextmanager
@@ -305,7 +305,7 @@ class Claims:
         self._core.check_running()
         consumer = self._known(name)
         consumer.check_epoch(epoch)
-        consumer.renewed_ms = self._core.now_ms()
+        consumer.heartbeat_ms = self._core.now_ms()
         return consumer
 
     def _known(self, name: str) -> Consumer:
@@ -314,6 +314,6 @@ class Claims:
             raise ClaimError(reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
         return consumer
 
-    def _holding(self, queue: str) -> QueueClaims:
+    def _queue_state(self, queue: str) -> QueueClaims:
         """Return what holds the claims of a local queue."""
         return self._due if queue == STAGING_QUEUE else self._moved

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
-from mayfly.lifetime.time_limits import claim_lapses_at_ms
+from mayfly.lifetime.time_limits import lease_ends_at_ms
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
 from mayfly.store.claimed import (
@@ -50,7 +50,7 @@ class Consumer:
         #: Rows of the open claims that were backed out alone and are claimed no more.
         self.holes: set[int] = set()
         #: When its reader was last heard of.
-        self.renewed_ms = 0
+        self.heartbeat_ms = 0
         #: The epoch whose reader is given no further claim.
         self.quiesced_epoch = 0
 
@@ -60,7 +60,7 @@ class Consumer:
         return self.row.queue
 
     @property
-    def may_lapse(self) -> bool:
+    def has_lease(self) -> bool:
         """Whether its claims lapse when nobody renews them: those of the staging queue do.
 
         The queue manager itself lets each of their messages go once, so none is lost or doubled.
@@ -68,9 +68,9 @@ class Consumer:
         return self.row.queue == STAGING_QUEUE
 
     @property
-    def lapses_at_ms(self) -> int | None:
+    def lease_end_ms(self) -> int | None:
         """When its open claims lapse unless its reader is heard of; None when nothing lapses."""
-        return claim_lapses_at_ms(self.renewed_ms) if self.may_lapse and self.claims else None
+        return lease_ends_at_ms(self.heartbeat_ms) if self.has_lease and self.claims else None
 
     @property
     def message_count(self) -> int:
@@ -114,7 +114,7 @@ class Consumer:
         self.check_not_ahead(number)
         row = self.row
         was_released = row.released_after <= number and row.closed_number <= row.released_until + 1
-        if number < row.closed_number and not was_released and not self.may_lapse:
+        if number < row.closed_number and not was_released and not self.has_lease:
             raise ClaimError(
                 reasons.CLAIMS_CLOSED,
                 f"the checkpoint has read to claim {number} of consumer {row.name}, but claims up "

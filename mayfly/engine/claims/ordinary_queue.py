@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from heapq import merge
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -25,8 +25,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, send
 from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.finding.alive import DISCARD_BATCH
-from mayfly.engine.holding import pass_over
+from mayfly.engine.finding.next_live import DISCARD_BATCH
+from mayfly.engine.queue_state import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.transaction import Claiming, Transaction, Unclaiming
 from mayfly.lifetime.moments import is_expired
@@ -179,7 +179,7 @@ def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: st
         transaction.unit.delta(queue.number).present_volatile += len(volatile)
     returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
     keys = () if queue.trigger is None else core.store.claimed.keys(rows)
-    holding.give_back_claimed(transaction, Unclaiming(queue, count, returned, keys))
+    queue_state.give_back_claimed(transaction, Unclaiming(queue, count, returned, keys))
 
 
 def _end(
@@ -191,7 +191,7 @@ def _end(
     program: str,
 ) -> None:
     """Add to a transaction that the lives of rows without holes end as got by a program."""
-    outcome = holding.end_claimed(transaction, queue, rows.message_count)
+    outcome = queue_state.end_claimed(transaction, queue, rows.message_count)
     ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, program)
     transaction.unit.end_rows(queue.number, ended)
 
@@ -282,7 +282,7 @@ class OrdinaryQueueClaims(QueueClaims):
         """
         path = self._core.registry.resolve(name)
         queue = path.queue
-        if queue.home is not self._core:
+        if queue.owner is not self._core:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{queue.name} is shared: no claims on it")
         if queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
             raise mq_error(
@@ -305,7 +305,7 @@ class OrdinaryQueueClaims(QueueClaims):
             consumer.holes = set(range(rows.after + 1, rows.until + 1))
             consumer.holes.difference_update(core.store.claimed.numbers(rows))
         if count:
-            holding.load_claimed(core.registry.queue(consumer.queue), count)
+            queue_state.load_claimed(core.registry.queue(consumer.queue), count)
 
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
@@ -367,7 +367,7 @@ class OrdinaryQueueClaims(QueueClaims):
             transaction.unit.volatile_deletes += [
                 (message.k,) for _place, message in found.volatile
             ]
-        holding.claim(transaction, Claiming(queue, found.keys, len(found.volatile)))
+        queue_state.claim(transaction, Claiming(queue, found.keys, len(found.volatile)))
         return claim, transaction
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -192,7 +192,7 @@ class StagingQueueClaims(QueueClaims):
                 if core.hidden.get(due.k) is core.staging.releasing
             ]
             # Should one have to stay, it can be seen.
-            holding.give_back_keys(
+            queue_state.give_back_keys(
                 self._staging(), [due.k for due, _side in dues], core.staging.releasing
             )
             transactions = self._processor.let_go(dues, now_ms)
@@ -256,14 +256,14 @@ class StagingQueueClaims(QueueClaims):
 
     def _hide(self, keys: Sequence[int]) -> None:
         assert self._core.engine_lock.is_held()
-        holding.hold_keys(self._staging(), keys, self._core.staging.releasing)
+        queue_state.hold_keys(self._staging(), keys, self._core.staging.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
         """Let messages be seen again that are not released."""
         core = self._core
         with core.engine_lock:
             held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
-            holding.give_back_keys(self._staging(), held, core.staging.releasing)
+            queue_state.give_back_keys(self._staging(), held, core.staging.releasing)
         core.committer.run_deferred()
 
     def _staging(self) -> LocalQueue:

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Final
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE, why_unsuitable
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.holding import pass_over
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import window_on
+from mayfly.engine.queue_state import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.remote.transmission import seen_in_transit
 from mayfly.engine.state import BROKEN
@@ -369,13 +369,13 @@ class Release:
 
     def take_in_bulk(self, due: Due) -> bool:
         """Add a persistent message to those that move together; False when it cannot."""
-        lane = self._lane_for(due, due.body_bytes)
+        lane = self._batch_for(due, due.body_bytes)
         if lane is None:
             return False
         queue = lane.path.queue
         if queue.depth >= lane.path.max_depth:
             return False
-        holding.reserve(queue)
+        queue_state.reserve(queue)
         lane.old_keys.append(due.k)
         lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
         lane.target_numbers[due.target_number] += 1
@@ -384,10 +384,10 @@ class Release:
     def take_alike(self, alike: Alike) -> bool:
         """Add persistent messages that are alike to those that move; False when not all can."""
         first, keys, largest_bytes = alike
-        lane, count = self._lane_for(first, largest_bytes), len(keys)
+        lane, count = self._batch_for(first, largest_bytes), len(keys)
         if lane is None or lane.path.queue.depth + count > lane.path.max_depth:
             return False
-        holding.reserve(lane.path.queue, count)
+        queue_state.reserve(lane.path.queue, count)
         new_key = lane.base_key | self._core.store.sequence.next_run(count)
         lane.old_keys += keys
         lane.new_keys += range(new_key, new_key + count)
@@ -408,36 +408,38 @@ class Release:
             event = self._dispose(own, found, descriptor, failure.reason)
             if event is None:
                 self._failures.pop()
-                holding.withdraw_all(own)
+                queue_state.withdraw_all(own)
                 said = f"message for {row.target} stays on staging: {failure}"
                 self._warn(("stays", row.target, failure.reason), said, row)
                 return False
-            holding.end(core, own, found, event, self._now_ms, ending=ending, reason=failure.reason)
+            queue_state.end(
+                core, own, found, event, self._now_ms, ending=ending, reason=failure.reason
+            )
         else:
-            holding.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
+            queue_state.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
         return True
 
     def transactions(self) -> list[Transaction]:
         """Return the transactions; they are run with the lock free again."""
         for lane in self._lanes.values():
             if lane is not None and lane.old_keys:
-                self._add_lane(lane)
+                self._add_batch(lane)
         delivered = [self._work] if self._work.departures or self._work.moves else []
         return delivered + self._failures
 
-    def _lane_for(self, due: Due, largest_bytes: int) -> _BulkMove | None:
+    def _batch_for(self, due: Due, largest_bytes: int) -> _BulkMove | None:
         """Return the lane for messages with data of up to ``largest_bytes``, None without one."""
         # Messages for one subscription go together, whatever their topic.
         place = (due.target, due.sub_id, due.descriptor)
         if place not in self._lanes:
-            self._lanes[place] = self._lane(due)
+            self._lanes[place] = self._batch(due)
         lane = self._lanes[place]
         # The lives of those that move together say that nobody has had them before.
         if lane is None or largest_bytes > lane.largest_bytes or due.backout_count:
             return None
         return None if due.ttl_from_release == CAP_AT_RELEASE else lane
 
-    def _lane(self, due: Due) -> _BulkMove | None:
+    def _batch(self, due: Due) -> _BulkMove | None:
         core, name = self._core, due.target
         if name is None:
             return None
@@ -457,13 +459,13 @@ class Release:
             is_owed(Cause.COA, descriptor)
             or path.put_inhibited
             or path.remote is not None
-            or queue.home is not core
+            or queue.owner is not core
             or queue.is_staging
             or path.is_temporary
         )
         return None if hindered else _BulkMove(core, path, descriptor)
 
-    def _add_lane(self, lane: _BulkMove) -> None:
+    def _add_batch(self, lane: _BulkMove) -> None:
         transaction, count = self._work, len(lane.old_keys)
         descriptor, target = lane.descriptor, lane.path.queue
         is_run = lane.is_run()
@@ -475,7 +477,7 @@ class Release:
                 count,
                 self._staging.name,
                 self._now_ms,
-                holding.RELEASED,
+                queue_state.RELEASED,
                 descriptor.priority,
                 descriptor.report,
                 descriptor.reply_to_q,
@@ -487,10 +489,10 @@ class Release:
                 lane.old_keys if is_run else None,
             ),
         )
-        holding.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        queue_state.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
         for number, staged in lane.target_numbers.items():
             if number is not None:
-                holding.count_released(transaction, self._staging, number, staged)
+                queue_state.count_released(transaction, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
         """Resolve the target a second time (D15) and put the original message there."""
@@ -505,7 +507,7 @@ class Release:
             check_release(core, descriptor.user_identifier, name)
         prepared = as_given(core, descriptor)
         size_bytes = size_on(path, descriptor, len(row.body))
-        check_room(path, size_bytes, persistent=prepared.persistent)
+        check_capacity(path, size_bytes, persistent=prepared.persistent)
         window = _window(row)
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)

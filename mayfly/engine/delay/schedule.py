@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
@@ -178,7 +178,7 @@ class Schedule:
                 staging = registry.staging()
                 return 0 if staging is None else staging.depth + core.staging.releasing.count
             target = registry.resolve(queue).queue
-            if target.home is core:
+            if target.owner is core:
                 return target.staged_for
         scan, count = Scan(core, ScheduleFilter(queue), shows_releasing=True), 0
         while not scan.is_done:
@@ -456,9 +456,11 @@ class Cancellation(ScheduleChange):
         """Take the message, as a get from the staging queue does (D3)."""
         now_ms = self._core.now_ms()
         if unit_of_work is None:
-            holding.end(self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending)
+            queue_state.end(
+                self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending
+            )
         else:
-            unit_of_work.check_room()
+            unit_of_work.check_capacity()
             unit_of_work.take(*found, now_ms)
 
 
@@ -531,14 +533,14 @@ class Rescheduling(ScheduleChange):
         """Give the message the key of its new time, behind all others of that time."""
         row = found[1]
         if unit_of_work is not None:
-            unit_of_work.check_room()
+            unit_of_work.check_capacity()
         new = self._at(row, self._new_due_ms(row))
         if new.k > row.k:
             self._first_own_keys.setdefault(due_ms_of(new.k), new.k)
         if unit_of_work is not None:
             unit_of_work.reschedule(found, new)
         else:
-            holding.put_off(transaction, found, new)
+            queue_state.put_off(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 
-from mayfly.engine.holding import Hold
+from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.store.keys import STAGING_ORDER_BITS, due_ms_of, staging_key
 

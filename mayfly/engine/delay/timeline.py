@@ -23,7 +23,7 @@ from mayfly.store.messages import staged_page
 #: Rows of one read: in memory others wait for it, some 5 ms.
 _PAGE: Final = 20_000
 #: With more changes than this since the last question it costs less to read anew.
-_MOST_CHANGES: Final = 200_000
+_MAX_CHANGES: Final = 200_000
 #: The number of the target of a message that has none.
 _NO_TARGET: Final = -1
 
@@ -126,7 +126,7 @@ class StagedKeys:
             if queue.is_staging:
                 target = row.target_number
                 changes[row.k] = _NO_TARGET if target is None else target
-        if len(changes) > _MOST_CHANGES and not self._is_reading:
+        if len(changes) > _MAX_CHANGES and not self._is_reading:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:
@@ -136,7 +136,7 @@ class StagedKeys:
         while True:
             bindings = (STAGING_LOW, low)
             if persistence == PERSISTENT:
-                [page] = core.store.aside.rows(staged_page(_PAGE), bindings)
+                [page] = core.store.statistics_reader.rows(staged_page(_PAGE), bindings)
             else:
                 with core.engine_lock:
                     core.check_running()

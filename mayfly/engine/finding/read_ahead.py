@@ -1,8 +1,8 @@
 """Rows of a queue in order that are in memory before anybody asks for them, as long as they hold.
 
 A row that was read ahead is what the store has as long as nothing was told since. Messages that are
-shown again, or leave out of turn, are told of (``engine/holding.py``). Where a queue was empty or
-its end was read, messages that arrive join the rows: a get of one that has just come reads nothing.
+shown again, or leave out of turn, are told of (``engine/queue_state.py``). Where a queue was empty
+or its end was read, messages that arrive join the rows: a get of a new one reads nothing.
 """
 
 from __future__ import annotations

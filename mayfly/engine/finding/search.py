@@ -199,7 +199,7 @@ def merged(
 def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessage, int]]:
     """Yield the one message that a holder has locked; gets of others have led ``first`` past it."""
     queue, row, persistence = found
-    now = queue.home.messages(persistence).row(row.k)
+    now = queue.owner.messages(persistence).row(row.k)
     if now is not None and row.k >= low and match.accepts(now):
         yield now, persistence
 
@@ -207,8 +207,8 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 def _paged(
     queue: LocalQueue, persistence: int, low: int, page: PageSize
 ) -> Iterator[tuple[StoredMessage, int]]:
-    home, ahead = queue.home, queue.ahead[persistence]
-    messages, hidden = home.messages(persistence), home.hidden
+    queue_owner, ahead = queue.owner, queue.ahead[persistence]
+    messages, hidden = queue_owner.messages(persistence), queue_owner.hidden
     low = max(low, queue.first[persistence])
     ahead.pass_over(queue.first[persistence])
     for row in ahead.rows_from(low, hidden):
@@ -226,7 +226,7 @@ def _paged(
 def _side(
     queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
-    hidden = queue.home.hidden
+    hidden = queue.owner.hidden
     fetch = _fetcher(queue, persistence, match)
     is_any = match is ANY or match._replace(selector=None) == ANY
     first = queue.first[persistence]
@@ -279,7 +279,7 @@ def _next_size(size: int, rows: list[StoredMessage]) -> int:
 def _fetcher(
     queue: LocalQueue, persistence: int, match: Match
 ) -> Callable[[int, int], list[StoredMessage]]:
-    messages, high = queue.home.messages(persistence), queue.high
+    messages, high = queue.owner.messages(persistence), queue.high
     if match.token is not None:
         token_key = key_of_token(match.token)
         end = min(high, token_key + 1)

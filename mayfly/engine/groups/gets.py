@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.expiry import discard_expired
-from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.engine.finding.next_live import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selecting import REFUSALS, Verdicts, is_long
 from mayfly.engine.get import (
@@ -402,7 +402,7 @@ class GroupGetter(Getter):
                 "a group is got either in a unit of work or outside of any, not in both",
             )
         if in_unit and self._unit_of_work is not None:
-            self._unit_of_work.check_room(len(taken))
+            self._unit_of_work.check_capacity(len(taken))
         self.in_unit = in_unit
         transaction: Transaction | None = None
         for entry, row in zip(taken, rows, strict=False):
@@ -437,8 +437,8 @@ class GroupGetter(Getter):
             self._unit_of_work.take(queue, row, persistence, now_ms)
             return transaction
         transaction = transaction or Transaction()
-        event, ending = holding.GETS[queue.is_staging], self.requester.ending
-        holding.end(self._core, transaction, found, event, now_ms, ending=ending)
+        event, ending = queue_state.GETS[queue.is_staging], self.requester.ending
+        queue_state.end(self._core, transaction, found, event, now_ms, ending=ending)
         return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
@@ -539,8 +539,8 @@ class GroupGetter(Getter):
 
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
         """Return True if all needed messages can be seen; others are forgotten, or passed over."""
-        home = self._index.home
-        hidden = home.hidden
+        queue_owner = self._index.owner
+        hidden = queue_owner.hidden
         stored: tuple[list[Entry], list[Entry]] = ([], [])
         are_there = True
         for entry in needed:
@@ -558,7 +558,7 @@ class GroupGetter(Getter):
         for persistence in (VOLATILE, PERSISTENT):
             if stored[persistence]:
                 keys = [entry.key for entry in stored[persistence]]
-                here = home.messages(persistence).present(keys)
+                here = queue_owner.messages(persistence).present(keys)
                 for entry in stored[persistence]:
                     if entry.key not in here:
                         are_there = False
@@ -631,7 +631,7 @@ class GroupGetter(Getter):
     def _row(self, entry: Entry) -> StoredMessage:
         if entry.pending is not None:
             return entry.pending.row
-        row = self._index.home.messages(entry.persistence).row(entry.key)
+        row = self._index.owner.messages(entry.persistence).row(entry.key)
         assert row is not None
         return row
 

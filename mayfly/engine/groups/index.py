@@ -317,7 +317,7 @@ class GroupIndex:
         self._core = core
         self._queue = queue
         #: Where the queue's messages are.
-        self.home = queue.home
+        self.owner = queue.owner
         self._entries: dict[int, Entry] = {}
         self._families: dict[bytes, dict[int, Group]] = {}
         self._lines: dict[int, StartKeys] = {}
@@ -363,7 +363,7 @@ class GroupIndex:
         self._told.clear()
         for persistence in (VOLATILE, PERSISTENT):
             if told and self._queue.present[persistence]:
-                self._add_all(self.home.messages(persistence).outlines_of(told), persistence)
+                self._add_all(self.owner.messages(persistence).outlines_of(told), persistence)
         for persistence in (VOLATILE, PERSISTENT):
             while self._behind[persistence] is not None:
                 self._read_page(persistence)
@@ -377,9 +377,9 @@ class GroupIndex:
 
     def is_there(self, entry: Entry, requester: Requester | None) -> bool:
         """Return True if a message is still on the queue, and the requester may see it."""
-        if self.home.hidden.get(entry.key, requester) is not requester:
+        if self.owner.hidden.get(entry.key, requester) is not requester:
             return False
-        return bool(self.home.messages(entry.persistence).present((entry.key,)))
+        return bool(self.owner.messages(entry.persistence).present((entry.key,)))
 
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message from a key on that a get in this mode may begin with.
@@ -517,7 +517,7 @@ class GroupIndex:
         assert low is not None
         rows: list[Outline] = []
         if self._queue.present[persistence]:
-            rows = self.home.messages(persistence).outlines(low, self._queue.high, _PAGE)
+            rows = self.owner.messages(persistence).outlines(low, self._queue.high, _PAGE)
         self._add_all(rows, persistence)
         self._behind[persistence] = rows[-1].k + 1 if len(rows) == _PAGE else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id, size_on
 from mayfly.engine.descriptors import Context
@@ -151,7 +151,7 @@ def put_in_segments(
         core.check_running()
         path = core.registry.refreshed(path)
         if unit_of_work is not None:
-            unit_of_work.check_room(len(parts))
+            unit_of_work.check_capacity(len(parts))
         if path.queue.depth + len(parts) > path.max_depth:
             raise mq_error(
                 rc.MQRC_Q_FULL,
@@ -175,7 +175,7 @@ def put_in_segments(
                 unit_of_work.put(queue, row, persistent=persistent)
             else:
                 assert transaction is not None
-                holding.arrive(core, transaction, queue, row, persistent=persistent)
+                queue_state.arrive(core, transaction, queue, row, persistent=persistent)
         for (_queue, row, _persistent), known in zip(messages, prepared, strict=True):
             if path.remote is None and known.descriptor.report & c.MQRO_COA:
                 confirm_arrival(core, row, known.descriptor, transaction, unit_of_work)

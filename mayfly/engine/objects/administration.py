@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.attributes import (
     LARGEST,
     LONGEST_MESSAGE_BYTES,
@@ -157,8 +157,8 @@ def _let_be_known(core: Core, definition: QueueDefinition, number: int) -> None:
     if queue is not None:
         triggering_of(core).fit(queue)
         core.staging.enabled_count += queue.is_staging
-        core.store.book.totals.open_queue(number, definition.name)
-        core.store.book.totals.open_queue(-number, definition.name)
+        core.store.ledger_writer.totals.open_queue(number, definition.name)
+        core.store.ledger_writer.totals.open_queue(-number, definition.name)
 
 
 def set_up(core: Core, platform: str) -> None:
@@ -317,7 +317,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     with core.engine_lock:
         core.committer.pause()
         for number in numbers:
-            core.store.book.totals.forget_queue(number)
+            core.store.ledger_writer.totals.forget_queue(number)
         core.committer.resume()
     transaction = Transaction()
     for number in numbers:
@@ -332,7 +332,7 @@ def _clear(core: Core, queue: LocalQueue, ending: Ending) -> int:
             transaction, now_ms = Transaction(), core.now_ms()
             for row, persistence in in_order(core, queue, ANY, queue.low):
                 found = queue, row, persistence
-                holding.end(core, transaction, found, Event.CLEAR, now_ms, ending=ending)
+                queue_state.end(core, transaction, found, Event.CLEAR, now_ms, ending=ending)
                 if len(transaction.departures) == _CLEAR_BATCH:
                     break
         if not transaction.departures:

@@ -51,7 +51,7 @@ _QUEUE_TYPES = {
     QMODEL: c.MQQT_MODEL,
 }
 _NAME_LENGTH = 48
-_MOST_SELECTORS = 256
+_MAX_SELECTORS = 256
 #: Selectors of every queue beside its MQSC attributes.
 _OF_ANY_QUEUE: dict[int, Callable[[QueueDefinition], Value]] = {
     c.MQCA_Q_NAME: lambda definition: definition.name,
@@ -154,10 +154,10 @@ def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[i
     is not there any more.
     """
     check_opened(handle, c.MQOO_INQUIRE, rc.MQRC_NOT_OPEN_FOR_INQUIRE, "MQOO_INQUIRE")
-    if len(selectors) > _MOST_SELECTORS:
+    if len(selectors) > _MAX_SELECTORS:
         raise mq_error(
             rc.MQRC_SELECTOR_LIMIT_EXCEEDED,
-            f"{len(selectors)} selectors, {_MOST_SELECTORS} are allowed",
+            f"{len(selectors)} selectors, {_MAX_SELECTORS} are allowed",
         )
     with core.engine_lock:
         core.check_running()

@@ -48,7 +48,7 @@ DEFAULT_OBJECTS: dict[str, str] = {
     QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
 }
 #: Names that are known resolved, at the most.
-_MOST_PATHS = 10_000
+_MAX_PATHS = 10_000
 
 
 class Path:
@@ -159,12 +159,12 @@ class Registry:
     ``version`` rises with every change: a Path of an earlier version has to be resolved again.
     """
 
-    def __init__(self, home: QueueOwner) -> None:
-        self.queue_manager = ManagerDefinition(QMGR, home.name)
+    def __init__(self, queue_owner: QueueOwner) -> None:
+        self.queue_manager = ManagerDefinition(QMGR, queue_owner.name)
         self.version = 0
         #: The queues of its queue-sharing group that are not defined here; None without a group.
         self.directory: SharedDirectory | None = None
-        self.home = home
+        self.owner = queue_owner
         #: Others of the group, whose names may lead here.
         self.followers: list[Registry] = []
         #: Called when a definition was made, altered or deleted; the state sets it.
@@ -254,7 +254,7 @@ class Registry:
         path = self._paths.get(name)
         # Names are resolved without the lock: a change meanwhile leaves an old path here.
         if path is None or path.version != self.version:
-            if len(self._paths) >= _MOST_PATHS:
+            if len(self._paths) >= _MAX_PATHS:
                 # There is no end of queues elsewhere, each reply may go to another one.
                 self._paths.clear()
             path = self._paths[name] = self._resolve(name)
@@ -272,7 +272,7 @@ class Registry:
             return path
         if path.remote is not None:
             return self.resolve_target(path.name)
-        is_elsewhere = path.queue.home is not self.home
+        is_elsewhere = path.queue.owner is not self.owner
         if is_elsewhere and self.directory is not None and not self.directory.has(path.queue):
             return self.directory.refreshed(self, path)
         objects = [self.find(name) for name in path.names]
@@ -298,7 +298,7 @@ class Registry:
         if number is None:
             number = self.number_for(definition.name)
         if queue is None:
-            queue = self.departed.pop(number, None) or LocalQueue(definition, number, self.home)
+            queue = self.departed.pop(number, None) or LocalQueue(definition, number, self.owner)
             queue.definition = definition
         self._queues[definition.name] = self._numbers[number] = queue
         return queue

@@ -56,7 +56,7 @@ class CopyRows:
         """Return the row of a copy; most differ from the last one in their key alone."""
         content = prepared, window, correl_id, body
         if path.remote is None and content == self._last_content:
-            number = path.queue.home.store.sequence.next()
+            number = path.queue.owner.store.sequence.next()
             key = path.slots[prepared.order_priority] | number
             return stored_message((key, *self._last_values))
         message = prepared, window, Ids(self._msg_id, correl_id), body

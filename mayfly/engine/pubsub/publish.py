@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_id, size_on
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_id, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.finding.selecting import FIXED_SIZE, TURN_WORK
@@ -93,7 +93,7 @@ def publish(
         with core.engine_lock:
             core.check_running()
             if unit_of_work is not None:
-                unit_of_work.check_room()
+                unit_of_work.check_capacity()
             fan_out = _FanOut(
                 core,
                 topic,
@@ -301,18 +301,18 @@ class _FanOut:
 
     def _take_back(self) -> None:
         """Give back the room of the copies made so far."""
-        holding.withdraw_all(self.transaction)
+        queue_state.withdraw_all(self.transaction)
         for pending in self.staged:
             if self._is_in_unit:
-                holding.withdraw_from_unit(pending.queue)
+                queue_state.withdraw_from_unit(pending.queue)
             else:
-                holding.withdraw(pending.queue)
+                queue_state.withdraw(pending.queue)
 
     def finish(self) -> None:
         """Complete the transaction of a publication that is final at once."""
         core, transaction = self._core, self.transaction
         for queue, row, persistent in self.staged:
-            holding.add_reserved(core, transaction, queue, row, persistent=persistent)
+            queue_state.add_reserved(core, transaction, queue, row, persistent=persistent)
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
@@ -339,7 +339,7 @@ class _FanOut:
         path = core.registry.resolve_target(subscription.destination)
         prepared = prepared_for(core, subscription, path, publication)
         size_bytes = size_on(path, prepared.descriptor, len(body))
-        check_room(path, size_bytes, persistent=prepared.persistent)
+        check_capacity(path, size_bytes, persistent=prepared.persistent)
         # The lowest of all caps wins (X3).
         window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
         row = self._rows.row(path, prepared, window, self._correl_id(subscription), body)
@@ -359,9 +359,9 @@ class _FanOut:
         copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
         if self._is_in_unit:
-            holding.reserve_in_unit(pending.queue)
+            queue_state.reserve_in_unit(pending.queue)
         else:
-            holding.reserve(pending.queue)
+            queue_state.reserve(pending.queue)
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> Ids:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mayfly.engine import holding
+from mayfly.engine import queue_state
 from mayfly.engine.attributes import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL, QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
     Ids,
     OutgoingMessage,
     arrive,
+    check_capacity,
     check_open,
-    check_room,
     new_row,
     size_on,
 )
@@ -167,14 +167,14 @@ def deliver_retained(
                 for topic, row in _matching(core, subscription, now_ms, verdicts):
                     _add_copy(core, transaction, subscription, topic, row)
             except MQError:
-                holding.withdraw_all(transaction)
+                queue_state.withdraw_all(transaction)
                 raise
             is_asked = not verdicts.unasked
             if is_asked:
                 count = len(transaction.arrivals)
                 is_done = not count or core.committer.run_at_once(transaction)
             else:
-                holding.withdraw_all(transaction)
+                queue_state.withdraw_all(transaction)
         if verdicts.unasked:
             # Retained since the others were asked.
             assert subscription.selector is not None
@@ -257,7 +257,7 @@ def _removal(core: Core, found: Found) -> Transaction:
     if is_expired(row.expire_at_ms, now_ms):
         return discard_expired(core, [found], now_ms, MetBy.TOPIC)
     transaction = Transaction()
-    holding.end(core, transaction, found, Event.CLEAR, now_ms, ending=NOBODY)
+    queue_state.end(core, transaction, found, Event.CLEAR, now_ms, ending=NOBODY)
     return transaction
 
 
@@ -338,7 +338,7 @@ def _add_copy(
         publication, body = enveloped(publication, body, topic, journey)
     prepared = prepared_for(core, subscription, path, publication)
     size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_room(path, size_bytes, persistent=prepared.persistent)
+    check_capacity(path, size_bytes, persistent=prepared.persistent)
     now_ms = core.now_ms()
     window = Window(now_ms, now_ms, row.expire_at_ms, row.capped_by)
     window = capped_from(window, now_ms, path.cap_ms, path.capped_by)

@@ -18,27 +18,27 @@ from mayfly.engine.objects.registry import Path as QueuePath
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.session import Session
-from mayfly.engine.sharing.group_transactions import GroupTransactions, Participant
+from mayfly.engine.sharing.two_phase_commit import Participant, TwoPhaseCommit
 from mayfly.engine.waiting import Waiter, Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQSGD_SHARED
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.store.intents import (
+from mayfly.store.keys import LARGEST_QUEUE_NUMBER
+from mayfly.store.prepare_records import (
     carried_out,
     carry_out,
     forget_carried_out,
-    forget_intents,
+    forget_prepare_records,
     group_of,
-    intent_counts,
-    intents_of,
     join_group,
     joined_at,
+    prepare_record_counts,
+    prepare_records_of,
     remove_member,
     removed_at,
 )
-from mayfly.store.keys import LARGEST_QUEUE_NUMBER
 from mayfly.store.units import Unit
 from mayfly.verbs.facts import Verification
 
@@ -117,7 +117,7 @@ class QueueSharingGroup:
             engine.check_running()
             if name in self._shared.directory.members:
                 raise ValueError(f"name {name!r} is open in queue-sharing group {self.name}")
-            count = intent_counts(engine.store.persistent).get(name, 0)
+            count = prepare_record_counts(engine.store.persistent).get(name, 0)
             unit = Unit()
             unit.statements += remove_member(name, engine.store.sequence.next())
         engine.store.group.commit(unit)
@@ -155,7 +155,7 @@ class SharedQueues(Membership[Engine]):
     """The membership of the engine that has the shared queues, beside those of the members."""
 
     engine: Engine
-    transactions: GroupTransactions
+    transactions: TwoPhaseCommit
     directory: GroupDirectory
 
     def join(self, engine: Engine) -> None:
@@ -163,7 +163,7 @@ class SharedQueues(Membership[Engine]):
         super().join(engine)
         self.engine = engine
         engine.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
-        self.transactions = GroupTransactions(engine)
+        self.transactions = TwoPhaseCommit(engine)
         engine.committer.across = Participant(self.transactions, engine)
         self.directory = GroupDirectory(engine, self.transactions.done_counts)
         engine.before_close.append(self._close_members)
@@ -261,7 +261,7 @@ class GroupMembership(Membership[Engine]):
         """
         engine, group = self._engine, self._shared.engine
         with group.engine_lock:
-            intents = intents_of(group.store.persistent, engine.name)
+            intents = prepare_records_of(group.store.persistent, engine.name)
             done = carried_out(engine.store.persistent)
             # Asked after the intents, so that a removal cannot come between.
             removed = removed_at(group.store.persistent, engine.name)
@@ -276,7 +276,7 @@ class GroupMembership(Membership[Engine]):
         if intents or done:
             numbers = [number for number, _unit in intents]
             forgetting, unit = Unit(), Unit()
-            forgetting.statements.append(forget_intents(numbers))
+            forgetting.statements.append(forget_prepare_records(numbers))
             group.store.group.commit(forgetting)
             unit.statements.append(forget_carried_out({*done, *numbers}))
             engine.store.group.commit(unit)
@@ -330,7 +330,7 @@ class GroupDirectory:
         """Return the members that are open, and those that something decided waits for, by name."""
         group = self.group
         assert group.engine_lock.is_held()
-        counts = Counter(intent_counts(group.store.persistent)) - self._done_counts()
+        counts = Counter(prepare_record_counts(group.store.persistent)) - self._done_counts()
         is_open = {name for name, member in self.members.items() if member.is_usable}
         return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
 
@@ -367,15 +367,15 @@ class GroupDirectory:
         return QueuePath(asker, there.name, passed, there.queue, None)
 
     def has(self, queue: LocalQueue) -> bool:
-        return queue.home is self.group
+        return queue.owner is self.group
 
     def refreshed(self, asker: Registry, path: QueuePath) -> QueuePath:
         """Return a path to a queue of another member as its definitions stand now.
 
         Raises MQRC_Q_DELETED when the queue is gone, or the member that has it.
         """
-        home = path.queue.home
-        again = self.path(asker, f"{path.name}@{home.name}")
+        queue_owner = path.queue.owner
+        again = self.path(asker, f"{path.name}@{queue_owner.name}")
         if again is None or again.queue is not path.queue:
             raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} of another member is gone")
         return again

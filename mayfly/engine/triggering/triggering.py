@@ -19,7 +19,7 @@ from mayfly.engine.attributes import (
     QueueDefinition,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_id, new_row
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_id, new_row
 from mayfly.engine.disposal import as_given, dead_letter
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.requester import Requester
@@ -46,7 +46,7 @@ _SWITCH_OFF = (
     f"'$.{SWITCHED_OFF}', json('true')) WHERE kind = ? AND name = ?"
 )
 #: From now on it is as if an operator had switched it off.
-_STAY_OFF = (
+_ENTRY_OFF = (
     f"UPDATE object SET attributes = json_remove(attributes, '$.{SWITCHED_OFF}') "
     "WHERE kind = ? AND name = ?"
 )
@@ -120,7 +120,7 @@ class Triggering:
                 if definition.is_switched_off and is_read:
                     definition.is_switched_off = False
                     transaction.unit.statements.append(
-                        (_STAY_OFF, (definition.kind, definition.name))
+                        (_ENTRY_OFF, (definition.kind, definition.name))
                     )
         if transaction.unit.statements:
             core.committer.run(transaction)
@@ -301,7 +301,7 @@ class Triggering:
         initiation_queue = registry.by_name(trigger.initiation_queue)
         if initiation_queue is None or initiation_queue is queue:
             return False
-        if not initiation_queue.input_count or initiation_queue.home is not queue.home:
+        if not initiation_queue.input_count or initiation_queue.owner is not queue.owner:
             return False
         definition = initiation_queue.definition
         if definition.put == MQQA_PUT_INHIBITED or definition.get == MQQA_GET_INHIBITED:
@@ -445,7 +445,7 @@ def put_trigger_messages(
     for _ in range(count):
         message = OutgoingMessage(prepared, window, Ids(new_id(core), b""), body)
         try:
-            check_room(path, len(body), persistent=False)
+            check_capacity(path, len(body), persistent=False)
         except MQError as failure:
             try:
                 dead_letter(core, transaction, message, failure.reason, initiation_queue)

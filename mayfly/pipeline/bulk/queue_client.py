@@ -60,10 +60,10 @@ class ClaimsAhead(BulkError):
     reason = reasons.CLAIMS_AHEAD
 
 
-class ClaimsLapsed(BulkError):
+class LeaseExpired(BulkError):
     """The claims asked for were not renewed in time: their messages are due again."""
 
-    reason = reasons.CLAIMS_LAPSED
+    reason = reasons.LEASE_EXPIRED
 
 
 _BY_REASON: dict[str, type[BulkError]] = {
@@ -75,7 +75,7 @@ _BY_REASON: dict[str, type[BulkError]] = {
         ConsumerFenced,
         ClaimsClosed,
         ClaimsAhead,
-        ClaimsLapsed,
+        LeaseExpired,
     )
 }
 
@@ -149,7 +149,7 @@ class QueueClient(LedgerClient):
 
     def renew(self, consumer: Attached) -> None:
         """Renew the claims of a live reader; raises ConsumerFenced."""
-        self._call(contract.RENEW, contract.Reader(consumer.consumer, consumer.epoch))
+        self._call(contract.HEARTBEAT, contract.Reader(consumer.consumer, consumer.epoch))
 
     def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
         """Return the rows that claims ``(after, until]`` hold, as ranges ``(after, until]``."""

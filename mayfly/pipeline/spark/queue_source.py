@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.lifetime.time_limits import CLAIM_RENEWAL_MS
+from mayfly.lifetime.time_limits import CLAIM_HEARTBEAT_MS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, claim_offset
@@ -262,13 +262,13 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._consumer: str = options.consumer
         self._attached: Attached | None = None
         #: Renews the claims on delayed messages, which lapse.
-        self._renewal: Renewal | None = None
+        self._heartbeat: ClaimHeartbeat | None = None
         #: Under AvailableNow, the mark that separates messages of now from later ones.
         self._mark: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel to the workers without the thread, which stays where the query is planned."""
-        return {**self.__dict__, "_renewal": None}
+        return {**self.__dict__, "_heartbeat": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return the begin of a stream without a checkpoint: behind the last ended claim."""
@@ -335,27 +335,27 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 self._attached = client.attached(self._consumer, epoch)
             if self._attached.queue == STAGING_QUEUE:
-                self._renewal = Renewal(self._options, self._attached)
+                self._heartbeat = ClaimHeartbeat(self._options, self._attached)
         return self._attached
 
     def stop(self) -> None:
         """Renew nothing any more: the query has ended."""
-        if self._renewal is not None:
-            self._renewal.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
 
 
-class Renewal:
+class ClaimHeartbeat:
     """A thread that renews claims for as long as the query's process lives."""
 
     def __init__(
-        self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_RENEWAL_MS
+        self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_HEARTBEAT_MS
     ) -> None:
         """Begin; the claims have been renewed a moment ago."""
         self._options = options
         self._every_seconds = every_ms / SECOND_MS
         self._attached = attached
         self._is_stopped = threading.Event()
-        threading.Thread(target=self._run, name="mayfly-renewal", daemon=True).start()
+        threading.Thread(target=self._run, name="mayfly-heartbeat", daemon=True).start()
 
     def stop(self) -> None:
         """Renew nothing any more."""

@@ -36,7 +36,7 @@ from mayfly.properties.selectors.patterns import Pattern
 
 _HIGHEST_DECIMAL = 2**63 - 1
 _HIGHEST_BITS = 2**64 - 1
-_MOST_DIGITS = len(str(_HIGHEST_DECIMAL))
+_MAX_DIGITS = len(str(_HIGHEST_DECIMAL))
 #: Characters of a number that an error shows.
 _SHOWN = 40
 #: Nodes and tokens, in the order of the rule.
@@ -136,7 +136,7 @@ class Builder(Transformer[Token, Node]):
             value, highest = int(digits, 16), _HIGHEST_BITS
         elif digits[0] == "0":
             value, highest = int(digits, 8), _HIGHEST_BITS
-        elif len(digits) > _MOST_DIGITS:
+        elif len(digits) > _MAX_DIGITS:
             # Python converts no more than 4,300 decimal digits.
             raise _out_of_range(token)
         else:

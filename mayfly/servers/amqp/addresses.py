@@ -53,7 +53,7 @@ _POLICY: Final = "lifetime-policy"
 #: By code and by name. A node with another policy stays until its conversation ends.
 _DELETE_ON_CLOSE: Final = (0x2B, "amqp:delete-on-close:list")
 #: Deleted topics that are known; the oldest are forgotten.
-_MOST_GONE: Final = 10_000
+_MAX_GONE: Final = 10_000
 
 
 class NodeAddress(NamedTuple):
@@ -129,7 +129,7 @@ class Nodes:
 
     def note_gone(self, topic: str) -> None:
         self._gone[topic] = None
-        if len(self._gone) > _MOST_GONE:
+        if len(self._gone) > _MAX_GONE:
             del self._gone[next(iter(self._gone))]
 
     def check_topic(self, topic: str) -> None:

@@ -41,7 +41,7 @@ _PLACES: Final = {code: place for place, code in enumerate(_ORDER)}
 _REPEATED = (DATA, SEQUENCE)
 #: Sections that most messages of a client have alike; their bytes are read once.
 _ALIKE = (HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS)
-_SHORT_BYTES, _MOST_KNOWN = 128, 256
+_SHORT_BYTES, _MAX_KNOWN = 128, 256
 #: Maps and lists within each other; a message with more is refused.
 _DEEPEST = 32
 _FIRST_BYTES = 1024
@@ -264,7 +264,7 @@ def _section_of(data: Any, raw: memoryview) -> Section:
     if known is None:
         known = _section(data)
         if known.code in _ALIKE:
-            if len(_known) >= _MOST_KNOWN:
+            if len(_known) >= _MAX_KNOWN:
                 _known.clear()
             _known[key] = known
     return known

@@ -27,6 +27,7 @@ from proton import (
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
 from mayfly.mqi.errors import MQError
+from mayfly.servers.acceptor import send_at_once
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
 from mayfly.servers.amqp.entrance import Handshake, claim_container, greet
@@ -47,8 +48,7 @@ from mayfly.servers.amqp.sending import SendingClient
 from mayfly.servers.amqp.service import AmqpService, LaterCalls
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
-from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
-from mayfly.servers.door import send_at_once
+from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Reservation
 from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -90,7 +90,7 @@ class AmqpConnection(asyncio.Protocol):
         "_reading",
         "_received_bytes",
         "_refusal",
-        "_rooms",
+        "_reservations",
         "_sent_bytes",
         "_sent_frames",
         "_sessions",
@@ -146,8 +146,8 @@ class AmqpConnection(asyncio.Protocol):
         self._in_memory, self._unread = Held(budget), Held(budget)
         self._put_bytes = self._part_bytes = 0
         #: Room for messages that have come in part; the one that is waited for.
-        self._rooms: dict[Room, Patience] = {}
-        self._awaited: Room | None = None
+        self._reservations: dict[Reservation, Patience] = {}
+        self._awaited: Reservation | None = None
         self._refusal: asyncio.TimerHandle | None = None
         self._later = Later(budget, service.loop.call_soon_threadsafe)
         self._is_waiting = False
@@ -163,7 +163,7 @@ class AmqpConnection(asyncio.Protocol):
         self._open_here.add(self)
         send_at_once(transport)
         self.wire = cast(asyncio.Transport, transport)
-        self._handshake = Handshake(self.service, self.wire, self._let_in, self._close)
+        self._handshake = Handshake(self.service, self.wire, self._authenticate, self._close)
         self._timer = self.service.loop.call_later(ENTRANCE_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
@@ -244,32 +244,32 @@ class AmqpConnection(asyncio.Protocol):
         """Call something when something is left of it again, unless the connection has ended."""
         self._later.call(call)
 
-    def room(self, count: int, refuse: Callable[[], None]) -> Room | None:
+    def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
         """Return room for a message of which a part has come; None where it is to be refused.
 
         A connection that has room for another message does not wait: the other one would wait with
         it. Nothing is read from the client until the room is there.
         """
         budget, loop = self.service.budget, self.service.loop
-        if self._rooms:
-            room = budget.room(count)
+        if self._reservations:
+            reservation = budget.reserve(count)
         else:
-            room = budget.room(count, partial(loop.call_soon_threadsafe, self._regulate))
-        if room is not None:
-            self._rooms[room] = Patience(budget, loop, self._late)
-            if room.is_there:
-                self._rooms[room].begin(count)
+            reservation = budget.reserve(count, partial(loop.call_soon_threadsafe, self._regulate))
+        if reservation is not None:
+            self._reservations[reservation] = Patience(budget, loop, self._late)
+            if reservation.is_there:
+                self._reservations[reservation].begin(count)
             else:
-                self._awaited = room
+                self._awaited = reservation
                 self._refusal = loop.call_later(WAIT_SECONDS, self._refuse, refuse)
                 self._regulate()
-        return room
+        return reservation
 
-    def end_room(self, room: Room) -> None:
+    def end_reservation(self, reservation: Reservation) -> None:
         """Give room back, or wait for it no longer."""
-        room.end()
-        self._rooms.pop(room).stop()
-        if room is self._awaited:
+        reservation.end()
+        self._reservations.pop(reservation).stop()
+        if reservation is self._awaited:
             self._await_no_more()
 
     def count_parts(self, change: int) -> None:
@@ -287,7 +287,7 @@ class AmqpConnection(asyncio.Protocol):
         """Read from the client as long as its messages do not pile up, and there is room."""
         awaited = self._awaited
         if awaited is not None and awaited.is_there:
-            self._rooms[awaited].begin(awaited.count)
+            self._reservations[awaited].begin(awaited.count)
             self._await_no_more()
             return
         is_over = bool(self._in_memory.counted) and self.service.budget.is_used_up
@@ -343,7 +343,7 @@ class AmqpConnection(asyncio.Protocol):
 
     # The engine of proton.
 
-    def _let_in(self, applicant: Applicant, admitted: Admitted) -> None:
+    def _authenticate(self, applicant: Applicant, admitted: Admitted) -> None:
         """Go on with AMQP: proton reads the bytes that have come, and those that come now."""
         self._client = AmqpClient(self.service, self._number, applicant, admitted)
         self._handshake = None

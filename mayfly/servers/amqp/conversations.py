@@ -42,7 +42,7 @@ _IDLE_KEPT = 8
 #: The longest wait of the end of a client for its verbs: they do not end where the store failed.
 _LONGEST_WAIT_SECONDS: Final = 30.0
 #: Targets that one conversation has open; the default of MAXHANDS is 256.
-MOST_OPEN: Final = 64
+MAX_OPEN: Final = 64
 
 
 class AmqpClient:
@@ -289,7 +289,7 @@ class ClientConversations:
 
     def _opened(self, connection: Connection, address: NodeAddress) -> OpenTarget:
         of_connection = [key for key in self._targets if key[0] == connection.number]
-        if len(of_connection) >= MOST_OPEN:
+        if len(of_connection) >= MAX_OPEN:
             close_quietly(connection, self._targets.pop(of_connection[0]).handle)
         return open_target(connection, address)
 

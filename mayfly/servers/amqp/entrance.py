@@ -51,7 +51,7 @@ _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 _OK, _REFUSED = 0, 1
 _FRAME_TYPE, _HEADER_BYTES = 1, 8
 #: The longest first frame in bytes: user and password are in it.
-_MOST_BYTES: Final = 4096
+_MAX_BYTES: Final = 4096
 #: Capabilities of the JMS mapping of AMQP that a client may ask for.
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
 _DELAYED: Final = "DELAYED_DELIVERY"
@@ -75,15 +75,20 @@ class Handshake:
         self,
         service: AmqpService,
         wire: asyncio.Transport,
-        let_in: Callable[[Applicant, Admitted], None],
+        authenticate: Callable[[Applicant, Admitted], None],
         close: Callable[[str], None],
     ) -> None:
         """Wait for a protocol header.
 
-        ``let_in`` goes on with AMQP, whose first bytes may have come already and are still to be
-        read. ``close`` ends the connection; its argument is for the log.
+        ``authenticate`` goes on with AMQP, whose first bytes may have come already and are still
+        to be read. ``close`` ends the connection; its argument is for the log.
         """
-        self._service, self._wire, self._let_in, self._close = service, wire, let_in, close
+        self._service, self._wire, self._authenticate, self._close = (
+            service,
+            wire,
+            authenticate,
+            close,
+        )
         self._partner = Peer.of(wire)
         self._has_sasl = self._is_asking = False
         self._asking: asyncio.Task[None] | None = None
@@ -177,7 +182,7 @@ class Handshake:
             return
         if self._has_sasl:
             self._wire.write(sasl_outcome(is_admitted=True))
-        self._let_in(applicant, admitted)
+        self._authenticate(applicant, admitted)
 
     def _refuse(self, why: str) -> None:
         if self._has_sasl:
@@ -212,7 +217,7 @@ def read_sasl_init(raw: bytes) -> tuple[SaslCredentials, int] | None:
     if len(raw) < _HEADER_BYTES:
         return None
     size, offset, kind = int.from_bytes(raw[:4], "big"), raw[4] * 4, raw[5]
-    if kind != _FRAME_TYPE or not _HEADER_BYTES <= offset <= size <= _MOST_BYTES:
+    if kind != _FRAME_TYPE or not _HEADER_BYTES <= offset <= size <= _MAX_BYTES:
         raise AmqpError(FRAMING_ERROR, f"a frame of type {kind} and {size} bytes is no SASL answer")
     if len(raw) < size:
         return None

@@ -111,11 +111,11 @@ Found: TypeAlias = SessionBegun | LinkAttached | LinkDetached | Echo | RefusedFr
 class ClientFrames:
     """The frames of one client."""
 
-    __slots__ = ("_handles", "_most_bytes", "_refused", "_rest")
+    __slots__ = ("_handles", "_max_bytes", "_refused", "_rest")
 
-    def __init__(self, most_bytes: int) -> None:
-        """Begin before the protocol header; ``most_bytes`` is the longest frame."""
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        """Begin before the protocol header; ``max_bytes`` is the longest frame."""
+        self._max_bytes = max_bytes
         #: Bytes that are still to come of what proton may have.
         self._rest = _PROTOCOL_BYTES
         #: The handles that are attached, by the channels of the sessions that have begun.
@@ -134,7 +134,7 @@ class ClientFrames:
         while found is None and place + _HEAD_BYTES <= end:
             size, offset, kind, channel = _HEAD.unpack_from(buffer, place)
             body, stop = place + offset * 4, place + size
-            if offset == 2 and not kind and _LEAST_BYTES <= size <= self._most_bytes:
+            if offset == 2 and not kind and _LEAST_BYTES <= size <= self._max_bytes:
                 # Most frames are transfers and dispositions of this form. They are seen without a
                 # call, which would take 2 µs for a frame.
                 code = buffer[body + 2] if end - place >= _LEAST_BYTES else 0
@@ -158,7 +158,7 @@ class ClientFrames:
                 ):
                     place = stop
                     continue
-            if size < _HEAD_BYTES or size > self._most_bytes or kind or not place < body <= stop:
+            if size < _HEAD_BYTES or size > self._max_bytes or kind or not place < body <= stop:
                 # No frame of AMQP: proton says so.
                 place = end
                 break
@@ -201,8 +201,8 @@ class ClientFrames:
             self._refused -= {channel}
         if code not in _KNOWN:
             return None
-        name, mandatory, most = _KNOWN[code]
-        fields = list(_fields(buffer, begin, min(count, most)))
+        name, mandatory, max_messages = _KNOWN[code]
+        fields = list(_fields(buffer, begin, min(count, max_messages)))
         for number, field in mandatory:
             if number >= len(fields) or buffer[fields[number]] == _NULL:
                 said = f"{name}: {field} is mandatory, and null"

@@ -44,7 +44,7 @@ _MOMENTS: Final = frozenset(("x-opt-scheduled-enqueue-time", "_AMQ_SCHED_DELIVER
 _DELAYS: Final = frozenset(("AMQ_SCHEDULED_DELAY", "x-delay"))
 #: Plans of ActiveMQ that no single delay stands for; 0 and an empty text are none.
 _PLANS: Final = frozenset(("AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT"))
-_MOST_DIGITS: Final = 20
+_MAX_DIGITS: Final = 20
 _DELAY_NAMES: Final = _MOMENTS | _DELAYS | _PLANS
 JMS_TYPE, REPORT = "x-opt-jms-msg-type", "x-opt-mq-report"
 FEEDBACK, MESSAGE_TYPE = "x-opt-mq-feedback", "x-opt-mq-message-type"
@@ -275,7 +275,7 @@ def _number(name: str, value: Value) -> int:
     """Return a number of ms, which properties of JMS may have as text."""
     if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
         digits = str(value.value).strip()
-        if digits.isascii() and digits.isdecimal() and len(digits) < _MOST_DIGITS:
+        if digits.isascii() and digits.isdecimal() and len(digits) < _MAX_DIGITS:
             return int(digits)
     try:
         return integer(name, value)

@@ -25,7 +25,7 @@ from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.service import AmqpService, LaterCalls
 from mayfly.servers.amqp.transfers import Raw
-from mayfly.servers.budget import Room
+from mayfly.servers.budget import Reservation
 from mayfly.verbs import requests as ask
 
 #: Is called in the loop when a message is durable, or with the error of its put.
@@ -45,13 +45,13 @@ class LinkHost(Protocol):
     def when_room(self, call: Callable[[], None]) -> None:
         """Call something, in the loop, when something is left of the memory for messages again."""
 
-    def room(self, count: int, refuse: Callable[[], None]) -> Room | None:
+    def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
         """Return room for a message of which a part has come; None where it is to be refused.
 
         Nothing is read from the client until it is there. After a time ``refuse`` is called.
         """
 
-    def end_room(self, room: Room) -> None:
+    def end_reservation(self, room: Reservation) -> None:
         """Give room back, or wait for it no longer."""
 
     def count_parts(self, change: int) -> None:

@@ -26,13 +26,13 @@ _LOG = logging.getLogger("mayfly.amqp")
 #: A rejected message is dead-lettered for this reason.
 REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
 #: No more are settled together.
-_MOST_OVER: Final = 500
+_MAX_OVER: Final = 500
 _FIRST_PAUSE_MS: Final = SECOND_MS
 _LONGEST_PAUSE_MS: Final = 60 * SECOND_MS
 #: Failures are told together, once in this time.
 _TELL_MS: Final = 60 * SECOND_MS
 #: Those noted longest ago are forgotten, and tried again at once.
-_MOST_MESSAGES: Final = 10_000
+_MAX_MESSAGES: Final = 10_000
 
 
 class _Pause(NamedTuple):
@@ -68,7 +68,7 @@ class Postponed:
         pause, now_ms = self._pauses.pop(msg_id, None), self._now_ms()
         length_ms = _FIRST_PAUSE_MS if pause is None else pause.length_ms * 2
         length_ms = min(length_ms, _LONGEST_PAUSE_MS)
-        if len(self._pauses) >= _MOST_MESSAGES:
+        if len(self._pauses) >= _MAX_MESSAGES:
             del self._pauses[next(iter(self._pauses))]
         self._pauses[msg_id] = _Pause(now_ms + length_ms, length_ms)
         self._try_count += 1
@@ -217,7 +217,7 @@ class Unsettled:
             self._has_made_room = True
             self._calls.behind_end(self._use_room)
         self._over.append(number)
-        if len(self._over) >= _MOST_OVER:
+        if len(self._over) >= _MAX_OVER:
             self._settle_over()
 
     def _use_room(self) -> None:

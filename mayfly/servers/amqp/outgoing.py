@@ -64,7 +64,7 @@ _OF_EXPIRED: Final = {
     EXPIRED_AT: "x-opt-mayfly-expired-at",
 }
 _ZERO_ID: Final = bytes(24)
-_MOST_PATTERNS: Final = 256
+_MAX_PATTERNS: Final = 256
 #: One more is how IBM MQ says unlimited.
 _LONGEST_TTL_MS: Final = 2**32 - 2
 _PUT_MARK: Final = 0x0102030405060708
@@ -588,7 +588,7 @@ def _learn(message: Message, destination: str, manager: str) -> bytes:
         _DELIVERY_MARK if is_delayed else _PUT_MARK,
         _EXPIRY_MARK if is_mortal else None,
     )
-    if len(_patterns) >= _MOST_PATTERNS:
+    if len(_patterns) >= _MAX_PATTERNS:
         _patterns.clear()
     body = _body(parts_of(specimen.descriptor, b""), _NOTHING_KNOWN)
     kind = _jms_kind(_NOTHING_KNOWN, body)

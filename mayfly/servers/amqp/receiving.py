@@ -56,7 +56,7 @@ _AGAIN_SECONDS_EACH: Final = 0.001
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
 #: Messages, and bytes, that a link takes in one pass of the loop; then other links have their turn.
-_MOST_AT_ONCE: Final = 100
+_MAX_AT_ONCE: Final = 100
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _SETTLED_MODE = Link.SND_SETTLED
 _OPEN_TO_GET: Final = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE | c.MQOO_FAIL_IF_QUIESCING
@@ -133,16 +133,14 @@ class ReceivingClient(LinkEndpoint):
         """Send messages that are there; False when the pass is over, or the link."""
         try:
             found = self._connection.call(
-                ask.TakeHeld(
-                    self._source.handle, _NO_WAIT, min(room, _MOST_AT_ONCE), _BYTES_AT_ONCE
-                )
+                ask.TakeHeld(self._source.handle, _NO_WAIT, min(room, _MAX_AT_ONCE), _BYTES_AT_ONCE)
             )
         except MQError:
             # The get that waits reports the refusal, and goes on when the queue can be got from.
             return True
         if sum(map(self._sort, found)):
             self._return_aside()
-        if len(found) < min(room, _MOST_AT_ONCE):
+        if len(found) < min(room, _MAX_AT_ONCE):
             return True
         # Other links have their turn.
         self._calls.soon(self._ask)
@@ -202,9 +200,9 @@ class ReceivingClient(LinkEndpoint):
         return 0 < rule.threshold <= backout_count
 
     def _return_aside(self) -> int:
-        aside, self._aside = self._aside, []
-        self._unsettled.give_back(aside)
-        return len(aside)
+        statistics_reader, self._aside = self._aside, []
+        self._unsettled.give_back(statistics_reader)
+        return len(statistics_reader)
 
     def _without_message(self, error: MQError) -> None:
         aside_count = self._return_aside()

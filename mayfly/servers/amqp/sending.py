@@ -21,10 +21,10 @@ from mayfly.servers.amqp.errors import (
 from mayfly.servers.amqp.incoming import Incoming, MessageReader
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
 from mayfly.servers.amqp.transfers import Raw
-from mayfly.servers.budget import OWN_BYTES, Room
+from mayfly.servers.budget import OWN_BYTES, Reservation
 
 #: A message that is longer than its link takes is read up to this multiple of that length.
-_MOST_REFUSED = 2
+_MAX_REFUSED = 2
 #: The place of the default-outcome among the fields of a source.
 _DEFAULT_OUTCOME: Final = 8
 
@@ -61,7 +61,7 @@ class SendingClient(LinkEndpoint):
         self._reader = MessageReader()
         self._parts: dict[Raw, bytearray] = {}
         #: The room of those that are longer than what a connection has of its own.
-        self._rooms: dict[Raw, Room] = {}
+        self._reservations: dict[Raw, Reservation] = {}
         #: Those that are refused, whose rest is read and forgotten, with the bytes that have come.
         self._refused: dict[Raw, int] = {}
         #: Transfers whose messages are being put. They are settled by the outcome alone: a client
@@ -133,7 +133,7 @@ class SendingClient(LinkEndpoint):
                 self._refuse(delivery, part, self._too_large(), len(read))
             else:
                 part += read
-                if delivery not in self._rooms:
+                if delivery not in self._reservations:
                     self._host.count_parts(len(read))
                     if len(part) > OWN_BYTES:
                         self._find_room(delivery, part)
@@ -147,17 +147,17 @@ class SendingClient(LinkEndpoint):
     def _read_in_vain(self, delivery: Raw, count: int) -> None:
         """Count bytes of a message that is refused; its link ends where they do not end."""
         self._refused[delivery] += count
-        if self._refused[delivery] > _MOST_REFUSED * self._host.message_limit:
+        if self._refused[delivery] > _MAX_REFUSED * self._host.message_limit:
             self._host.close_link(self, self._of_delivery(delivery, self._too_large()))
 
     def _find_room(self, delivery: Raw, part: bytearray) -> None:
         """Have room for a message, whose length is known at its end: for the longest one."""
         refuse = partial(self._refuse_for_room, delivery)
-        room = self._host.room(self._host.message_limit, refuse)
-        if room is None:
+        reservation = self._host.reserve(self._host.message_limit, refuse)
+        if reservation is None:
             refuse()
         else:
-            self._rooms[delivery] = room
+            self._reservations[delivery] = reservation
             self._host.count_parts(-len(part))
 
     def _refuse_for_room(self, delivery: Raw) -> None:
@@ -180,9 +180,9 @@ class SendingClient(LinkEndpoint):
             self._forget_part(delivery, part)
 
     def _forget_part(self, delivery: Raw, part: bytearray) -> None:
-        room = self._rooms.pop(delivery, None)
-        if room is not None:
-            self._host.end_room(room)
+        reservation = self._reservations.pop(delivery, None)
+        if reservation is not None:
+            self._host.end_reservation(reservation)
         elif part:
             self._host.count_parts(-len(part))
 

@@ -13,13 +13,13 @@ from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.runtime import Loop, Runtime
+from mayfly.servers.acceptor import Acceptor, lower_tls_buffers, tcp_sockets
 from mayfly.servers.amqp.addresses import Nodes
 from mayfly.servers.amqp.connection import ENTRANCE_SECONDS, AmqpConnection
 from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.service import Amended, AmqpLimits, AmqpService, Unhurried
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
-from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets
 from mayfly.verbs.contracts.wire import spoken_by
 
 _T = TypeVar("_T")
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("mayfly.amqp")
 _WORKERS = 4
 _POLL_SECONDS = 0.05
 #: As many connections at a time as of the network protocol of Mayfly.
-_MOST_CONNECTIONS: Final = 10_000
+_MAX_CONNECTIONS: Final = 10_000
 _AMQP: Final = b"AMQP"
 #: The protocol header by which a server says that it speaks TLS alone (AMQP 1.0, 5.2).
 _TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
@@ -70,8 +70,8 @@ class AmqpServer:
             Nodes(),
         )
         self._open: set[AmqpConnection] = set()
-        self._visitors = _Visitors(self)
-        self._doors: list[Door] = []
+        self._visitors = _Handler(self)
+        self._acceptors: list[Acceptor] = []
         self._is_ending = False
         self._thread = Loop(Runtime() if runtime is None else runtime, self._run, "mayfly-amqp")
         self._thread.start()
@@ -83,7 +83,7 @@ class AmqpServer:
 
         listening = tcp_sockets(host, port)
         found: int = listening[0].getsockname()[1]
-        self._doors.append(self._in_loop(lambda: Door(listening, self._visitors, tls)))
+        self._acceptors.append(self._in_loop(lambda: Acceptor(listening, self._visitors, tls)))
         return found
 
     def connections(self) -> list[ClientConnection]:
@@ -140,8 +140,8 @@ class AmqpServer:
         """
 
         async def stop_listening() -> None:
-            for door in self._doors:
-                door.close()
+            for acceptor in self._acceptors:
+                acceptor.close()
             deadline = self._loop.time() + timeout_ms / 1000
             while self._open and self._loop.time() < deadline:
                 self._each(lambda connection: connection.quiesce(FORCED, "the server ends"))
@@ -153,9 +153,9 @@ class AmqpServer:
         """End all connections with amqp:connection:forced; their conversations are backed out."""
 
         async def end() -> None:
-            for door in self._doors:
-                door.close()
-                await door.cut()
+            for acceptor in self._acceptors:
+                acceptor.close()
+                await acceptor.cut()
             self._each(lambda connection: connection.end(FORCED, "the server ends"))
             for _ in range(20):
                 if not self._open:
@@ -197,7 +197,7 @@ class AmqpServer:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-class _Visitors:
+class _Handler:
     """The server, as its door uses it."""
 
     def __init__(self, server: AmqpServer) -> None:
@@ -208,8 +208,8 @@ class _Visitors:
         """The time for the SASL exchange is that for the TLS handshake as well."""
         return ENTRANCE_SECONDS
 
-    def room(self) -> int:
-        return _MOST_CONNECTIONS - len(self._server._open)
+    def capacity(self) -> int:
+        return _MAX_CONNECTIONS - len(self._server._open)
 
     def new(self) -> AmqpConnection:
         server = self._server

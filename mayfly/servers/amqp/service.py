@@ -23,9 +23,9 @@ _LOG = logging.getLogger("mayfly.amqp")
 #: The longest wait of a settlement for a sync that others need anyhow.
 _WAIT_SECONDS: Final = 0.01
 #: Annotations beyond these bounds are forgotten: a client may not fill the server's memory.
-_MOST_MESSAGES: Final = 10_000
-_MOST_BYTES: Final = 4_096
-_MOST_NAMES: Final = 64
+_MAX_MESSAGES: Final = 10_000
+_MAX_BYTES: Final = 4_096
+_MAX_NAMES: Final = 64
 _NONE: Final[Mapping[Value, Value]] = {}
 
 Call: TypeAlias = Callable[[], object]
@@ -171,16 +171,16 @@ class Amended:
         data = Data()
         data.put_object(dict(annotations))
         raw = data.encode()
-        if not annotations or len(raw) > _MOST_BYTES:
+        if not annotations or len(raw) > _MAX_BYTES:
             return
         added = codec.decoded_value(raw)
         assert isinstance(added, dict)
         key = manager, msg_id
         combined = self._added.get(key, {}) | added
-        if len(combined) > _MOST_NAMES:
+        if len(combined) > _MAX_NAMES:
             return
         self._added.pop(key, None)
-        if len(self._added) >= _MOST_MESSAGES:
+        if len(self._added) >= _MAX_MESSAGES:
             del self._added[next(iter(self._added))]
         self._added[key] = combined
 

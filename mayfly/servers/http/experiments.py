@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from mayfly.engine import Engine
-from mayfly.engine.face.operating import EndedFilter, write_trace
+from mayfly.engine.api.operating import EndedFilter, write_trace
 from mayfly.mqi.errors import MQError
 
 #: Positions of the ledger that a trace has at most, the newest.
-MOST_LIVES: Final = 1_000_000
+MAX_LIVES: Final = 1_000_000
 #: A command that takes longer is ended.
-_MOST_SECONDS: Final = 120.0
-_MOST_RUNNING, _MOST_KEPT = 2, 50
+_MAX_SECONDS: Final = 120.0
+_MAX_RUNNING, _MAX_KEPT = 2, 50
 #: The command has answered, with bad news.
 _ANSWERED: Final = (0, 1)
 _LONGEST_ERROR: Final = 2_000
@@ -74,10 +74,10 @@ class Experiments:
         """Begin an experiment; raises TooManyExperiments."""
         with self._changing:
             running = sum(each.state is Progress.RUNNING for each in self._known.values())
-            if running >= _MOST_RUNNING or self._is_over:
+            if running >= _MAX_RUNNING or self._is_over:
                 raise TooManyExperiments
             ended = [n for n, each in self._known.items() if each.state is not Progress.RUNNING]
-            for number in ended[: max(0, len(self._known) + 1 - _MOST_KEPT)]:
+            for number in ended[: max(0, len(self._known) + 1 - _MAX_KEPT)]:
                 del self._known[number]
             self._known[one.number] = one
         threading.Thread(
@@ -105,7 +105,7 @@ class Experiments:
             with tempfile.TemporaryDirectory(prefix="mayfly-experiment-") as folder:
                 trace = Path(folder) / "trace.csv"
                 with trace.open("w", encoding="utf-8") as output:
-                    one.is_cut = write_trace(one.engine, one.where, MOST_LIVES, output.write)
+                    one.is_cut = write_trace(one.engine, one.where, MAX_LIVES, output.write)
                 one.result, one.error = self._answer(one, trace)
                 state = Progress.FAILED if one.error else Progress.DONE
         except (MQError, OSError) as error:
@@ -122,11 +122,11 @@ class Experiments:
             process = subprocess.Popen(called, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self._processes.add(process)
         try:
-            said, complained = process.communicate(timeout=_MOST_SECONDS)
+            said, complained = process.communicate(timeout=_MAX_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            return None, f"it has taken longer than {_MOST_SECONDS:.0f} s: ask about a shorter time"
+            return None, f"it has taken longer than {_MAX_SECONDS:.0f} s: ask about a shorter time"
         finally:
             with self._changing:
                 self._processes.discard(process)

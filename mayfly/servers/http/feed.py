@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mayfly.engine import Engine
-from mayfly.engine.face.operating import (
+from mayfly.engine.api.operating import (
     BOUNDS_MS,
     PUT,
     LatenessCounts,
@@ -29,9 +29,9 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 
 #: Queues with figures of their own; those of all others are added up.
-MOST_QUEUES: Final = 200
+MAX_QUEUES: Final = 200
 #: Frames kept for a reader that has not taken the one before.
-_MOST_WAITING: Final = 4
+_MAX_WAITING: Final = 4
 _RUN_BYTES: Final = 4
 
 
@@ -92,7 +92,7 @@ class FeedReader:
             self.end()
         elif frame.number > self._last and not self.is_behind:
             self._waiting.append(frame)
-            if len(self._waiting) > _MOST_WAITING:
+            if len(self._waiting) > _MAX_WAITING:
                 self._waiting.clear()
                 self.is_behind = True
             self._has_news.set()
@@ -111,7 +111,7 @@ class Feed:
         self._joining = threading.Lock()
         #: Held for a look, and for what it changes.
         self._looking = threading.Lock()
-        self._watch = Watch(engine, MOST_QUEUES)
+        self._watch = Watch(engine, MAX_QUEUES)
         #: None before the first look.
         self._look: Look | None = None
         self._run, self._number = "", 0
@@ -187,7 +187,7 @@ class Feed:
 
     def _begin(self) -> None:
         """Look for the first time; ids of frames tell this run from earlier ones."""
-        self._watch, self._look = Watch(self._engine, MOST_QUEUES), None
+        self._watch, self._look = Watch(self._engine, MAX_QUEUES), None
         self._run = self._engine.runtime.random_bytes(_RUN_BYTES).hex()
         self._number = 1
         self._look_again()

@@ -18,7 +18,7 @@ from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, Held, Room
+from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, Held, Reservation
 from mayfly.servers.clients import INSTANCE_NUMBERS, Peer, Place
 from mayfly.servers.http.problems import WrongRequest
 
@@ -31,7 +31,7 @@ APPLICATION = "HTTP"
 #: Where tcp_info of Linux has the bytes that were acknowledged, and those that came.
 _BYTES_OFFSET, _TCP_INFO_BYTES = 120, 136
 #: A proxy may send the requests of many users over one connection.
-_MOST_REMEMBERED = 16
+_MAX_REMEMBERED = 16
 
 
 class Key(NamedTuple):
@@ -88,30 +88,30 @@ class Line:
                 self._over.set_result(None)
         return self._over
 
-    async def room(self, count: int) -> Room:
+    async def reserve(self, count: int) -> Reservation:
         """Return room for a message; the request has no less time for the wait for it.
 
         Raises MQRC_RESOURCE_PROBLEM when there is none in time, and for a client that has gone.
         """
         there: asyncio.Future[None] = self._loop.create_future()
         tell = partial(self._loop.call_soon_threadsafe, finish, there)
-        room = self.budget.room(count, tell)
-        assert room is not None
-        if not room.is_there:
-            await self._wait_for(room, there)
-        return room
+        reservation = self.budget.reserve(count, tell)
+        assert reservation is not None
+        if not reservation.is_there:
+            await self._wait_for(reservation, there)
+        return reservation
 
-    async def _wait_for(self, room: Room, there: asyncio.Future[None]) -> None:
+    async def _wait_for(self, reservation: Reservation, there: asyncio.Future[None]) -> None:
         self.give_time(WAIT_SECONDS)
         ends: list[asyncio.Future[None]] = [there, self.when_over()]
         try:
             await asyncio.wait(ends, timeout=WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
-            room.end()
+            reservation.end()
             raise
         self.give_time(0)
-        if not room.is_there or self.is_lost:
-            room.end()
+        if not reservation.is_there or self.is_lost:
+            reservation.end()
             said = "the messages of all connections together leave no room: send it again"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
@@ -179,7 +179,7 @@ class Line:
         """Return the conversation of a key, opened when it is not there or was closed."""
         found = self._conversations.get(key)
         if found is None or not found.is_open:
-            if len(self._conversations) >= _MOST_REMEMBERED:
+            if len(self._conversations) >= _MAX_REMEMBERED:
                 self._close()
             self._conversations[key] = found = connect()
         return found
@@ -226,7 +226,7 @@ class Remembered:
 
     def note(self, key: Hashable, found: object) -> None:
         self._found.pop(key, None)
-        if len(self._found) >= _MOST_REMEMBERED:
+        if len(self._found) >= _MAX_REMEMBERED:
             del self._found[next(iter(self._found))]
         self._found[key] = self._loop.time() + REMEMBERED_SECONDS, found
 
@@ -268,7 +268,7 @@ def _bytes_of(connected: Any) -> tuple[int, int]:
     return sent_bytes, received_bytes
 
 
-MOST_BYTES: Final = 65_536
+MAX_BYTES: Final = 65_536
 _TYPE: Final = "application/json"
 
 
@@ -282,7 +282,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     if given != _TYPE:
         said = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
         raise WrongRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said)
-    body = await read_body(request, MOST_BYTES)
+    body = await read_body(request, MAX_BYTES)
     try:
         text = body.decode()
         found = json.loads(text)
@@ -298,28 +298,28 @@ async def read_object(request: Request) -> dict[str, Any]:
     return found
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
+async def read_body(request: Request, max_bytes: int) -> bytes:
     """Return the body of a request.
 
     Raises WrongRequest (413) for more bytes, before they come if their number is known. Raises
     ClientDisconnect, also for a client that sends too slowly (``protocol``).
     """
     told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most_bytes:
-        raise _too_long(most_bytes)
+    if told.isdecimal() and int(told) > max_bytes:
+        raise _too_long(max_bytes)
     body = bytearray()
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         body += message.get("body", b"")
-        if len(body) > most_bytes:
-            raise _too_long(most_bytes)
+        if len(body) > max_bytes:
+            raise _too_long(max_bytes)
         if not message.get("more_body", False):
             return bytes(body)
 
 
-async def room_for_body(request: Request, most_bytes: int) -> Room | None:
+async def room_for_body(request: Request, max_bytes: int) -> Reservation | None:
     """Return room for the message in a body, to be ended when it is put; None where none is needed.
 
     A body whose length is not told has room for the longest one. Raises MQRC_RESOURCE_PROBLEM when
@@ -329,13 +329,13 @@ async def room_for_body(request: Request, most_bytes: int) -> Room | None:
     if told.isdecimal():
         count = int(told)
     else:
-        count = most_bytes if "transfer-encoding" in request.headers else 0
-    if not OWN_BYTES < count <= most_bytes:
+        count = max_bytes if "transfer-encoding" in request.headers else 0
+    if not OWN_BYTES < count <= max_bytes:
         # Short, or refused before it is read.
         return None
-    return await line_of(request).room(count)
+    return await line_of(request).reserve(count)
 
 
-def _too_long(most_bytes: int) -> WrongRequest:
-    said = f"the body has more than {most_bytes} bytes"
+def _too_long(max_bytes: int) -> WrongRequest:
+    said = f"the body has more than {max_bytes} bytes"
     return WrongRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)

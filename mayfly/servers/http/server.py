@@ -240,10 +240,10 @@ class Places:
 
 #: The most bytes and headers of the head of a request.
 HEAD_BYTES: Final = 16_384
-MOST_HEADERS: Final = 100
+MAX_HEADERS: Final = 100
 #: Bytes that are neither head nor body, as the sizes of chunks: for each byte of a body, and more.
 _FRAMING_BYTES: Final = 8
-_MOST_FRAMING_BYTES: Final = 65_536
+_MAX_FRAMING_BYTES: Final = 65_536
 #: SO_LINGER: on, with 0 seconds.
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 _NO_HTTP: Final = "Invalid HTTP request received."
@@ -352,7 +352,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
         elif not (self._in_head or self._is_whole):
             self._framing_bytes += len(data) - _FRAMING_BYTES * (self._body_bytes - body_before)
-        if self._head_bytes > HEAD_BYTES or self._framing_bytes > _MOST_FRAMING_BYTES:
+        if self._head_bytes > HEAD_BYTES or self._framing_bytes > _MAX_FRAMING_BYTES:
             self._refuse(_TOO_LONG)
         elif self._timer is None:
             self._await_request()
@@ -386,14 +386,14 @@ class GuardedProtocol(HttpToolsProtocol):
         """Take a header; headers behind a body are counted and ignored."""
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
-        if self._in_head and self._header_count <= MOST_HEADERS:
+        if self._in_head and self._header_count <= MAX_HEADERS:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its head is too long."""
         if self.transport.is_closing():
             return
-        if self._header_count > MOST_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
+        if self._header_count > MAX_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
             self._refuse(_TOO_LONG)
             return
         if self.parser.should_upgrade():

@@ -32,7 +32,7 @@ from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.line import APPLICATION, Entered, Key, Line, line_of
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.waits import Outcomes, Waits
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
 CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"
@@ -47,7 +47,7 @@ class Service:
         self,
         managers: Mapping[str, QueueManager],
         admission: Admits,
-        standing: Standing,
+        standing: ServerStatus,
         *,
         channel: str,
         admin_channel: str,
@@ -81,7 +81,7 @@ class Service:
         known = remembered.get(key)
         if isinstance(known, Visit):
             return known
-        visit = await self.let_in(request, self.credentials(request), channel, manager)
+        visit = await self.authenticate(request, self.credentials(request), channel, manager)
         remembered.note(key, visit)
         return visit
 
@@ -107,7 +107,7 @@ class Service:
             return Credentials(Mechanism.CERTIFICATE)
         return Credentials()
 
-    async def let_in(
+    async def authenticate(
         self, request: Request, credentials: Credentials, channel: str, manager: str
     ) -> Visit:
         """Admit a user by credentials; raises Unauthorized, and MQError as admission.
@@ -260,7 +260,7 @@ def _basic(given: str) -> Credentials:
 LIFE_SECONDS: Final = 7_200
 _TOKEN_BYTES: Final = 32
 #: Logins of one user. A user who logs in for each request, and never logs out, ends its own alone.
-MOST_OF_A_USER: Final = 100
+MAX_OF_A_USER: Final = 100
 
 
 class _Session(NamedTuple):
@@ -287,7 +287,7 @@ class Sessions:
         while of_user:
             oldest = next(iter(of_user))
             is_over = self._now_ms() >= self._found[oldest].until_ms
-            if not is_over and len(of_user) < MOST_OF_A_USER:
+            if not is_over and len(of_user) < MAX_OF_A_USER:
                 break
             self._forget(oldest)
         token = secrets.token_urlsafe(_TOKEN_BYTES)

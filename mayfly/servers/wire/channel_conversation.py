@@ -12,10 +12,10 @@ from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.channel import (
     Caller,
     ClientConnection,
+    Envelope,
     LinkDown,
     LocalLink,
     Opening,
-    Parcel,
     Traffic,
 )
 from mayfly.channel.channels import channels_of
@@ -27,15 +27,15 @@ from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Confirm,
     End,
+    Envelopes,
     GoOn,
     KeepBatch,
     Negotiation,
-    Parcels,
     Ping,
     PutBatch,
     ReceiverState,
     channel_request_of,
-    parcel_of,
+    envelope_of,
 )
 from mayfly.verbs.contracts.wire import WrongFrame
 
@@ -68,12 +68,12 @@ class ChannelConversation:
         self._incoming: LocalLink | None = None
         self._batch_size = self._max_message_bytes = 0
         #: The messages of the next batch that have come, and the time of the first of them.
-        self._parcels: list[Parcel] = []
+        self._envelopes: list[Envelope] = []
         self._since_ms: int | None = None
         self._kept_bytes = 0
         #: The time from which on the receiver has a batch that is not confirmed, None without one.
         self._batch_ms: int | None = None
-        self._queued: deque[tuple[int, ChannelRequest, list[Parcel]]] = deque()
+        self._queued: deque[tuple[int, ChannelRequest, list[Envelope]]] = deque()
         self._is_busy = self._is_over = self._is_quiescing = False
 
     @property
@@ -100,9 +100,9 @@ class ChannelConversation:
         self._request_count += 1
         try:
             asked = channel_request_of(payload)
-            parcels = (
-                [parcel_of(row) for row in asked.parcels]
-                if isinstance(asked, Parcels | PutBatch | KeepBatch)
+            envelopes = (
+                [envelope_of(row) for row in asked.envelopes]
+                if isinstance(asked, Envelopes | PutBatch | KeepBatch)
                 else []
             )
         except WrongFrame as wrong:
@@ -114,11 +114,11 @@ class ChannelConversation:
             self._fail(request, mq_error(reason, str(wrong)))
             return
         if self._is_busy:
-            self._queued.append((request, asked, parcels))
+            self._queued.append((request, asked, envelopes))
             if self.has_queue:
                 self._link.regulate()
         else:
-            self._run(request, asked, parcels)
+            self._run(request, asked, envelopes)
 
     def status(self) -> ClientConnection:
         applicant = self._applicant
@@ -151,36 +151,36 @@ class ChannelConversation:
         if self._incoming is not None:
             self._channels.incoming.end(self._incoming)
 
-    def _run(self, request: int, asked: ChannelRequest, parcels: list[Parcel]) -> None:
-        if isinstance(asked, Parcels | PutBatch | KeepBatch):
+    def _run(self, request: int, asked: ChannelRequest, envelopes: list[Envelope]) -> None:
+        if isinstance(asked, Envelopes | PutBatch | KeepBatch):
             try:
-                self._add(parcels)
+                self._add(envelopes)
             except MQError as error:
                 self._drop_batch()
                 self._fail(request, error)
                 return
-            if isinstance(asked, Parcels):
+            if isinstance(asked, Envelopes):
                 self._link.tell(self.number, request, answered(None))
                 return
         self._is_busy = True
         self._exchange.run_blocking(partial(self._blocked, request, asked))
 
-    def _add(self, parcels: list[Parcel]) -> None:
+    def _add(self, envelopes: list[Envelope]) -> None:
         """Keep the messages of a request until the rest of their batch has come."""
         if self._is_quiescing and self._batch_ms is None:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         if self._since_ms is None:
             self._since_ms = self._now_ms()
-        message_count = len(self._parcels) + len(parcels)
+        message_count = len(self._envelopes) + len(envelopes)
         if message_count > self._batch_size:
             said = f"parcels: {message_count} messages for a batch of {self._batch_size}"
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
-        longest = max((len(parcel.body) for parcel in parcels), default=0)
+        longest = max((len(envelope.body) for envelope in envelopes), default=0)
         if longest > self._max_message_bytes:
-            said = f"parcel.body: {longest} bytes; {self._max_message_bytes} were agreed on"
+            said = f"envelope.body: {longest} bytes; {self._max_message_bytes} were agreed on"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
-        self._parcels += parcels
-        self._keep(sum(len(parcel.body) for parcel in parcels))
+        self._envelopes += envelopes
+        self._keep(sum(len(envelope.body) for envelope in envelopes))
 
     def _keep(self, change: int) -> None:
         self._kept_bytes += change
@@ -188,7 +188,7 @@ class ChannelConversation:
 
     def _drop_batch(self) -> None:
         """Forget the part of a batch that has come: the rest of it is wrong."""
-        self._parcels, self._since_ms = [], None
+        self._envelopes, self._since_ms = [], None
 
     def _blocked(self, request: int, asked: ChannelRequest) -> None:
         try:
@@ -219,7 +219,7 @@ class ChannelConversation:
 
     def _count_kept(self) -> None:
         """Count a batch no longer that has been put or dropped."""
-        if self._kept_bytes and not self._parcels:
+        if self._kept_bytes and not self._envelopes:
             self._keep(-self._kept_bytes)
 
     # The end of the receiver.
@@ -271,13 +271,13 @@ class ChannelConversation:
 
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
         """Put the messages of a batch, all of which must have come."""
-        parcels, _since_ms = self._whole(batch)
-        return self._begun().send(parcels)
+        envelopes, _since_ms = self._whole(batch)
+        return self._begun().send(envelopes)
 
     def keep_batch(self, batch: PutBatch | KeepBatch) -> int:
         """Keep the messages of a batch; return for how many ms they have been coming in."""
-        parcels, since_ms = self._whole(batch)
-        return self._begun().hand_over(parcels, self._now_ms() - since_ms)
+        envelopes, since_ms = self._whole(batch)
+        return self._begun().hand_over(envelopes, self._now_ms() - since_ms)
 
     def go_on(self, asked: GoOn) -> int | None:
         """Put the messages of a batch that was kept, or those that could not be put before."""
@@ -298,15 +298,15 @@ class ChannelConversation:
     def _traffic(self) -> Traffic:
         return Traffic(self._link.sent_bytes, self._link.received_bytes)
 
-    def _whole(self, batch: PutBatch | KeepBatch) -> tuple[list[Parcel], int]:
-        parcels, since_ms = self._parcels, self._since_ms
+    def _whole(self, batch: PutBatch | KeepBatch) -> tuple[list[Envelope], int]:
+        envelopes, since_ms = self._envelopes, self._since_ms
         self._drop_batch()
-        if len(parcels) != batch.message_count or since_ms is None:
-            raise LinkDown(f"{len(parcels)} of {batch.message_count} messages have come")
-        if not all(parcel.is_fast for parcel in parcels):
+        if len(envelopes) != batch.message_count or since_ms is None:
+            raise LinkDown(f"{len(envelopes)} of {batch.message_count} messages have come")
+        if not all(envelope.is_fast for envelope in envelopes):
             # Fast messages are not confirmed.
             self._batch_ms = self._now_ms()
-        return parcels, since_ms
+        return envelopes, since_ms
 
     def _begun(self) -> LocalLink:
         if self._incoming is None:

@@ -24,12 +24,12 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.servers.wire.link import ClientLink, answered, failed
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import check_most
+from mayfly.verbs.checks import check_max_messages
 from mayfly.verbs.contracts.wire import (
+    MAX_GOT_BYTES,
+    MAX_GOT_IN_FRAME,
+    MAX_REQUESTS,
     MET,
-    MOST_GOT_BYTES,
-    MOST_GOT_IN_FRAME,
-    MOST_REQUESTS,
     WrongFrame,
     decoded,
     packed,
@@ -45,9 +45,9 @@ _FAIL_IF_QUIESCING = frozenset({*_GETTING, ask.Open, ask.Put, ask.Put1, ask.Puts
 #: Requests that may wait behind one that blocks; then no more are read.
 _LONG_QUEUE = 64
 #: MsgIds for one request: they are made in the loop.
-_MOST_IDS: Final = 256
+_MAX_IDS: Final = 256
 #: A page is one frame, of half a megabyte at most.
-MOST_LEDGER_ROWS: Final = 1_000
+MAX_LEDGER_ROWS: Final = 1_000
 #: A get with one of these never waits, and may sync: it has no form with a callback.
 _UNDER_CURSOR: Final = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
@@ -260,8 +260,8 @@ class ProgramConversation:
             # The unit of work of a conversation of another user's connection.
             said = f"conversation {asked.within} is not on this connection"
             raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
-        if len(self._under_way) >= MOST_REQUESTS:
-            said = f"{MOST_REQUESTS} requests of this conversation are under way"
+        if len(self._under_way) >= MAX_REQUESTS:
+            said = f"{MAX_REQUESTS} requests of this conversation are under way"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
         if (
             isinstance(asked, ask.Get | ask.GetAny)
@@ -438,16 +438,18 @@ def _bounded(asked: ask.Request[Any]) -> ask.Request[Any]:
     """Return a request for no more than one answer may hold."""
     if isinstance(asked, ask.GetMany | ask.TakeHeld):
         if isinstance(asked, ask.GetMany):
-            check_most(asked.most)
-        most_bytes = min(asked.most_bytes, MOST_GOT_BYTES)
-        return replace(asked, most=min(asked.most, MOST_GOT_IN_FRAME), most_bytes=most_bytes)
+            check_max_messages(asked.max_messages)
+        max_bytes = min(asked.max_bytes, MAX_GOT_BYTES)
+        return replace(
+            asked, max_messages=min(asked.max_messages, MAX_GOT_IN_FRAME), max_bytes=max_bytes
+        )
     if isinstance(asked, ask.NewIds):
-        return replace(asked, count=min(max(asked.count, 1), _MOST_IDS))
+        return replace(asked, count=min(max(asked.count, 1), _MAX_IDS))
     if isinstance(asked, ask.ReadLedger):
         if asked.max_rows < 1:
             said = f"max_rows: {asked.max_rows} is less than 1"
             raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
-        return replace(asked, max_rows=min(asked.max_rows, MOST_LEDGER_ROWS))
+        return replace(asked, max_rows=min(asked.max_rows, MAX_LEDGER_ROWS))
     return asked
 
 

@@ -22,9 +22,9 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience, Room
+from mayfly.servers.acceptor import send_at_once
+from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience, Reservation
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Peer
-from mayfly.servers.door import send_at_once
 from mayfly.verbs.contracts.channels import Welcome
 from mayfly.verbs.contracts.wire import (
     ALIVE,
@@ -295,7 +295,7 @@ class Exchange:
         """The time to be let in is that of the handshake as well."""
         return self.limits.admission_ms / SECOND_MS or None
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         return self.limits.connections - len(self.members)
 
     def new(self) -> ClientLink:
@@ -477,7 +477,7 @@ class ClientLink(asyncio.Protocol):
         budget = exchange.budget
         self._in_memory, self._unread = Held(budget), Held(budget)
         #: Room for the frame that is coming.
-        self._room: Room | None = None
+        self._room: Reservation | None = None
         self._later = Later(budget, exchange.call_soon)
         self._is_waiting = False
         self._is_held_up = self._is_behind = self._is_lost = False
@@ -540,7 +540,7 @@ class ClientLink(asyncio.Protocol):
         self._is_lost = True
         self._sending.stop()
         self._reading.stop()
-        self._end_room()
+        self._end_reservation()
         self._later.end()
         self._count()
         self._unread.note(0)
@@ -659,7 +659,7 @@ class ClientLink(asyncio.Protocol):
 
     def _take(self, number: int, request: int, payload: bytes) -> None:
         if number == 0:
-            self._end_room()
+            self._end_reservation()
             return
         conversation = self._conversations.get(number)
         if conversation is not None:
@@ -667,7 +667,7 @@ class ClientLink(asyncio.Protocol):
                 self._held[number, request] = len(payload)
                 self._held_bytes += len(payload)
                 self._count()
-                self._end_room()
+                self._end_reservation()
                 self.regulate()
             conversation.take(request, payload)
         elif number not in self._conversations and (
@@ -675,7 +675,7 @@ class ClientLink(asyncio.Protocol):
         ):
             self._connect(number, request, entrance, payload)
         else:
-            self._end_room()
+            self._end_reservation()
             said = f"conversation {number} is not open"
             self.tell(number, request, failed(mq_error(rc.MQRC_HCONN_ERROR, said)))
 
@@ -686,21 +686,21 @@ class ClientLink(asyncio.Protocol):
         if self._kept_bytes:
             # Messages that are kept are given back when the rest of their batch has come.
             return
-        has_room = partial(self.exchange.call_soon, self._has_room)
-        room = self.exchange.budget.room(length, has_room)
-        assert room is not None
-        self._room = room
-        if room.is_there:
+        has_capacity = partial(self.exchange.call_soon, self._has_capacity)
+        reservation = self.exchange.budget.reserve(length, has_capacity)
+        assert reservation is not None
+        self._room = reservation
+        if reservation.is_there:
             self._sending.begin(length)
         else:
             self.regulate()
 
-    def _has_room(self) -> None:
+    def _has_capacity(self) -> None:
         if self._room is not None and self._room.is_there:
             self._sending.begin(self._room.count)
         self.regulate()
 
-    def _end_room(self) -> None:
+    def _end_reservation(self) -> None:
         if self._room is not None:
             self._sending.stop()
             self._room.end()
@@ -805,7 +805,7 @@ class ClientLink(asyncio.Protocol):
             self._tick_seconds = terms.heartbeat_ms / 2_000
             self._start_ticking()
         longest_bytes = self.exchange.budget.longest(terms.max_message_bytes)
-        self._frames.most_bytes = max(self._frames.most_bytes, longest_bytes + HEAD_BYTES)
+        self._frames.max_bytes = max(self._frames.max_bytes, longest_bytes + HEAD_BYTES)
         # Heartbeat and sharing are those that the first conversation of the connection has settled.
         terms = ConnectionTerms(self.heartbeat_ms, self._share_conversations, longest_bytes)
         self.tell(number, request, answered(entrance.greeting(conversation, admitted, terms)))

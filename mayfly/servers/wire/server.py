@@ -18,9 +18,9 @@ from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Loop
 from mayfly.runtime.virtual_clock import this_process
+from mayfly.servers.acceptor import Acceptor, lower_tls_buffers, tcp_sockets, unix_socket
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, Peer, connection_of, manager_of
-from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets, unix_socket
 from mayfly.servers.wire.channel_conversation import ChannelConversation
 from mayfly.servers.wire.conversation import ProgramConversation
 from mayfly.servers.wire.link import (
@@ -63,7 +63,7 @@ class WireServer:
         self._exchange = Exchange(
             managers, admission, limits or Limits(), budget or Budget(), _ENTRANCES
         )
-        self._doors: list[Door] = []
+        self._acceptors: list[Acceptor] = []
         self._sockets: list[Path] = []
         self._is_closed = False
         self._thread = Loop(self._exchange.runtime, self._exchange.run, "mayfly-wire")
@@ -142,8 +142,8 @@ class WireServer:
 
         async def ask() -> bool:
             self._exchange.is_draining = True
-            for door in self._doors:
-                door.close()
+            for acceptor in self._acceptors:
+                acceptor.close()
             loop = asyncio.get_running_loop()
             end = loop.time() + timeout_ms / 1_000
             ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
@@ -171,9 +171,9 @@ class WireServer:
     async def _end_all(self) -> None:
         exchange = self._exchange
         exchange.is_draining = True
-        for door in self._doors:
-            door.close()
-            await door.cut()
+        for acceptor in self._acceptors:
+            acceptor.close()
+            await acceptor.cut()
         stopping = mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops")
         self._each(lambda link: link.end(stopping))
         await asyncio.sleep(0)
@@ -194,8 +194,8 @@ class WireServer:
     def _open(
         self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
     ) -> None:
-        door = self._in_loop(lambda: Door(listening, self._exchange, tls_context))
-        self._doors.append(door)
+        acceptor = self._in_loop(lambda: Acceptor(listening, self._exchange, tls_context))
+        self._acceptors.append(acceptor)
 
     def _in_loop(self, call: Callable[[], _T]) -> _T:
         async def run() -> _T:

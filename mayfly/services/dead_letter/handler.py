@@ -182,7 +182,7 @@ class Outcome(StrEnum):
 
 
 #: Of these the letter is on the queue still, and is not looked at again.
-_STAYS = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
+_ENTRIES = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
 #: Outcomes that count as attempts of a rule; a letter that was put elsewhere may come back.
 _ATTEMPTS = (Outcome.FAILED, Outcome.REDRIVEN, Outcome.FORWARDED)
 #: The outcomes of actions that succeed.
@@ -383,7 +383,7 @@ class DeadLetterHandler:
         outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(state, letter)
         if outcome is not Outcome.FAILED:
             self.counts[outcome] += 1
-            if outcome in _STAYS:
+            if outcome in _ENTRIES:
                 self._settled.add(position)
         else:
             self._waiting[position] = state

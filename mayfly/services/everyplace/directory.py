@@ -206,7 +206,7 @@ class Directory:
         """Return the asynchronous remote queues, active or not."""
         return [each for each in self._remote.values() if isinstance(each, AsynchronousQueue)]
 
-    def holding(self) -> list[MessageQueue]:
+    def queue_state(self) -> list[MessageQueue]:
         """Return all queues that hold messages here, active or not."""
         every = [*self._local.values(), *self._remote.values()]
         return [queue for queue in every if isinstance(queue, MessageQueue)]

@@ -32,7 +32,7 @@ from mayfly.services.everyplace.journal import (
     Statement,
 )
 from mayfly.services.everyplace.requests import R, Request
-from mayfly.services.everyplace.turns import Turns
+from mayfly.services.everyplace.verb_lock import VerbLock
 
 
 class Exchange(NamedTuple):
@@ -130,7 +130,7 @@ class Peer(Protocol):
 
     name: str
     peers: Peers
-    turns: Turns
+    verb_lock: VerbLock
 
     @property
     def is_open(self) -> bool:
@@ -249,7 +249,7 @@ class Peers:
         """Return the link between its owner and another one; both know it then."""
         if other.name == self._name:
             raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self._name}")
-        if not one.turns.is_shared_with(other.turns):
+        if not one.verb_lock.is_shared_with(other.verb_lock):
             # A trickle would enter verbs of the other one without waiting for its threads.
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"{other.name} has another runtime")
         link = self._links.get(other.name) or other.peers._links.get(self._name)

@@ -52,7 +52,7 @@ from mayfly.services.everyplace.queues import (
 from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
 from mayfly.services.everyplace.requests import R, Request
 from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
-from mayfly.services.everyplace.turns import OF_THIS_PROCESS, Entrance, Turns, verb
+from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, Entrance, VerbLock, verb
 
 
 class EveryplaceQueueManager:
@@ -84,8 +84,8 @@ class EveryplaceQueueManager:
         self.clock = checked_clock(clock)
         runtime = OF_THIS_PROCESS if runtime is None else runtime
         self.journal = None if folder is None else Journal(checked_folder(folder), name, runtime)
-        self.turns = Turns(runtime)
-        self._entrance = Entrance(self, self.turns)
+        self.verb_lock = VerbLock(runtime)
+        self._entrance = Entrance(self, self.verb_lock)
         self._trickle: Trickle | None = None
         era = new_era(runtime) if self.journal is None else era_of(self.journal)
         self.peers = Peers(self.name, era, self.journal)
@@ -94,7 +94,7 @@ class EveryplaceQueueManager:
         if self.journal is not None:
             take_back(self._site, self.directory, self.journal)
             self._entrance.set_gate(self.journal)
-        self.turns.join(self._entrance)
+        self.verb_lock.join(self._entrance)
 
     @property
     def is_open(self) -> bool:
@@ -421,8 +421,8 @@ def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: obj
     match request:
         case requests.HoldMessage(queue, message):
             _hold_message(receiver, exchange, queue, message)
-        case requests.LetIn(queue):
-            _let_in(receiver, exchange, queue)
+        case requests.Admit(queue):
+            _admit(receiver, exchange, queue)
         case requests.Withdraw(queue):
             _withdraw(receiver, exchange, queue)
         case requests.Offer(queue):
@@ -468,14 +468,14 @@ def _hold_message(
         target.add(message.copy(), exchange=exchange)
 
 
-def _let_in(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Let the message in, if it is still held; expired meanwhile, it is not (M6)."""
     # Activation may write expiries first: the end of the exchange is noted behind them.
     target = receiver.directory.local_queue(queue)
     receiver.peers.finish(exchange)
     held = target.of_exchange(exchange)
     if held is not None:
-        target.let_in(held)
+        target.admit(held)
 
 
 def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
@@ -551,7 +551,7 @@ class Trickle:
         self._begun_ms = clock.now_ms()
         self._due_ms = self._begun_ms + interval_ms
         self._is_over = False
-        owner.turns.begin()
+        owner.verb_lock.begin()
         clock.attach(self)
 
     def next_due_ms(self) -> int | None:
@@ -562,18 +562,18 @@ class Trickle:
         """Transmit and pull; runs that were missed are not made up for."""
         now_ms = self._clock.now_ms()
         self._due_ms = next_trickle_ms(self._begun_ms, self._interval_ms, now_ms)
-        turns = self._owner.turns
-        if turns.enter(lambda: not self._goes_on()):
+        verb_lock = self._owner.verb_lock
+        if verb_lock.enter(lambda: not self._goes_on()):
             try:
                 self._run()
             finally:
-                turns.leave()
+                verb_lock.leave()
 
     def end(self) -> None:
         """Run no more; on return no run is under way on another thread."""
         self._is_over = True
         # A run that waits for its turn gives up: the caller may have the turn, and waits below.
-        self._owner.turns.look_again()
+        self._owner.verb_lock.look_again()
         self._clock.detach(self)
 
     def _goes_on(self) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine import Session
-from mayfly.engine.face.transit import MoveNumbers, report_expiration
+from mayfly.engine.api.transit import MoveNumbers, report_expiration
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
@@ -109,7 +109,7 @@ class Moves(NamedTuple):
         """Finish what MQ has done and take back what it has not; raises as a call on the queue."""
         instance_id = self.numbers.instance_id
         if self.manager.peers.begun_with(instance_id).is_any_open():
-            for queue in self.manager.directory.holding():
+            for queue in self.manager.directory.queue_state():
                 for exchange, held in queue.in_exchange():
                     if exchange.partner == instance_id:
                         self.end(queue, exchange, is_done=self._is_done(exchange), held=held)
@@ -122,7 +122,7 @@ class Moves(NamedTuple):
             if held is not None and held.state is MessageState.PUT_UNCONFIRMED and is_done:
                 # Its activation may find that it has expired.
                 if awake(queue).is_here(held):
-                    queue.let_in(held)
+                    queue.admit(held)
             elif held is not None and held.state is MessageState.GET_UNCONFIRMED and not is_done:
                 queue.let_go(held)
             elif held is not None:

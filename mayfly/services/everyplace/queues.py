@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from mayfly.lifetime.everyplace import Timepiece, check_interval_ms, deadline_ms, is_never_alive
+from mayfly.lifetime.everyplace import Timepiece, check_interval_ms, deadline_ms, is_never_live
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -126,7 +126,7 @@ def duplicate(message: MessageFields, why: str) -> EveryplaceError:
 def warn_of_width(queue: str, message: MessageFields) -> None:
     """Log an end that was over before the message was created (M15)."""
     expire_time = message.expire_time
-    if expire_time is not None and is_never_alive(message.created_ms, expire_time):
+    if expire_time is not None and is_never_live(message.created_ms, expire_time):
         _LOG.warning(
             "%s %d of a message put on %s is %s and over before the message was created;"
             " an int is relative to the creation, a long a moment",
@@ -193,7 +193,7 @@ class MessageQueue:
         """Add a message that no other code refers to; unconfirmed with an id or an exchange.
 
         ``taken_over`` is called when it is this queue's, before listeners and rules are called.
-        ``is_checked`` False leaves the check of expiry to ``let_in``. A message expired on arrival
+        ``is_checked`` False leaves the check of expiry to ``admit``. A message expired on arrival
         is removed at once and its rule called (M6). Raises EveryplaceError when it is on the queue
         already, unless it has Msg_Resend (then nothing is added), when the queue is full, and when
         the rule refuses.
@@ -228,9 +228,9 @@ class MessageQueue:
         held = self._by_uid.get(uid)
         if held is None or held.state is not MessageState.PUT_UNCONFIRMED or not held.confirm_id:
             raise self._not_there(f"put of {uid}")
-        self.let_in(held)
+        self.admit(held)
 
-    def let_in(self, held: Held) -> None:
+    def admit(self, held: Held) -> None:
         """Finish the adding of an unconfirmed message: now its place in the order is given."""
         if self._is_expired(held):
             self.expire(held)

@@ -35,7 +35,7 @@ from mayfly.services.everyplace.journal import (
 )
 from mayfly.services.everyplace.links import Exchange
 from mayfly.services.everyplace.queues import Held, MessageQueue, QueueAttributes, Site
-from mayfly.services.everyplace.requests import Call, HoldMessage, LetIn, Offer, R, Stored, Withdraw
+from mayfly.services.everyplace.requests import Admit, Call, HoldMessage, Offer, R, Stored, Withdraw
 from mayfly.services.everyplace.rules import (
     MessageState,
     QueueEntry,
@@ -175,7 +175,7 @@ class AsynchronousQueue(MessageQueue):
             exchange = held.exchange
             assert exchange is not None
             try:
-                self.site.peers.carry(exchange, LetIn(self.name))
+                self.site.peers.carry(exchange, Admit(self.name))
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break

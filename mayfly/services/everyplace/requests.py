@@ -33,7 +33,7 @@ class HoldMessage(Request[None]):
 
 
 @dataclass(frozen=True)
-class LetIn(Request[None]):
+class Admit(Request[None]):
     """Second stage: make the message of this exchange available."""
 
 

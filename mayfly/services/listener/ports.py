@@ -12,10 +12,10 @@ from mayfly.jms.errors import IllegalStateException
 from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.queue_manager import QueueManager
-from mayfly.services.listener.runs import ASF, NonASF, Run, ThreadPool
+from mayfly.services.listener.runs import ASF, NonASF, PortRun, ThreadPool
 from mayfly.services.listener.sessions import Statistics, Tally
 from mayfly.services.listener.settings import (
-    MOST_CONVERSATIONS,
+    MAX_CONVERSATIONS,
     OnMessage,
     Properties,
     Settings,
@@ -51,7 +51,7 @@ class Endpoint:
         self._pool = ThreadPool(runtime) if pool is None else pool
         self._tally = Tally(runtime.lock("tally"))
         self._lock = runtime.lock("port")
-        self._run: Run | None = None
+        self._run: PortRun | None = None
         for problem in check_timeouts(
             receive_timeout_ms=settings.receive_timeout_ms,
             total_tran_lifetime_timeout_s=settings.total_tran_lifetime_timeout_s,
@@ -128,7 +128,7 @@ class ListenerPort(Endpoint):
         on_message: OnMessage,
         max_sessions: int = 1,
         selector: str | None = None,
-        conversations_per_connection: int = MOST_CONVERSATIONS,
+        conversations_per_connection: int = MAX_CONVERSATIONS,
         properties: Properties | None = None,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         max_retries: int | None = None,
@@ -217,7 +217,7 @@ class MessageListenerService:
         on_message: OnMessage,
         max_sessions: int = 1,
         selector: str | None = None,
-        conversations_per_connection: int = MOST_CONVERSATIONS,
+        conversations_per_connection: int = MAX_CONVERSATIONS,
         max_retries: int | None = None,
     ) -> ListenerPort:
         """Return a new port, which :meth:`start` starts; the arguments are those of ListenerPort.
@@ -303,7 +303,7 @@ class ActivationSpec(Endpoint):
         destination: str | Destination,
         on_message: OnMessage,
         properties: Properties | None = None,
-        conversations_per_connection: int = MOST_CONVERSATIONS,
+        conversations_per_connection: int = MAX_CONVERSATIONS,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         max_retries: int | None = None,
     ) -> None:
@@ -338,7 +338,7 @@ class ActivationSpec(Endpoint):
         on_message: OnMessage,
         max_sessions: int = 1,
         selector: str | None = None,
-        conversations_per_connection: int = MOST_CONVERSATIONS,
+        conversations_per_connection: int = MAX_CONVERSATIONS,
         properties: Properties | None = None,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         max_retries: int | None = None,

@@ -155,7 +155,7 @@ _LOG = logging.getLogger("mayfly.listener")
 FAILURES = (MQError, JMSException, StoreError)
 
 
-class Run(ABC):
+class PortRun(ABC):
     """The threads of a port; the last of them that ends closes what they shared."""
 
     def __init__(
@@ -311,7 +311,7 @@ class Run(ABC):
 class Recovery:
     """Tries again after a failure, some times in a row and with time in between."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PortRun) -> None:
         """Recover for a thread of a run; with ``pool.changed`` held."""
         self._run = run
         #: Of its own: nothing but a stop ends a pause.
@@ -371,7 +371,7 @@ class Recovery:
 # Non-ASF mode (L2 to L9)
 
 
-class NonASF(Run):
+class NonASF(PortRun):
     """As many threads as sessions, which compete for the messages (L8)."""
 
     def __init__(
@@ -407,7 +407,7 @@ class NonASF(Run):
     @property
     def receiving_count(self) -> int:
         """How many wait for a message."""
-        return sum(receiver.wait.is_standing for receiver in self._receivers)
+        return sum(receiver.wait.is_pending for receiver in self._receivers)
 
 
 class _Receiver:
@@ -463,7 +463,7 @@ class _Receiver:
 # ASF mode
 
 
-class ASF(Run):
+class ASF(PortRun):
     """A dispatcher and its workers; their shared state changes with ``pool.changed`` held."""
 
     def __init__(
@@ -745,7 +745,7 @@ class _Worker:
     @property
     def is_receiving(self) -> bool:
         """Whether it waits with a thread."""
-        return self.has_thread and self.wait.is_standing
+        return self.has_thread and self.wait.is_pending
 
     def work(self, first: Delivery, wait: Wait) -> None:
         """Deliver a message and those that follow, until there is none for too long."""

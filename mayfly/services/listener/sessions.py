@@ -146,8 +146,8 @@ class Conversations:
 
     def _with_room(self) -> Connection:
         for connection in self._connections:
-            has_room = len(connection.sessions()) < self._settings.conversations_per_connection
-            if has_room and connection.is_open and not connection.is_broken:
+            has_capacity = len(connection.sessions()) < self._settings.conversations_per_connection
+            if has_capacity and connection.is_open and not connection.is_broken:
                 return connection
         most = self._settings.conversations_per_connection
         connection = self._factory.create_connection_of(most)

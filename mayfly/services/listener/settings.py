@@ -20,7 +20,7 @@ _LOG = logging.getLogger("mayfly.listener")
 #: Of any number.
 LARGEST = 2_147_483_647
 #: As many as may share one connection (L4).
-MOST_CONVERSATIONS = 10
+MAX_CONVERSATIONS = 10
 _TOPIC = "topic://"
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}\s*")
 
@@ -43,7 +43,7 @@ class Settings:
     name: str = ""
     max_sessions: int
     selector: str | None
-    conversations_per_connection: int = MOST_CONVERSATIONS
+    conversations_per_connection: int = MAX_CONVERSATIONS
     total_tran_lifetime_timeout_s: int
     max_retries: int | None
     receive_timeout_ms: int = 0
@@ -63,7 +63,7 @@ class Settings:
             "conversations_per_connection",
             self.conversations_per_connection,
             1,
-            MOST_CONVERSATIONS,
+            MAX_CONVERSATIONS,
         )
         check_number("total_tran_lifetime_timeout_s", self.total_tran_lifetime_timeout_s, 0)
         if self.max_retries is not None:

@@ -13,7 +13,7 @@ import msgspec
 
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.verbs.contracts.wire import (
-    AT_MOST,
+    AT_MAX,
     Natural,
     PackedDescriptor,
     Positive,
@@ -72,7 +72,7 @@ class ReceiverState(NamedTuple):
     max_message_bytes: Natural
 
 
-class Parcel(NamedTuple):
+class Envelope(NamedTuple):
     """A message on its way; ``life_ms`` is the life left when it was sent, None without end.
 
     A message with ``is_fast`` is put outside of the batch: it can be lost, and is visible at once.
@@ -88,8 +88,8 @@ class Parcel(NamedTuple):
     is_fast: bool
 
 
-class ParcelRow(NamedTuple):
-    """A message on its way, as it travels: a :class:`Parcel` with its descriptor packed."""
+class EnvelopeRow(NamedTuple):
+    """A message on its way, as it travels: a :class:`Envelope` with its descriptor packed."""
 
     queue: Text
     manager: Text
@@ -101,7 +101,7 @@ class ParcelRow(NamedTuple):
     is_fast: bool
 
 
-_Parcels: TypeAlias = Annotated[list[ParcelRow], AT_MOST]
+_Envelopes: TypeAlias = Annotated[list[EnvelopeRow], AT_MAX]
 
 
 class ChannelRequest(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -141,10 +141,10 @@ class Negotiation(ChannelRequest, tag=81):
     instance_id: Text
 
 
-class Parcels(ChannelRequest, tag=82):
+class Envelopes(ChannelRequest, tag=82):
     """PARCELS: a part of a batch that is too long for one frame; the first such frame begins it."""
 
-    parcels: _Parcels
+    envelopes: _Envelopes
 
 
 class PutBatch(ChannelRequest, tag=83):
@@ -156,7 +156,7 @@ class PutBatch(ChannelRequest, tag=83):
     ANSWER = Natural | None
 
     message_count: Natural
-    parcels: _Parcels
+    envelopes: _Envelopes
 
 
 class KeepBatch(ChannelRequest, tag=84):
@@ -168,7 +168,7 @@ class KeepBatch(ChannelRequest, tag=84):
     ANSWER = Natural
 
     message_count: Natural
-    parcels: _Parcels
+    envelopes: _Envelopes
 
 
 class GoOn(ChannelRequest, tag=85):
@@ -198,13 +198,13 @@ class End(ChannelRequest, tag=88):
 REQUESTS: Final[dict[int, type[ChannelRequest]]] = {
     verb_of(kind): kind
     for kind in (
-        *(Introduction, Negotiation, Parcels, PutBatch, KeepBatch, GoOn, Confirm, Ping, End),
+        *(Introduction, Negotiation, Envelopes, PutBatch, KeepBatch, GoOn, Confirm, Ping, End),
     )
 }
 #: The name of each request in errors.
 _SAID: Final[dict[type[ChannelRequest], str]] = {
     Negotiation: "negotiate",
-    Parcels: "parcels",
+    Envelopes: "envelopes",
     PutBatch: "put_batch",
     KeepBatch: "keep_batch",
     GoOn: "go_on",
@@ -240,20 +240,20 @@ def channel_request_of(payload: bytes) -> ChannelRequest:
     return request
 
 
-def row_of_parcel(parcel: Parcel) -> ParcelRow:
-    queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast = parcel
+def row_of_envelope(envelope: Envelope) -> EnvelopeRow:
+    queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast = envelope
     packed_one = packed_descriptor(descriptor)
-    return ParcelRow(queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast)
+    return EnvelopeRow(queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast)
 
 
-def parcel_of(row: ParcelRow) -> Parcel:
+def envelope_of(row: EnvelopeRow) -> Envelope:
     """Return a message that has travelled; raises WrongFrame for a wrong descriptor."""
     queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast = row
     try:
         descriptor = descriptor_of(packed_one)
     except WrongFrame as wrong:
-        raise WrongFrame(f"parcel.{wrong}") from None
-    return Parcel(queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast)
+        raise WrongFrame(f"envelope.{wrong}") from None
+    return Envelope(queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast)
 
 
 def packed_request(request: ChannelRequest) -> bytes:
@@ -261,18 +261,20 @@ def packed_request(request: ChannelRequest) -> bytes:
     return packed(request)
 
 
-def parts(parcels: Sequence[Parcel], most_bytes: int) -> list[list[Parcel]]:
-    """Return messages in parts of at most ``most_bytes``; one that is longer is a part alone.
+def parts(envelopes: Sequence[Envelope], max_bytes: int) -> list[list[Envelope]]:
+    """Return messages in parts of at most ``max_bytes``; one that is longer is a part alone.
 
     There is at least one part, which is empty for no messages.
     """
-    found: list[list[Parcel]] = [[]]
-    room = most_bytes
-    for parcel in parcels:
-        bytes_needed = len(packed_descriptor(parcel.descriptor)) + len(parcel.body) + _HEAD_BYTES
+    found: list[list[Envelope]] = [[]]
+    room = max_bytes
+    for envelope in envelopes:
+        bytes_needed = (
+            len(packed_descriptor(envelope.descriptor)) + len(envelope.body) + _HEAD_BYTES
+        )
         if bytes_needed > room and found[-1]:
             found.append([])
-            room = most_bytes
+            room = max_bytes
         room -= bytes_needed
-        found[-1].append(parcel)
+        found[-1].append(envelope)
     return found

@@ -20,7 +20,7 @@ END_WRITTEN = "end-written-claims"
 #: Reader -> {}: the reader ends, and claims nothing more.
 QUIESCE = "quiesce-claims"
 #: Reader -> {}: the reader is alive, so that its claims do not lapse.
-RENEW = "renew-claims"
+HEARTBEAT = "renew-claims"
 #: ClaimsRequest -> ClaimedRows: the rows that claims hold.
 ROWS = "claim-rows"
 #: BackOutRequest -> BackedOut: back out single messages, which the reader cannot use.
@@ -36,7 +36,7 @@ RANGES = "browse-ranges"
 #: The verbs of tickets, ClaimedRequest and BrowseRequest: answer with `contracts.messages` rows.
 CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
 VERBS = (
-    *(ATTACH, CLAIM, END, END_WRITTEN, QUIESCE, RENEW, ROWS, BACK_OUT, MARK, RELEASE),
+    *(ATTACH, CLAIM, END, END_WRITTEN, QUIESCE, HEARTBEAT, ROWS, BACK_OUT, MARK, RELEASE),
     *(CONSUMERS, RANGES),
     *(CLAIMED_VERB, BROWSE_VERB),
 )

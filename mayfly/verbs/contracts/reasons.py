@@ -31,6 +31,6 @@ CLAIMS_CLOSED = "claims-closed"
 #: The queue manager knows no such claims: it was restored from an older copy.
 CLAIMS_AHEAD = "claims-ahead"
 #: The claims were not renewed in time: their messages are due on their queue again.
-CLAIMS_LAPSED = "claims-lapsed"
+LEASE_EXPIRED = "claims-lapsed"
 #: A commit names a stage that was swept or never completed.
 STAGE_LOST = "stage-lost"

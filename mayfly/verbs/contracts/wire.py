@@ -51,17 +51,17 @@ HEAD_BYTES: Final = 65_536
 #: properties in a message handle.
 ANSWER_BYTES: Final = 2 * 104_857_600 + HEAD_BYTES
 #: A list in a request has at most so many elements; longer lists of numbers travel as bytes.
-MOST_ELEMENTS: Final = 4_096
+MAX_ELEMENTS: Final = 4_096
 #: A connection may have so many requests that wait for their answers.
-MOST_REQUESTS: Final = 16_384
+MAX_REQUESTS: Final = 16_384
 #: A putter that does not wait for answers has at most so many of them ahead: they fit into the
 #: buffers of a server whose client does not read.
-MOST_UNANSWERED_PUTS: Final = 256
+MAX_UNANSWERED_PUTS: Final = 256
 #: So many puts one frame may have: the loop of a server does nothing else meanwhile.
-MOST_PUTS_IN_FRAME: Final = 32
+MAX_PUTS_IN_FRAME: Final = 32
 #: So many messages one answer may have, and about so many bytes of their bodies.
-MOST_GOT_IN_FRAME: Final = 1_000
-MOST_GOT_BYTES: Final = 1_048_576
+MAX_GOT_IN_FRAME: Final = 1_000
+MAX_GOT_BYTES: Final = 1_048_576
 
 #: An answer is an array of two: one of these, and the value, or the failure (an array of class,
 #: reason code and detail).
@@ -150,8 +150,8 @@ Identifier: TypeAlias = Annotated[bytes, Meta(max_length=24)]
 #: A MsgId or CorrelId of a message that is there.
 WholeId: TypeAlias = Annotated[bytes, Meta(min_length=24, max_length=24)]
 #: Lists have so many elements at the most, and lists of numbers so many.
-AT_MOST: Final = Meta(max_length=MOST_ELEMENTS)
-MOST_NUMBERS: Final = 1_048_576
+AT_MAX: Final = Meta(max_length=MAX_ELEMENTS)
+MAX_NUMBERS: Final = 1_048_576
 #: A descriptor as :func:`packed_descriptor` makes it: an array of its own. Most messages of a
 #: program share one.
 PackedDescriptor: TypeAlias = Annotated[bytes, Meta(max_length=4_096)]
@@ -329,7 +329,7 @@ LONG_FRAME_BYTES: Final = 65_536
 class Frames:
     """Cuts received bytes into frames, and keeps the beginning of a frame until the rest comes.
 
-    A frame longer than ``most_bytes`` is refused by its header, before the rest is received. While
+    A frame longer than ``max_bytes`` is refused by its header, before the rest is received. While
     ``is_paused`` is set, whole frames are kept as well.
     """
 
@@ -342,19 +342,19 @@ class Frames:
         "_on_frame",
         "_on_long",
         "is_paused",
-        "most_bytes",
+        "max_bytes",
     )
 
     def __init__(
         self,
         on_begin: OnBegin,
         on_frame: OnFrame,
-        most_bytes: int,
+        max_bytes: int,
         on_long: OnLong | None = None,
     ) -> None:
-        """Begin before the preamble; ``most_bytes`` is the longest frame that may come."""
+        """Begin before the preamble; ``max_bytes`` is the longest frame that may come."""
         self._on_begin, self._on_frame, self._on_long = on_begin, on_frame, on_long
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         self._buffer = bytearray()
         self._has_begun = self._is_over = self._is_told = self.is_paused = False
 
@@ -363,7 +363,7 @@ class Frames:
         if not self._buffer and self._has_begun and len(data) >= HEADER.size:
             # The usual case: exactly one frame.
             length, conversation, request = HEADER.unpack_from(data)
-            if len(data) == HEADER.size + length and length <= self.most_bytes:
+            if len(data) == HEADER.size + length and length <= self.max_bytes:
                 self._on_frame(conversation, request, data[HEADER.size :])
                 return
         if self._is_over:
@@ -397,8 +397,8 @@ class Frames:
         buffer, at = self._buffer, 0
         while len(buffer) - at >= HEADER.size and not (self._is_over or self.is_paused):
             length, conversation, request = HEADER.unpack_from(buffer, at)
-            if length > self.most_bytes:
-                raise WrongFrame(f"length: a frame of {length} bytes; {self.most_bytes} may come")
+            if length > self.max_bytes:
+                raise WrongFrame(f"length: a frame of {length} bytes; {self.max_bytes} may come")
             end = at + HEADER.size + length
             if len(buffer) < end:
                 if length > LONG_FRAME_BYTES and self._on_long is not None and not self._is_told:

@@ -103,7 +103,7 @@ def taken(qm: QueueManager) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def holding(port: int) -> Iterator[subprocess.Popen[str]]:
+def queue_state(port: int) -> Iterator[subprocess.Popen[str]]:
     """Run the program until it holds its messages."""
     command = [sys.executable, "-c", PROGRAM, f"amqp://127.0.0.1:{port}", str(GIVEN)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
@@ -124,7 +124,7 @@ def test_G8_what_a_killed_program_held_comes_back_once_and_counted(
     qm: QueueManager, port: int
 ) -> None:
     put(qm, SENT)
-    with holding(port) as program:
+    with queue_state(port) as program:
         assert qm.counts("Q1").live == SENT - GIVEN
         os.kill(program.pid, signal.SIGKILL)
         wait_until(lambda: qm.counts("Q1").live == SENT - ACCEPTED)
@@ -139,7 +139,7 @@ def test_G8_a_program_that_stands_still_is_given_up_and_loses_what_it_held(
     qm: QueueManager, port: int, let_pass: Passing
 ) -> None:
     put(qm, SENT)
-    with holding(port) as program:
+    with queue_state(port) as program:
         os.kill(program.pid, signal.SIGSTOP)
         wait_until(lambda: let_pass(IDLE_SECONDS) or qm.counts("Q1").live == SENT - ACCEPTED)
         assert taken(qm) == LEFT

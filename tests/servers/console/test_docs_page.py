@@ -13,11 +13,11 @@ from mayfly.servers.http.resources.openapi import REST_PATHS, Description
 from tests.servers.console.conftest import Console, sync_api
 
 pytestmark = pytest.mark.pages
-MOST_BYTES = 20_480
+MAX_BYTES = 20_480
 
 
 def test_the_page_is_small() -> None:
-    assert sum(len(file.plain) for file in DOCS.files.values()) <= MOST_BYTES
+    assert sum(len(file.plain) for file in DOCS.files.values()) <= MAX_BYTES
 
 
 def test_a_user_reads_signs_in_and_changes_a_queue(

@@ -1,4 +1,4 @@
-"""The console in a browser: stories, the schedule and dead letters, looked at and changed."""
+"""The console in a browser: traces, the schedule and dead letters, looked at and changed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_messages_are_found_by_a_property(console: Console, queue_manager: Queue
     with queue_manager.session() as session:
         session.put("ORDERS", b"x", properties={"order": "17"})
         msg_id = session.put("REPORTS", b"x", properties={"order": "18"})
-    console.open("#/story")
+    console.open("#/trace")
     page = console.page
     page.get_by_label("Property").fill("order")
     page.get_by_label("is", exact=True).fill("18")
@@ -85,7 +85,7 @@ def test_messages_are_found_by_a_property(console: Console, queue_manager: Queue
 
 def test_an_unknown_message_is_said_to_be_unknown(console: Console) -> None:
     console.excused = "400"
-    console.open("#/story/c3")
+    console.open("#/trace/c3")
     console.sees(console.page.get_by_text("QM1 knows no message with this MsgId or CorrelId"))
     console.page.get_by_label("MsgId or CorrelId in hexadecimal").fill("no id")
     console.page.get_by_role("button", name="Find").click()

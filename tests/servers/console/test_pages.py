@@ -17,13 +17,13 @@ pytestmark = pytest.mark.pages
 #: ``make pages`` fetches it from npm, once.
 AXE = Path(__file__).parents[3] / ".venv" / "axe-core" / "package" / "axe.min.js"
 HOUR_MS = 3_600_000
-#: Pages by their headings; ID is a message with a story.
+#: Pages by their headings; ID is a message with a trace.
 PAGES = {
     "overview": "Overview",
     "queues": "Queues",
     "queue/ORDERS": "ORDERS",
     "schedule": "Schedule",
-    "story/ID": "Story of a message",
+    "trace/ID": "Trace of a message",
     "deadletters": "Dead letters",
     "expired": "Expired",
     "ledger": "Ledger",

@@ -14,7 +14,7 @@ from tests.servers.http.conftest import Web
 
 PAGE = Path(__file__).parents[3] / "mayfly" / "servers" / "console" / "page"
 #: Bytes of all files together as they cross the network, and of those that the first page loads.
-MOST_COMPRESSED = MOST_OF_FIRST_PAGE = 150_000
+MAX_COMPRESSED = MAX_OF_FIRST_PAGE = 150_000
 LINES = 300
 #: An import of a module at the head of another one; pages of their own are imported when needed.
 _IMPORT = re.compile(r"^(?:import|}).* from '\.{1,2}/([\w/.-]+)'", re.MULTILINE)
@@ -30,8 +30,8 @@ def test_the_console_is_small_however_its_size_is_told() -> None:
         named = set(_IMPORT.findall(text)) - first
         first |= named
         waiting += named
-    assert sum(len(each.compressed) for each in found.values()) <= MOST_COMPRESSED
-    assert sum(len(found[name].plain) for name in first) <= MOST_OF_FIRST_PAGE
+    assert sum(len(each.compressed) for each in found.values()) <= MAX_COMPRESSED
+    assert sum(len(found[name].plain) for name in first) <= MAX_OF_FIRST_PAGE
 
 
 def test_scripts_are_short_and_no_file_holds_script_or_style_within_its_markup() -> None:

@@ -14,7 +14,7 @@ from mayfly.servers.clients import Peer
 from mayfly.servers.http.application import Application
 from mayfly.servers.http.line import Line
 from mayfly.servers.http.service import Service
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 from tests.connection.serving import AdmitEverybody
 
 
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 def application_of(*managers: QueueManager) -> ASGIApp:
     """Return the application of queue managers that are ready, to which everybody is let in."""
-    standing = Standing(managers)
+    standing = ServerStatus(managers)
     standing.state = State.READY
     named = {manager.name: manager for manager in managers}
     return Application(Service(named, AdmitEverybody(), standing, channel="A", admin_channel="B"))

@@ -21,7 +21,7 @@ from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conformance import check_answer
@@ -120,7 +120,7 @@ class Site:
     """A listener, who stands behind it, and a client of it."""
 
     listener: HttpListener
-    standing: Standing
+    standing: ServerStatus
     web: Web
 
 
@@ -133,7 +133,7 @@ def listening(
     budget: Budget | None = None,
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
-    standing = Standing(managers)
+    standing = ServerStatus(managers)
     standing.state = State.READY
     listener = HttpListener(
         managers,

@@ -126,7 +126,7 @@ def test_queues_beyond_a_limit_are_told_together(
     clock: VirtualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mayfly.servers.http.feed.MOST_QUEUES", 1)
+    monkeypatch.setattr("mayfly.servers.http.feed.MAX_QUEUES", 1)
     with queue_manager.session() as session:
         session.put("Q2", b"x")
         with streaming(web) as stream:
@@ -154,8 +154,8 @@ def test_all_listeners_are_sent_the_same_bytes(
 def test_a_client_that_comes_back_goes_on_where_it_was(
     web: Web, queue_manager: QueueManager, clock: VirtualClock
 ) -> None:
-    with streaming(web) as stays, queue_manager.session() as session:
-        first = stays.frame()
+    with streaming(web) as entries, queue_manager.session() as session:
+        first = entries.frame()
         with streaming(web, last_event_id=first.frame_id) as back:
             session.put("Q1", b"x")
             clock.advance(1_000)

@@ -20,11 +20,11 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
 from mayfly.servers.budget import Budget
-from mayfly.servers.http.line import MOST_BYTES
+from mayfly.servers.http.line import MAX_BYTES
 from mayfly.servers.http.server import HttpServer
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from tests.connection.serving import AdmitEverybody
@@ -139,7 +139,7 @@ def test_other_types_methods_paths_and_sizes(web: Web) -> None:
         "nothing is at /mayfly/v1/clocks",
         None,
     )
-    fits = b'{"advance_ms": 1}'.ljust(MOST_BYTES)
+    fits = b'{"advance_ms": 1}'.ljust(MAX_BYTES)
     assert web.ask("POST", CLOCK, fits).status == 200
     assert web.ask("POST", CLOCK, fits + b" ").said[0] == 413
     assert web.ask("GET", CLOCK).content["time_ms"] == START_MS + 1
@@ -151,7 +151,7 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(site: Site) -> None:
         client.settimeout(PATIENCE_SECONDS)
         head = f"POST {CLOCK} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
-        assert MOST_BYTES == 4 * 0x4000
+        assert MAX_BYTES == 4 * 0x4000
         for _ in range(4):
             client.sendall(b"4000\r\n" + bytes(0x4000) + b"\r\n")
         client.sendall(b"1\r\nx\r\n")
@@ -278,7 +278,7 @@ def test_an_address_that_is_taken_is_named(site: Site, queue_manager: QueueManag
         channel="",
         admin_channel="",
         tls=TlsFiles(),
-        standing=Standing([queue_manager]),
+        standing=ServerStatus([queue_manager]),
     )
     said = f"cannot listen on 127.0.0.1:{site.web.port}: Address already in use"
     with pytest.raises(OSError, match=said):

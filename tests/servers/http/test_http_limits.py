@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
-from mayfly.servers.http.server import HEAD_BYTES, MOST_HEADERS
+from mayfly.servers.http.server import HEAD_BYTES, MAX_HEADERS
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conftest import APP, Site, Web, listening
 from tests.servers.http.rest_client import RestClient, error_of
@@ -72,7 +72,7 @@ def send_endlessly(client: socket.socket, part: bytes) -> None:
     [
         LIVE + b"x: " + b"y" * HEAD_BYTES + b"\r\n\r\n",
         b"GET /" + b"y" * HEAD_BYTES + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        LIVE + b"x: y\r\n" * MOST_HEADERS + b"\r\n",
+        LIVE + b"x: y\r\n" * MAX_HEADERS + b"\r\n",
     ],
 )
 def test_a_head_that_is_too_long_is_refused(web: Web, head: bytes) -> None:
@@ -83,7 +83,7 @@ def test_a_head_that_is_too_long_is_refused(web: Web, head: bytes) -> None:
 
 def test_the_longest_head_is_taken(web: Web) -> None:
     with talking(web) as client:
-        client.sendall(LIVE + b"x: y\r\n" * (MOST_HEADERS - 2) + b"Connection: close\r\n\r\n")
+        client.sendall(LIVE + b"x: y\r\n" * (MAX_HEADERS - 2) + b"Connection: close\r\n\r\n")
         assert read_to_end(client).startswith(b"HTTP/1.1 200 ")
         many = LIVE + b"Connection: close\r\nx: "
     with talking(web) as client:

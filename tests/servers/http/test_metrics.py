@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from mayfly import QueueManager
 from mayfly.channel import clients_known
 from mayfly.client.connection import LocalConnection
-from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.engine.api.bulk import ClaimLimit
 from mayfly.engine.lateness import BOUNDS_MS, Lateness
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.http.resources import metrics
 from mayfly.servers.http.resources.metrics import OTHERS, metrics_text
-from mayfly.servers.standing import Standing, State
+from mayfly.servers.status import ServerStatus, State
 from mayfly.testing import VirtualClock
 from mayfly.verbs import requests as ask
 from tests.connection.serving import serving
@@ -240,8 +240,8 @@ def test_dynamic_queues_and_those_beyond_the_limit_are_added_up(
         connection = LocalConnection(queue_manager.session(), queue_manager)
         dynamic = connection.call(ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT))
         connection.put(dynamic.handle, b"y", Descriptor())
-        monkeypatch.setattr(metrics, "MOST_QUEUES", 2)
-        standing = Standing([queue_manager])
+        monkeypatch.setattr(metrics, "MAX_QUEUES", 2)
+        standing = ServerStatus([queue_manager])
         found = samples_of(metrics_text({"QM1": queue_manager}, standing).decode())
     depth = {key[1][0]: value for key, value in found.items() if key[0] == "mayfly_queue_depth"}
     assert depth == {"A0": 1, "A1": 1, OTHERS: 2}
@@ -258,7 +258,7 @@ def test_metrics_are_for_those_who_are_let_in(guarded: Web) -> None:
 
 def test_a_queue_manager_that_has_stopped_is_down_and_has_no_figures(tmp_path: Path) -> None:
     manager = QueueManager("QM1", tmp_path)
-    standing = Standing([manager])
+    standing = ServerStatus([manager])
     standing.state = State.READY
     text = metrics_text({"QM1": manager}, standing)
     assert samples_of(text.decode())["mayfly_queue_manager_up", ("ready",)] == 1
@@ -324,7 +324,7 @@ def test_a_channel_that_retries_or_has_stopped_is_down(
 def test_channels_that_are_down_come_first_and_their_number_has_a_bound(
     web: Web, queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "MOST_CHANNELS", 2)
+    monkeypatch.setattr(metrics, "MAX_CHANNELS", 2)
     for name in "ABC":
         assert queue_manager.mqsc(
             f"DEFINE QLOCAL(X{name}) USAGE(XMITQ)\n"

@@ -9,14 +9,14 @@ import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
-from mayfly.client.connection.json_values import AuditJson, ScheduledJson, StayJson, StepJson
+from mayfly.client.connection.json_values import AuditJson, ScheduledJson, StepJson, TraceEntryJson
 from mayfly.servers.http.application import OPERATIONS
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import SECRET, Operation
 from mayfly.servers.http.resources.routing import checked_body, checked_query
 from mayfly.services.dead_letter.handler import Outcome, SummaryJson
 from mayfly.verbs.schedule import AuditEntry, Scheduled
-from mayfly.verbs.stories import Stay, Whereabouts
+from mayfly.verbs.trace import MessageTrace, TraceEntry
 
 
 class Inner(Struct, forbid_unknown_fields=True):
@@ -129,8 +129,8 @@ def test_an_operation_is_described_by_its_handler(operation: Operation) -> None:
 @pytest.mark.parametrize(
     ("told", "fields"),
     [
-        (StayJson, {*Stay._fields, "reason_name"}),
-        (StepJson, {*get_args(get_type_hints(Whereabouts)["steps"])[0]._fields}),
+        (TraceEntryJson, {*TraceEntry._fields, "reason_name"}),
+        (StepJson, {*get_args(get_type_hints(MessageTrace)["steps"])[0]._fields}),
         (ScheduledJson, {*Scheduled._fields}),
         (AuditJson, {*AuditEntry._fields}),
         (SummaryJson, {*(outcome.value for outcome in Outcome), "failures"}),

@@ -1,4 +1,4 @@
-"""Mayfly's own resources: queues, the story of a message, the schedule, dead letters."""
+"""Mayfly's own resources: queues, the trace of a message, the schedule, dead letters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ids(answer: Answer) -> list[str]:
     return [message["msg_id"] for message in answer.content["messages"]]
 
 
-# The story of a message
+# The trace of a message
 
 
 def test_E10_the_story_of_a_message_that_expired_names_its_report(
@@ -41,9 +41,9 @@ def test_E10_the_story_of_a_message_that_expired_names_its_report(
         msg_id = session.put(
             "Q1", b"hello", time_to_live_ms=1_000, report=c.MQRO_EXPIRATION, reply_to_q="Q2"
         )
-        path = f"{QM1}/messages/{msg_id.hex()}/story"
+        path = f"{QM1}/messages/{msg_id.hex()}/trace"
         clock.advance(999)
-        assert web.ask("GET", path).content["stays"][0]["state"] == "available"
+        assert web.ask("GET", path).content["entries"][0]["state"] == "available"
         clock.advance(1)
         assert session.get("Q1") is None
     told = web.ask("GET", path).content
@@ -55,18 +55,18 @@ def test_E10_the_story_of_a_message_that_expired_names_its_report(
         "report",
         "report available",
     ]
-    assert [stay["queue"] for stay in told["stays"]] == ["Q1", "Q2"]
+    assert [entry["queue"] for entry in told["entries"]] == ["Q1", "Q2"]
 
 
 def test_a_message_that_nobody_knows_has_a_story_that_says_so(web: Web) -> None:
-    told = web.ask("GET", f"{QM1}/messages/c3/story").content
-    assert (told["is_known"], told["stays"]) == (False, [])
+    told = web.ask("GET", f"{QM1}/messages/c3/trace").content
+    assert (told["is_known"], told["entries"]) == (False, [])
     assert told["sentence"].startswith("QM1 knows no message with this MsgId or CorrelId")
 
 
 @pytest.mark.parametrize("identifier", ["nothex", "00", "ff" * 25])
 def test_what_is_no_id_is_refused(web: Web, identifier: str) -> None:
-    status, _said, reason = web.ask("GET", f"{QM1}/messages/{identifier}/story").said
+    status, _said, reason = web.ask("GET", f"{QM1}/messages/{identifier}/trace").said
     assert (status, reason) == (400, rc.MQRC_MD_ERROR)
 
 
@@ -458,7 +458,7 @@ def test_resources_are_for_administrators(guarded: Web) -> None:
     for method, path in (
         ("GET", SCHEDULE),
         ("POST", f"{SCHEDULE}/ab/cancel"),
-        ("GET", f"{QM1}/messages/ab/story"),
+        ("GET", f"{QM1}/messages/ab/trace"),
         ("GET", f"{QM1}/queues"),
         ("GET", f"{QM1}/dead-letters"),
     ):

@@ -9,7 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 from tests.servers.http.conftest import ADMIN, APP, TOKEN, Answer, Site, Web
 from tests.servers.http.rest_client import BASE, error_of
 

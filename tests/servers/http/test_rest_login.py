@@ -18,7 +18,7 @@ from mayfly.admin.security.developer import DEFINITIONS, self_signed_certificate
 from mayfly.admin.security.users import users_of
 from mayfly.runtime import SystemClock
 from mayfly.servers.http.line import REMEMBERED_SECONDS
-from mayfly.servers.http.service import LIFE_SECONDS, MOST_OF_A_USER, Mechanism, Sessions
+from mayfly.servers.http.service import LIFE_SECONDS, MAX_OF_A_USER, Mechanism, Sessions
 from mayfly.servers.settings import TlsFiles
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
@@ -260,7 +260,7 @@ def test_the_oldest_of_too_many_logins_of_a_user_ends_and_nobody_elses() -> None
     tokens = [sessions.begin("anna", "x") for _ in range(10_001)]
     assert sessions.find(other)
     known = [token for token in tokens if sessions.find(token)]
-    assert known == tokens[-MOST_OF_A_USER:]
+    assert known == tokens[-MAX_OF_A_USER:]
     sessions.end(known[0])
     assert sessions.begin("anna", "x")
     assert sessions.find(known[1])
@@ -269,12 +269,12 @@ def test_the_oldest_of_too_many_logins_of_a_user_ends_and_nobody_elses() -> None
 def test_a_login_that_is_over_takes_no_room() -> None:
     clock = VirtualClock()
     sessions = Sessions(clock.now_ms)
-    for _ in range(MOST_OF_A_USER - 1):
+    for _ in range(MAX_OF_A_USER - 1):
         sessions.begin("anna", "x")
     clock.advance(LIFE_SECONDS * 1_000 - 1)
     kept = sessions.begin("anna", "x")
     clock.advance(1)
-    for _ in range(MOST_OF_A_USER - 1):
+    for _ in range(MAX_OF_A_USER - 1):
         sessions.begin("anna", "x")
     assert sessions.find(kept)
 

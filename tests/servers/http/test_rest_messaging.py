@@ -18,7 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.properties.selectors.names import correlation_bytes
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from mayfly.verbs.requests import Put1

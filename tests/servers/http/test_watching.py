@@ -14,7 +14,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.servers.http.resources.metrics import metrics_text
-from mayfly.servers.standing import Standing
+from mayfly.servers.status import ServerStatus
 
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -28,7 +28,7 @@ _VARIABLES = {"$__rate_interval": "5m", "$queue_manager": "QM1", "$queue": "Q1"}
 def exported(manager: QueueManager) -> dict[str, set[str]]:
     """Return the names of all metrics with their labels, as a scrape has them."""
     found: dict[str, set[str]] = {}
-    text = metrics_text({manager.name: manager}, Standing([manager])).decode()
+    text = metrics_text({manager.name: manager}, ServerStatus([manager])).decode()
     for family, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
         for suffix in suffixes:

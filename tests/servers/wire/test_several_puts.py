@@ -19,7 +19,7 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import (
     DONE,
     FAILED,
-    MOST_PUTS_IN_FRAME,
+    MAX_PUTS_IN_FRAME,
     Preamble,
     packed_descriptor,
     verb_of,
@@ -119,7 +119,7 @@ def test_more_puts_than_a_frame_may_have_are_refused_by_name(served: Served) -> 
     with Raw(served) as raw:
         raw.connect()
         queue = raw.opened()
-        most = [message(b"x")] * MOST_PUTS_IN_FRAME
+        most = [message(b"x")] * MAX_PUTS_IN_FRAME
         outcome, _class, reason, detail = raw.ask(*puts(queue, _APART, *most, message(b"x")))
         assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
         said = f"puts.messages: an array of {len(most) + 1}: expected array of length <= 32"
@@ -153,9 +153,9 @@ def test_P13_puts_that_do_not_wait_travel_together_until_a_frame_is_full(
     # Without the thread that sends what has waited for a millisecond.
     remote._conversation.link.sender.end()
     [before] = served.server.connections()
-    for _ in range(3 * MOST_PUTS_IN_FRAME):
+    for _ in range(3 * MAX_PUTS_IN_FRAME):
         remote.put(queue, b"x", VOLATILE, c.MQPMO_ASYNC_RESPONSE)
-    assert remote.call(ask.AskStatus()).success_count == 3 * MOST_PUTS_IN_FRAME
+    assert remote.call(ask.AskStatus()).success_count == 3 * MAX_PUTS_IN_FRAME
     [after] = served.server.connections()
     # Three frames, and MQSTAT.
     assert after.request_count - before.request_count == 4
@@ -201,16 +201,16 @@ def test_puts_with_a_callback_travel_together_within_a_block(
     queue, told = remote.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
     [before] = served.server.connections()
     with remote.together():
-        for number in range(2 * MOST_PUTS_IN_FRAME + 1):
+        for number in range(2 * MAX_PUTS_IN_FRAME + 1):
             remote.begin(ask.Put.of(queue, b"%d" % number, _LASTING), told)
-    outcomes = told.wait(2 * MOST_PUTS_IN_FRAME + 1)
+    outcomes = told.wait(2 * MAX_PUTS_IN_FRAME + 1)
     [after] = served.server.connections()
     assert after.request_count - before.request_count == 3
     with queue_manager.session() as session:
         there = [each.msg_id for each in session.browse("Q1")]
     assert there == [each.msg_id for each in outcomes]
     remote.begin(ask.Put.of(queue, b"x", _LASTING), told)
-    told.wait(2 * MOST_PUTS_IN_FRAME + 2)
+    told.wait(2 * MAX_PUTS_IN_FRAME + 2)
 
 
 def test_tasks_that_put_in_one_turn_of_their_loop_share_frames(served: Served) -> None:
@@ -218,7 +218,7 @@ def test_tasks_that_put_in_one_turn_of_their_loop_share_frames(served: Served) -
         client = AsyncClient(served.connect("anna"))
         await client.put("Q1", b"first")
         [before] = served.server.connections()
-        puts = [client.put("Q1", b"%d" % number) for number in range(2 * MOST_PUTS_IN_FRAME)]
+        puts = [client.put("Q1", b"%d" % number) for number in range(2 * MAX_PUTS_IN_FRAME)]
         assert len(set(await asyncio.gather(*puts))) == len(puts)
         [after] = served.server.connections()
         await client.close()
@@ -237,10 +237,10 @@ def test_puts_that_are_together_on_a_connection_that_breaks_are_all_told(
         assert served.server.end(remote.number)
         while not remote.is_broken:
             pass
-        for _ in range(MOST_PUTS_IN_FRAME):
+        for _ in range(MAX_PUTS_IN_FRAME):
             remote.begin(ask.Put.of(queue, b"late", VOLATILE), told)
-    told.wait(5 + MOST_PUTS_IN_FRAME)
-    assert told.reasons == [rc.MQRC_CONNECTION_BROKEN] * (5 + MOST_PUTS_IN_FRAME)
+    told.wait(5 + MAX_PUTS_IN_FRAME)
+    assert told.reasons == [rc.MQRC_CONNECTION_BROKEN] * (5 + MAX_PUTS_IN_FRAME)
 
 
 def test_threads_that_put_together_on_one_connection_are_all_told(

@@ -19,11 +19,11 @@ from mayfly.verbs.contracts.wire import (
     HEAD_BYTES,
     HIGHEST_VERSION,
     MAGIC,
+    MAX_ELEMENTS,
+    MAX_PUTS_IN_FRAME,
+    MAX_REQUESTS,
+    MAX_UNANSWERED_PUTS,
     MET,
-    MOST_ELEMENTS,
-    MOST_PUTS_IN_FRAME,
-    MOST_REQUESTS,
-    MOST_UNANSWERED_PUTS,
     PREAMBLE,
 )
 
@@ -42,10 +42,10 @@ def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
     said = " ".join(DOCS.split())
     assert (FIRST_FRAME_BYTES, HEAD_BYTES) == (65_536, 65_536)
     assert f"at most {FIRST_FRAME_BYTES:,} bytes" in said
-    assert f"at most {MOST_ELEMENTS:,} elements" in said
-    assert f"{MOST_REQUESTS:,} may be under way" in said
-    assert f"At most {MOST_UNANSWERED_PUTS} are on their way" in said
-    assert f"in one frame, PUTS: at most {MOST_PUTS_IN_FRAME} of them" in said
+    assert f"at most {MAX_ELEMENTS:,} elements" in said
+    assert f"{MAX_REQUESTS:,} may be under way" in said
+    assert f"At most {MAX_UNANSWERED_PUTS} are on their way" in said
+    assert f"in one frame, PUTS: at most {MAX_PUTS_IN_FRAME} of them" in said
     assert f"there is version {HIGHEST_VERSION}" in said
     assert f"{PREAMBLE.size} bytes: `{MAGIC.decode()}`" in said
     assert Limits().outstanding_bytes == 1_048_576

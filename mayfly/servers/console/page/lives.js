@@ -17,7 +17,7 @@ const whyOf = (life) =>
 const lateOf = ({ outcome, ended_ms, expire_at_ms }) => (outcome === 'expired' && expire_at_ms !== null ? ended_ms - expire_at_ms : null);
 
 /**
- * A table of lives; a row leads to the story.
+ * A table of lives; a row leads to the trace.
  * @param {{label: string, empty: string, fills?: boolean, without?: string}} asked `without` is the key of a column
  */
 export function livesTable({ without, ...asked }) {
@@ -32,5 +32,5 @@ export function livesTable({ without, ...asked }) {
     { key: 'bytes', label: 'Size', number: true, value: (life) => life.body_bytes, cell: (life) => bytes(life.body_bytes) },
     { key: 'why', label: 'Why', value: whyOf, cell: (life) => h('span', { title: whyOf(life) }, whyOf(life)) },
   ];
-  return dataTable({ ...asked, columns: columns.filter(({ key }) => key !== without), key: (life) => String(life.position), open: (life) => go(['story', life.msg_id]) });
+  return dataTable({ ...asked, columns: columns.filter(({ key }) => key !== without), key: (life) => String(life.position), open: (life) => go(['trace', life.msg_id]) });
 }

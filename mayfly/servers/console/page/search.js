@@ -1,4 +1,4 @@
-/** The search of the bar: a MsgId or CorrelId leads to its story, the name of a queue to the queue. */
+/** The search of the bar: a MsgId or CorrelId leads to its trace, the name of a queue to the queue. */
 import { ask } from './api.js';
 import { h } from './dom.js';
 import { fail } from './notices.js';
@@ -27,7 +27,7 @@ export function search() {
 /** @param {string} text */
 async function lead(text) {
   if (text.length < WHOLE && (await isQueue(text))) go(['queue', text]);
-  else if (ID.test(text)) go(['story', text.replace(/^ID:/, '').toLowerCase()]);
+  else if (ID.test(text)) go(['trace', text.replace(/^ID:/, '').toLowerCase()]);
   else go(['queues'], { find: text });
 }
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.face.operating import EndedFilter
+from mayfly.engine.api.operating import EndedFilter
 from mayfly.servers.http.experiments import Experiment, Progress, TooManyExperiments
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation

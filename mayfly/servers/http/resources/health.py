@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from mayfly.servers.http.resources.operations import Answered, Call, NoQuery, Operation
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 
 
 class Health(Struct):

@@ -8,14 +8,14 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.face.operating import EndedFilter, ended_lives, ended_summary, expired_present
+from mayfly.engine.api.operating import EndedFilter, ended_lives, ended_summary, expired_present
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import cause_name
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, Operation, check_span
 
-_MOST: Final = 1_000
+_MAX: Final = 1_000
 _LAST_POSITION: Final = 2**63 - 1
 _Moment: TypeAlias = Annotated[int, Meta(ge=0, le=_LAST_POSITION, description="ms since 1970, UTC")]
 
@@ -37,7 +37,7 @@ class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
     id: Annotated[
         str | None, Meta(description="only those with this MsgId or CorrelId, in hexadecimal")
     ] = None
-    limit: Annotated[int, Meta(ge=1, le=_MOST, description="so many at most")] = 20
+    limit: Annotated[int, Meta(ge=1, le=_MAX, description="so many at most")] = 20
     after: (
         Annotated[
             int, Meta(ge=0, le=_LAST_POSITION, description="`next` of the page before, a position")
@@ -110,7 +110,7 @@ class ExpiredQueue(Struct):
 class ExpiredListing(Struct, forbid_unknown_fields=True):
     """How many lives are told."""
 
-    limit: Annotated[int, Meta(ge=0, le=_MOST, description="so many at most")] = 20
+    limit: Annotated[int, Meta(ge=0, le=_MAX, description="so many at most")] = 20
 
 
 class ExpiredShown(Struct):
@@ -137,8 +137,8 @@ def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
     """Count lives that have ended, by queue and outcome."""
     found = ended_summary(call.manager.engine, _filter(call.query))
     ordered = sorted(found.counts.items(), key=lambda each: (-each[1], each[0]))
-    counts = [EndedCount(*key, count) for key, count in ordered[:_MOST]]
-    others = sum(count for _key, count in ordered[_MOST:])
+    counts = [EndedCount(*key, count) for key, count in ordered[:_MAX]]
+    others = sum(count for _key, count in ordered[_MAX:])
     return LedgerSummary(counts, others, found.first_position, found.last_position, found.is_cut)
 
 

@@ -1,4 +1,4 @@
-"""``…/messages/{id}/story`` and ``…/stories``: where messages are, or what became of them."""
+"""``…/messages/{id}/trace`` and ``…/traces``: where messages are, or what became of them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from starlette.concurrency import run_in_threadpool
 
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection.json_values import (
-    StoriesJson,
-    WhereaboutsJson,
-    stories_as_json,
-    whereabouts_as_json,
+    MessageTraceJson,
+    TracesJson,
+    trace_as_json,
+    traces_as_json,
 )
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
-from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion
+from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion
 
 
-async def story(call: Call[NoQuery, None]) -> WhereaboutsJson:
+async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:
     """Tell of the messages with a MsgId or CorrelId, in hexadecimal, also when none is known.
 
     ``sentence`` says it in one sentence, ``steps`` in order of time; see docs/WHY.md. All queue
@@ -30,25 +30,25 @@ async def story(call: Call[NoQuery, None]) -> WhereaboutsJson:
     """
     among, not_asked = await _asked(call)
     found = await run_in_threadpool(
-        call.manager.stories.of, call.names["id"], among=among, not_asked=not_asked
+        call.manager.traces.of, call.names["id"], among=among, not_asked=not_asked
     )
-    return whereabouts_as_json(found)
+    return trace_as_json(found)
 
 
 _Moment = Annotated[int, Meta(ge=0)]
 
 
 class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property"}):
-    """The messages whose stories are told."""
+    """The messages whose traces are returned."""
 
     name: Annotated[str, Meta(min_length=1, description="the name of a message property")]
     value: Annotated[str, Meta(description="its value as text, a truth value as true or false")]
     from_ms: Annotated[_Moment | None, Meta(description="put at this time or later")] = None
     before_ms: Annotated[_Moment | None, Meta(description="put before this time")] = None
-    limit: Annotated[int, Meta(ge=1, le=MOST_STORIES, description="so many stories")] = 20
+    limit: Annotated[int, Meta(ge=1, le=MAX_TRACES, description="so many traces")] = 20
 
 
-async def stories(call: Call[WithProperty, None]) -> StoriesJson:
+async def traces(call: Call[WithProperty, None]) -> TracesJson:
     """Tell of the messages that are here and have a property, the latest put first.
 
     Times are ms since 1970. Messages that have ended are not found, because the ledger keeps no
@@ -60,9 +60,9 @@ async def stories(call: Call[WithProperty, None]) -> StoriesJson:
     )
     among, not_asked = await _asked(call)
     found = await run_in_threadpool(
-        call.manager.stories.with_property, question, among=among, not_asked=not_asked
+        call.manager.traces.with_property, question, among=among, not_asked=not_asked
     )
-    return stories_as_json(found)
+    return traces_as_json(found)
 
 
 async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
@@ -78,6 +78,6 @@ async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
 
 
 OPERATIONS: Final = (
-    Operation("GET", f"{OF_MANAGER}/messages/{{id}}/story", story, Role.LOOK),
-    Operation("GET", f"{OF_MANAGER}/stories", stories, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/messages/{{id}}/trace", trace, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/traces", traces, Role.LOOK),
 )

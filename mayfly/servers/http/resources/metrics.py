@@ -20,7 +20,7 @@ from starlette.responses import Response
 from mayfly.admin import CHANNEL, inquire
 from mayfly.admin.security.roles import Role
 from mayfly.channel import Status, channels_of, client_connections
-from mayfly.engine.face.operating import (
+from mayfly.engine.api.operating import (
     BOUNDS_MS,
     Figures,
     LatenessCounts,
@@ -31,12 +31,12 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import ConnectionBroken, ObjectError
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.http.resources.operations import Call, NoQuery, Operation
-from mayfly.servers.standing import Standing
+from mayfly.servers.status import ServerStatus
 
 #: Queues with values of their own; those of all others are added up.
-MOST_QUEUES: Final = 200
+MAX_QUEUES: Final = 200
 #: Channels with their partners that have a value, at each queue manager.
-MOST_CHANNELS: Final = 200
+MAX_CHANNELS: Final = 200
 #: The label of the others. No queue has this name.
 OTHERS: Final = "(others)"
 #: The label of clients without a channel, as programs of the same machine.
@@ -49,7 +49,7 @@ def metrics(call: Call[NoQuery, None]) -> Response:
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-def metrics_text(managers: Mapping[str, QueueManager], standing: Standing) -> bytes:
+def metrics_text(managers: Mapping[str, QueueManager], standing: ServerStatus) -> bytes:
     """Return all metrics as text; a queue manager that has stopped has ``up`` 0 and no others."""
     # A registry of its own: the library's default one would add metrics of the Python process.
     registry = CollectorRegistry()
@@ -61,7 +61,7 @@ def metrics_text(managers: Mapping[str, QueueManager], standing: Standing) -> by
 class _Snapshot(Collector):
     """The figures of all queue managers, taken once for one scrape."""
 
-    def __init__(self, managers: Mapping[str, QueueManager], standing: Standing) -> None:
+    def __init__(self, managers: Mapping[str, QueueManager], standing: ServerStatus) -> None:
         self._standing = standing
         self._managers = managers
 
@@ -80,7 +80,7 @@ class _Snapshot(Collector):
         for name, manager in self._managers.items():
             up.add_metric([name, states[name].value], float(states[name].is_live))
             try:
-                taken[name] = figures(manager.engine, MOST_QUEUES)
+                taken[name] = figures(manager.engine, MAX_QUEUES)
             except ConnectionBroken:
                 # It has stopped since, which the gauge tells.
                 continue
@@ -252,7 +252,7 @@ def _of_channels(managers: Mapping[str, QueueManager]) -> Metric:
         found = _standings(manager)
         # Channels that are down come first, as the list may be cut.
         found.sort(key=lambda one: (one[2] not in _DOWN, one))
-        for channel, partner, status in found[:MOST_CHANNELS]:
+        for channel, partner, status in found[:MAX_CHANNELS]:
             family.add_metric([name, channel, partner, status], float(status not in _DOWN))
     return family
 

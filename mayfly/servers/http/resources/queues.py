@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypedDict
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.face.operating import Figures, QueueFigures, figures
+from mayfly.engine.api.operating import Figures, QueueFigures, figures
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     OF_MANAGER,
@@ -20,13 +20,13 @@ from mayfly.servers.http.resources.operations import (
     Operation,
 )
 
-_MOST: Final = 10_000
+_MAX: Final = 10_000
 
 
 class Listing(Struct, forbid_unknown_fields=True):
     """Which queues are listed."""
 
-    limit: Annotated[int, Meta(ge=1, le=_MOST, description="so many queues at most")] = 200
+    limit: Annotated[int, Meta(ge=1, le=_MAX, description="so many queues at most")] = 200
     after: AfterName = ""
 
 

@@ -70,7 +70,7 @@ class OwnResources:
 
     async def _answered(self, request: Request) -> Response:
         operation, names = self._found(request)
-        visit = await self._let_in(request, operation, names)
+        visit = await self._authenticate(request, operation, names)
         query = checked_query(request, operation.query)
         body = None
         if operation.body is not None:
@@ -98,7 +98,7 @@ class OwnResources:
                 raise WrongRequest(HTTPStatus.METHOD_NOT_ALLOWED, said, headers=headers)
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"nothing is at {request.url.path}")
 
-    async def _let_in(
+    async def _authenticate(
         self, request: Request, operation: Operation, names: Mapping[str, str]
     ) -> Visit | None:
         """Let a user in who has the role of an operation; raises as admission."""
@@ -281,15 +281,17 @@ def _fits(found: object, expected: inspect.Type) -> bool:
 def _fits_int(found: object, expected: Any) -> bool:
     if not isinstance(found, int) or isinstance(found, bool):
         return False
-    least, most = expected.ge, expected.le
-    return (least is None or found >= least) and (most is None or found <= most)
+    least, max_messages = expected.ge, expected.le
+    return (least is None or found >= least) and (max_messages is None or found <= max_messages)
 
 
 def _fits_text(found: object, expected: Any) -> bool:
     if not isinstance(found, str):
         return False
-    least, most, pattern = expected.min_length, expected.max_length, expected.pattern
-    fits = (least is None or len(found) >= least) and (most is None or len(found) <= most)
+    least, max_messages, pattern = expected.min_length, expected.max_length, expected.pattern
+    fits = (least is None or len(found) >= least) and (
+        max_messages is None or len(found) <= max_messages
+    )
     return fits and (pattern is None or re.search(pattern, found) is not None)
 
 
@@ -330,15 +332,15 @@ def _words(kind: _Kind) -> str:
     if kind.title:
         return kind.title
     if isinstance(expected, inspect.IntType):
-        least, most = expected.ge, expected.le
+        least, max_messages = expected.ge, expected.le
         bounds = "" if least is None else f" from {least}"
-        return _WHOLE_NUMBER + bounds + ("" if most is None else f" to {most}")
+        return _WHOLE_NUMBER + bounds + ("" if max_messages is None else f" to {max_messages}")
     if isinstance(expected, inspect.StrType):
-        most = expected.max_length
+        max_messages = expected.max_length
         return (
             "a text"
-            if most is None
-            else f"a text of {expected.min_length or 0} to {most} characters"
+            if max_messages is None
+            else f"a text of {expected.min_length or 0} to {max_messages} characters"
         )
     if isinstance(expected, inspect.LiteralType):
         return " or ".join(str(value) for value in expected.values)

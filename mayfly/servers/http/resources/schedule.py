@@ -34,11 +34,11 @@ from mayfly.servers.http.resources.operations import (
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 
 _T = TypeVar("_T")
-_MOST: Final = 1_000
+_MAX: Final = 1_000
 #: Positions have 64 bits; a page begins behind any but the last.
 _LAST_POSITION: Final = 2**63 - 2
 _Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970, UTC")]
-_Limit = Annotated[int, Meta(ge=1, le=_MOST, description="so many at most")]
+_Limit = Annotated[int, Meta(ge=1, le=_MAX, description="so many at most")]
 
 
 class Listing(Struct, forbid_unknown_fields=True):
@@ -290,7 +290,7 @@ def _change_many(
 
 def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
     count, after = 0, None
-    while page := Schedule(connection.call).list(where, limit=_MOST, after=after):
+    while page := Schedule(connection.call).list(where, limit=_MAX, after=after):
         count, after = count + len(page), page[-1].position
     return count
 

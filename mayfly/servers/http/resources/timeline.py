@@ -8,11 +8,11 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.face.operating import Span, Timeline
+from mayfly.engine.api.operating import Span, Timeline
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation, check_span
 
-_MOST_STEPS: Final = 2_000
+_MAX_STEPS: Final = 2_000
 
 
 class TimelineSpan(Struct, forbid_unknown_fields=True):
@@ -25,7 +25,7 @@ class TimelineSpan(Struct, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=0, le=LATEST_DUE_MS + 1, description="behind the last message")]
         | None
     ) = None
-    steps: Annotated[int, Meta(ge=1, le=_MOST_STEPS, description="so many steps at most")] = 200
+    steps: Annotated[int, Meta(ge=1, le=_MAX_STEPS, description="so many steps at most")] = 200
     queue: Annotated[
         str | None, Meta(description="only messages that wait for this local queue")
     ] = None

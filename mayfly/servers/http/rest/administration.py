@@ -20,7 +20,7 @@ from mayfly.servers.http.line import read_object
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.rest.calls import WRONG_VALUE, Answer, RestCall, RestError, json_answer
 from mayfly.servers.http.service import Visit
-from mayfly.servers.standing import State
+from mayfly.servers.status import State
 from mayfly.verbs.facts import CommandResult, MqscMessage
 
 _TEXT, _JSON = "runCommand", "runCommandJSON"

@@ -219,11 +219,11 @@ class RestCall(NamedTuple):
 
     async def admit(self) -> Visit:
         """Let the program in to the queue manager that its path names; raises as admission."""
-        return await self._let_in(self.service.channel)
+        return await self._authenticate(self.service.channel)
 
     async def admit_administrator(self) -> Visit:
         """Let a user in by the channel for administrators, whose role is still to be checked."""
-        return await self._let_in(self.service.admin_channel)
+        return await self._authenticate(self.service.admin_channel)
 
     def check_manager(self) -> None:
         """Raise RestError (404) when the queue manager of the path is not served here."""
@@ -233,7 +233,7 @@ class RestCall(NamedTuple):
             reason = rc.MQRC_Q_MGR_NAME_ERROR
             raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, said, reason=reason)
 
-    async def _let_in(self, channel: str) -> Visit:
+    async def _authenticate(self, channel: str) -> Visit:
         self.check_manager()
         return await self.service.admit(self.request, channel, self.names[0])
 

@@ -25,7 +25,7 @@ from mayfly.servers.http.rest.calls import (
 )
 from mayfly.servers.http.service import LIFE_SECONDS, Credentials, Mechanism, Visit, cookie_of
 
-_MOST_BYTES: Final = 4_096
+_MAX_BYTES: Final = 4_096
 _KEYS: Final = ("username", "password")
 #: Roles as IBM's server names them; it has none for users who may operate.
 _ROLES: Final = {Role.LOOK: "MQWebAdminRO", Role.OPERATE: "MayflyOperator"}
@@ -75,7 +75,7 @@ async def _visit(call: RestCall, credentials: Credentials) -> Visit:
     managers = call.service.managers
     knowing = [name for name, each in managers.items() if _knows(each.engine, credentials.user)]
     asked = knowing or [next(iter(managers))]
-    asking = [_let_in(call, credentials, name) for name in asked]
+    asking = [_authenticate(call, credentials, name) for name in asked]
     outcomes = await asyncio.gather(*asking, return_exceptions=True)
     failures = list[BaseException]()
     for outcome in outcomes:
@@ -96,7 +96,7 @@ def _knows(engine: Engine, user: str) -> bool:
         return False
 
 
-async def _let_in(call: RestCall, credentials: Credentials, name: str) -> Visit:
+async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> Visit:
     service = call.service
     engine = service.managers[name].engine
     found = users_of(engine).find(credentials.user) if _knows(engine, credentials.user) else None
@@ -105,10 +105,12 @@ async def _let_in(call: RestCall, credentials: Credentials, name: str) -> Visit:
     known = Admitted(user=user.name, groups=user.groups, is_operator=is_admin)
     if roles_of(engine, known):
         with suppress(MQError):
-            return await service.let_in(call.request, credentials, service.admin_channel, name)
+            return await service.authenticate(
+                call.request, credentials, service.admin_channel, name
+            )
         # That channel cannot be used. Another answer than to a user without a role would tell that
         # this one has a role.
-    return await service.let_in(call.request, credentials, service.channel, name)
+    return await service.authenticate(call.request, credentials, service.channel, name)
 
 
 def _roles(visit: Visit) -> list[str]:
@@ -125,7 +127,7 @@ async def _given(call: RestCall) -> tuple[str, str]:
         said = f"Content-Type is {media_type or 'missing'!r}; it has to be application/json"
         raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
     try:
-        found: Any = json.loads(await read_body(call.request, _MOST_BYTES))
+        found: Any = json.loads(await read_body(call.request, _MAX_BYTES))
     # The parser gives up on objects that are nested a thousand deep.
     except (ValueError, RecursionError):
         found = None

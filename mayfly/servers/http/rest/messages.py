@@ -139,13 +139,13 @@ def check_type(given: str) -> None:
             raise RestError(HTTPStatus.NOT_ACCEPTABLE, WRONG_CHARACTER_SET, said)
 
 
-async def read_text(request: Request, most_bytes: int) -> bytes:
+async def read_text(request: Request, max_bytes: int) -> bytes:
     """Return the body of a request, which is text in UTF-8.
 
     Raises RestError: 400 for what is no UTF-8, 413 for more bytes. Raises ClientDisconnect.
     """
     try:
-        body = await read_body(request, most_bytes)
+        body = await read_body(request, max_bytes)
     except WrongRequest as error:
         status, reason = error.status, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
         raise RestError(status, FAILED, error.detail, reason=reason) from error
@@ -177,12 +177,12 @@ def message_id_of(given: str, version: int) -> bytes:
 
 
 def whole_number(
-    name: str, given: str, least: int, most: int, what: str = "", reason: int = rc.MQRC_NONE
+    name: str, given: str, least: int, max_messages: int, what: str = "", reason: int = rc.MQRC_NONE
 ) -> int:
     """Return a number of a header or query parameter; raises RestError (400) naming it."""
-    is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(most))
-    if not is_number or not least <= int(given) <= most:
-        what = what or f"a whole number from {least} to {most}"
+    is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(max_messages))
+    if not is_number or not least <= int(given) <= max_messages:
+        what = what or f"a whole number from {least} to {max_messages}"
         raise wrong_value(name, given, what, reason=reason)
     return int(given)
 

@@ -136,10 +136,10 @@ async def _sent(call: RestCall, name: str, kind: int) -> Answer:
     message = put_arguments(headers, usr, call.version, conversation.now_ms)
     # First: a user without the authority need not send the body.
     with _Opened(conversation, name, _PUT, kind=kind) as handle:
-        most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
-        room = await room_for_body(request, most_bytes)
+        max_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
+        reservation = await room_for_body(request, max_bytes)
         try:
-            body = await read_text(request, most_bytes)
+            body = await read_text(request, max_bytes)
             try:
                 result = await _put(call, conversation, handle, body, message)
             except MQError as error:
@@ -149,8 +149,8 @@ async def _sent(call: RestCall, name: str, kind: int) -> Answer:
                 with _Opened(conversation, name, _PUT, kind=kind) as again:
                     result = await _put(call, conversation, again, body, message)
         finally:
-            if room is not None:
-                room.end()
+            if reservation is not None:
+                reservation.end()
     shown = shown_id(result.msg_id, call.version)
     return Answer(HTTPStatus.CREATED, ((MESSAGE_ID.lower().encode(), shown.encode()),))
 
@@ -194,7 +194,7 @@ async def _held(
 async def _wait_for_room(call: RestCall) -> None:
     """Let a client wait that asks for a message while others have more than there is to be had."""
     if call.line.budget.is_used_up:
-        (await call.line.room(0)).end()
+        (await call.line.reserve(0)).end()
 
 
 class _Opened:

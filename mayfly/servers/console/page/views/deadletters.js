@@ -30,7 +30,7 @@ export async function show(main, { signal }) {
   const reason = choice('Reason');
   const queue = choice('Queue');
   const table = dataTable({
-    label: 'Dead letters', columns: COLUMNS, key: (letter) => letter.place, fills: true, sort: '', empty: 'No dead letters.', open: (letter) => go(['story', letter.msg_id]),
+    label: 'Dead letters', columns: COLUMNS, key: (letter) => letter.place, fills: true, sort: '', empty: 'No dead letters.', open: (letter) => go(['trace', letter.msg_id]),
   });
   const scope = h('span', { class: 'quiet' });
   const button = roleButton('operate', { class: 'main', onclick: () => redrive().catch(fail) }, 'Redrive…');
@@ -68,7 +68,7 @@ export async function show(main, { signal }) {
     const foreseen = await ask('POST', here('dead-letters'), { body: { ...body, dry_run: true } });
     const what = counted(foreseen.redriven, 'letter');
     const effect = [
-      h('p', {}, `Redrive puts ${what} back to ${targets.slice(0, 4).join(', ')}${targets.length > 4 ? ` and ${targets.length - 4} other queues` : ''}, once. A letter whose queue refuses it stays here.`),
+      h('p', {}, `Redrive puts ${what} back to ${targets.slice(0, 4).join(', ')}${targets.length > 4 ? ` and ${targets.length - 4} other queues` : ''}, once. A letter whose queue refuses it entries here.`),
       h('p', { class: 'quiet' }, conditions ? `Letters with ${conditions}.` : 'All letters.'),
     ];
     if (!(await confirm({ title: `Redrive ${what}?`, effect, action: `Redrive ${what}` }))) return;

@@ -38,7 +38,7 @@ export async function show(main, { query, signal }) {
   const more = h('button', { type: 'button', onclick: () => fetchPage().catch(fail) }, 'Show more');
   const table = dataTable({
     label: 'Delayed messages', columns: COLUMNS, key: (message) => message.position, fills: true, empty: 'Nothing is due here.',
-    open: (message) => go(['story', message.msg_id]), chooses: sayScope,
+    open: (message) => go(['trace', message.msg_id]), chooses: sayScope,
   });
   const buttons = ACTIONS.map((action) => roleButton('operate', { class: action === 'cancel' ? 'destroys' : null, onclick: () => act(action) }, `${action[0].toUpperCase()}${action.slice(1)}…`));
   /** @type {any[]} */ let messages = [];

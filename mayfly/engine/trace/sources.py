@@ -1,4 +1,4 @@
-"""Stories of messages: the knowledge of several queue managers and archives, as one answer."""
+"""Traces of messages: the knowledge of several queue managers and archives, as one answer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mayfly.engine.engine import Engine
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.engine.remote.transmission import embedded_or_none
-from mayfly.engine.whereabouts.sentences import sentence_of, steps_of, with_caps_of_senders
-from mayfly.engine.whereabouts.stays import (
+from mayfly.engine.trace.entries import (
     as_report,
-    homes,
+    entry_of_life,
+    message_trace,
     own_ids,
-    stay_of_life,
-    whereabouts,
+    queue_owners,
 )
+from mayfly.engine.trace.sentences import sentence_of, steps_of, with_caps_of_senders
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQRO_EXPIRATION
@@ -33,22 +33,22 @@ from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
 from mayfly.store.messages import Messages
 from mayfly.verbs.checks import Identifier
-from mayfly.verbs.stories import (
-    MOST_STAYS,
+from mayfly.verbs.trace import (
+    MAX_TRACE_ENTRIES,
+    MessageTrace,
     PropertyQuestion,
     Relation,
-    Stay,
-    StoriesFound,
-    Whereabouts,
+    TraceEntry,
+    TracesFound,
 )
 
 #: Reports that are followed from one queue manager to the next.
-_MOST_REPORTS = 5
+_MAX_REPORTS = 5
 #: Of lives that ended in the same millisecond, the one that went on ended first.
 _RANKS: dict[str, int] = {State.RELEASED: 0, State.DEAD_LETTERED: 0, State.TRANSMITTED: 1}
 _NEVER_MS = 2**63
 #: Rows looked at in one turn of the lock, and in one question; with properties 20 µs each.
-_STEP_ROWS, _MOST_ROWS = 1_000, 1_000_000
+_STEP_ROWS, _MAX_ROWS = 1_000, 1_000_000
 _DEAD_HEADER_BYTES = DLH.length(1)
 _LOWEST_KEY = -(2**63)
 _MISSING: Any = object()
@@ -68,8 +68,8 @@ _LEFT_OUT = (
 )
 
 
-class Stories:
-    """The stories that a queue manager can tell, with the help of others."""
+class MessageTraces:
+    """The traces that a queue manager can tell, with the help of others."""
 
     def __init__(self, engine: Engine, beside: Callable[[], Sequence[Engine]]) -> None:
         """``beside`` returns the other queue managers that are open in this process."""
@@ -83,7 +83,7 @@ class Stories:
         *,
         among: Collection[str] | None = None,
         not_asked: Sequence[str] = (),
-    ) -> Whereabouts:
+    ) -> MessageTrace:
         """Return where a message has been, on all queue managers of this process and in archives.
 
         ``among`` are the names of those that the asker may look at beside this one, None is all;
@@ -91,10 +91,10 @@ class Stories:
         zeros, of more than 24 bytes, or that is none.
         """
         asked, *others = [
-            Teller(each.name, partial(whereabouts, each))
+            TraceSource(each.name, partial(message_trace, each))
             for each in (self._engine, *self._asked(among))
         ]
-        return whole_story(Sources(asked, others, self.archives, not_asked), identifier)
+        return whole_trace(TraceSources(asked, others, self.archives, not_asked), identifier)
 
     def with_property(
         self,
@@ -102,8 +102,8 @@ class Stories:
         *,
         among: Collection[str] | None = None,
         not_asked: Sequence[str] = (),
-    ) -> StoriesFound:
-        """Return the stories of messages that are here and have a property, the latest put first.
+    ) -> TracesFound:
+        """Return the traces of messages that are here and have a property, the latest put first.
 
         ``among`` and ``not_asked`` are as for :meth:`of`. Raises MQRC_OPTIONS_ERROR for a limit or
         a range of time that is none.
@@ -116,19 +116,19 @@ class Stories:
             found |= there.put_ms
             is_cut |= there.is_cut
         latest = nlargest(question.limit, found.items(), key=itemgetter(1))
-        stories = [self.of(msg_id, among=among, not_asked=not_asked) for msg_id, _put_ms in latest]
+        traces = [self.of(msg_id, among=among, not_asked=not_asked) for msg_id, _put_ms in latest]
         notes = [_LEFT_OUT, *(f"{name} was not asked: that takes authority." for name in not_asked)]
-        return StoriesFound(tuple(stories), is_cut or len(found) > len(latest), tuple(notes))
+        return TracesFound(tuple(traces), is_cut or len(found) > len(latest), tuple(notes))
 
     def _asked(self, among: Collection[str] | None) -> list[Engine]:
         return [each for each in self._beside() if among is None or each.name in among]
 
 
-class Teller(NamedTuple):
+class TraceSource(NamedTuple):
     """A queue manager by its name, and its answer to a MsgId or CorrelId."""
 
     name: str
-    why: Callable[[Identifier], Whereabouts]
+    why: Callable[[Identifier], MessageTrace]
 
 
 class ArchiveError(Exception):
@@ -147,43 +147,43 @@ class Archive(Protocol):
         """
 
 
-class Sources(NamedTuple):
+class TraceSources(NamedTuple):
     """The queue manager that a question is for, others to ask, and archives.
 
     ``not_asked`` are names of queue managers that the asker may not look at.
     """
 
-    asked: Teller
-    others: Sequence[Teller] = ()
+    asked: TraceSource
+    others: Sequence[TraceSource] = ()
     archives: Sequence[Archive] = ()
     not_asked: Sequence[str] = ()
 
 
-def whole_story(sources: Sources, identifier: Identifier) -> Whereabouts:
+def whole_trace(sources: TraceSources, identifier: Identifier) -> MessageTrace:
     """Return everything that queue managers and archives know of a message, as one answer.
 
     A CorrelId that one message has leads to all of that message, and the message to its reports.
     Queues of other queue managers than the one asked are ``QUEUE@MANAGER`` in the sentence. Raises
-    MQRC_MD_ERROR as ``whereabouts``.
+    MQRC_MD_ERROR as ``message_trace``.
     """
     asking = _Asking(sources)
     first = asking.ask(identifier)
     wanted = first.asked_id
     asking.ask_others([wanted])
-    own = own_ids(asking.stays)
+    own = own_ids(asking.entries)
     if len(own) == 1 and wanted not in own and asking.asks_several:
         asking.ask_again(own)
-    reports = {s.msg_id for s in _as_reports(asking.stays) if s.relation == Relation.REPORT}
-    asking.follow(list(reports - own - {wanted})[:_MOST_REPORTS])
-    stays, notes = _as_reports(asking.stays), (*first.notes, *asking.notes)
-    if not stays:
+    reports = {s.msg_id for s in _as_reports(asking.entries) if s.relation == Relation.REPORT}
+    asking.follow(list(reports - own - {wanted})[:_MAX_REPORTS])
+    entries, notes = _as_reports(asking.entries), (*first.notes, *asking.notes)
+    if not entries:
         said = " ".join((first.sentence, *asking.asked_as_well(), *notes))
         return first._replace(sentence=said, notes=notes)
-    told = with_caps_of_senders(stays)
+    told = with_caps_of_senders(entries)
     return first._replace(
         sentence=sentence_of(_from_afar(told, first), first.at_ms, is_cut=asking.is_cut),
         steps=tuple(steps_of(told, first.at_ms)),
-        stays=tuple(stays),
+        entries=tuple(entries),
         is_cut=asking.is_cut,
         notes=notes,
     )
@@ -192,14 +192,14 @@ def whole_story(sources: Sources, identifier: Identifier) -> Whereabouts:
 class _Asking:
     """Asks everybody, and puts together what they know."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: TraceSources) -> None:
         self._sources = sources
-        self._found: Counter[Stay] = Counter()
+        self._found: Counter[TraceEntry] = Counter()
         self.is_cut = False
         self.notes = [f"{name} was not asked: that takes authority." for name in sources.not_asked]
 
     @property
-    def stays(self) -> list[Stay]:
+    def entries(self) -> list[TraceEntry]:
         """Everything found, each once, by the time of its put and by its end."""
         return sorted(self._found.elements(), key=_order)
 
@@ -208,19 +208,19 @@ class _Asking:
         """Whether there is more to ask than one queue manager, which follows ids itself."""
         return bool(self._sources.others or self._sources.archives)
 
-    def ask(self, identifier: Identifier) -> Whereabouts:
+    def ask(self, identifier: Identifier) -> MessageTrace:
         """Ask the first one; raises MQError where it cannot answer."""
         found = self._sources.asked.why(identifier)
         self._add(found)
         return found
 
     def ask_others(self, identifiers: Sequence[bytes]) -> None:
-        for teller in self._sources.others:
+        for source in self._sources.others:
             try:
                 for identifier in identifiers:
-                    self._add(teller.why(identifier))
+                    self._add(source.why(identifier))
             except MQError as error:
-                self._note(f"{teller.name} did not answer: {error}.")
+                self._note(f"{source.name} did not answer: {error}.")
         self._read(identifiers)
 
     def asked_as_well(self) -> Iterator[str]:
@@ -248,108 +248,108 @@ class _Asking:
             self.ask(msg_id)
         self.ask_others(msg_ids)
         followed, self._found, self.is_cut = self._found, known, is_cut
-        seen = {(stay.msg_id, _end(stay)) for stay in known}
-        for stay in followed:
+        seen = {(entry.msg_id, _end(entry)) for entry in known}
+        for entry in followed:
             # One that is here says of itself that it is a report; a life that has ended does not.
-            if stay.msg_id in msg_ids and (stay.msg_id, _end(stay)) not in seen:
-                self._found[stay._replace(relation=Relation.REPORT.value)] = 1
+            if entry.msg_id in msg_ids and (entry.msg_id, _end(entry)) not in seen:
+                self._found[entry._replace(relation=Relation.REPORT.value)] = 1
 
-    def _add(self, found: Whereabouts) -> None:
+    def _add(self, found: MessageTrace) -> None:
         self.is_cut |= found.is_cut
         # Members of a queue-sharing group know the same shared queues. A message may be twice on
         # one queue, where two subscriptions lead there.
-        self._found |= Counter(found.stays)
+        self._found |= Counter(found.entries)
 
     def _read(self, identifiers: Sequence[bytes]) -> None:
         """Add what archives have and the ledgers have no more."""
-        known = Counter(_end(stay) for stay in self._found.elements())
+        known = Counter(_end(entry) for entry in self._found.elements())
         for archive in self._sources.archives:
             try:
-                lives = archive.lives(identifiers, MOST_STAYS)
+                lives = archive.lives(identifiers, MAX_TRACE_ENTRIES)
             except ArchiveError as error:
                 self._note(f"{archive.name} cannot be read: {error}.")
                 continue
-            self.is_cut |= len(lives) >= MOST_STAYS
-            for stay in (_told(manager, life, identifiers) for manager, life in lives):
-                if known[_end(stay)]:
-                    known[_end(stay)] -= 1
+            self.is_cut |= len(lives) >= MAX_TRACE_ENTRIES
+            for entry in (_told(manager, life, identifiers) for manager, life in lives):
+                if known[_end(entry)]:
+                    known[_end(entry)] -= 1
                 else:
-                    self._found[stay] += 1
+                    self._found[entry] += 1
 
     def _note(self, said: str) -> None:
         if said not in self.notes:
             self.notes.append(said)
 
 
-def _told(manager: str, life: LifeRecord, identifiers: Sequence[bytes]) -> Stay:
+def _told(manager: str, life: LifeRecord, identifiers: Sequence[bytes]) -> TraceEntry:
     asked_id = life.msg_id if life.msg_id in identifiers else life.correl_id
-    return stay_of_life(life, asked_id, manager)
+    return entry_of_life(life, asked_id, manager)
 
 
-def _end(stay: Stay) -> tuple[str, str, int, int | None, str]:
+def _end(entry: TraceEntry) -> tuple[str, str, int, int | None, str]:
     """Return what a life has in common with its row in an archive, whichever id either shows."""
-    return stay.queue_manager, stay.queue, stay.put_ms, stay.ended_ms, stay.state
+    return entry.queue_manager, entry.queue, entry.put_ms, entry.ended_ms, entry.state
 
 
-def _order(stay: Stay) -> tuple[int, int, int]:
-    ended_ms = _NEVER_MS if stay.ended_ms is None else stay.ended_ms
-    return stay.put_ms, ended_ms, _RANKS.get(stay.state, 2)
+def _order(entry: TraceEntry) -> tuple[int, int, int]:
+    ended_ms = _NEVER_MS if entry.ended_ms is None else entry.ended_ms
+    return entry.put_ms, ended_ms, _RANKS.get(entry.state, 2)
 
 
-def _as_reports(stays: Sequence[Stay]) -> list[Stay]:
+def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
     """Return the stays with reports about what expired at another queue manager told as such."""
     owing = [
-        stay
-        for stay in stays
-        if stay.relation == Relation.MESSAGE
-        and stay.state == State.EXPIRED
-        and stay.report & MQRO_EXPIRATION
+        entry
+        for entry in entries
+        if entry.relation == Relation.MESSAGE
+        and entry.state == State.EXPIRED
+        and entry.report & MQRO_EXPIRATION
     ]
     return [
-        as_report(stay)
-        if stay.relation == Relation.CORRELATED
+        as_report(entry)
+        if entry.relation == Relation.CORRELATED
         and any(
-            stay.queue == expired.reply_to_q and stay.put_ms >= (expired.ended_ms or 0)
+            entry.queue == expired.reply_to_q and entry.put_ms >= (expired.ended_ms or 0)
             for expired in owing
         )
-        else stay
-        for stay in stays
+        else entry
+        for entry in entries
     ]
 
 
-def _from_afar(stays: Sequence[Stay], first: Whereabouts) -> list[Stay]:
+def _from_afar(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
     """Return the stays as the sentence needs them: without those that went on elsewhere."""
-    arrivals = [stay for stay in stays if stay.relation == Relation.MESSAGE]
+    arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     told = []
-    for stay in stays:
-        if stay.state == State.TRANSMITTED and _arrived(stay, arrivals):
+    for entry in entries:
+        if entry.state == State.TRANSMITTED and _arrived(entry, arrivals):
             continue
-        is_passed_on = stay.queue == PUBLICATIONS and stay.state == State.GOT
-        if is_passed_on and any(_is_copy(stay, other) for other in stays):
+        is_passed_on = entry.queue == PUBLICATIONS and entry.state == State.GOT
+        if is_passed_on and any(_is_copy(entry, other) for other in entries):
             continue
-        is_here = stay.queue_manager == first.queue_manager or stay.queue == STAGING_QUEUE
-        name = stay.queue if is_here else f"{stay.queue}@{stay.queue_manager}"
-        told.append(stay._replace(queue=name))
+        is_here = entry.queue_manager == first.queue_manager or entry.queue == STAGING_QUEUE
+        name = entry.queue if is_here else f"{entry.queue}@{entry.queue_manager}"
+        told.append(entry._replace(queue=name))
     return told
 
 
-def _arrived(sent: Stay, arrivals: list[Stay]) -> bool:
+def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
     """Return True if a message that was sent is known elsewhere, once for each that was sent."""
     there = [
-        stay
-        for stay in arrivals
-        if stay.msg_id == sent.msg_id and stay.queue_manager != sent.queue_manager
+        entry
+        for entry in arrivals
+        if entry.msg_id == sent.msg_id and entry.queue_manager != sent.queue_manager
     ]
     if not there:
         return False
     # A transmission queue often has the name of the queue manager that it leads to.
-    found = next((stay for stay in there if stay.queue_manager == sent.queue), there[0])
-    for stay in [stay for stay in there if stay.queue_manager == found.queue_manager]:
-        arrivals.remove(stay)
+    found = next((entry for entry in there if entry.queue_manager == sent.queue), there[0])
+    for entry in [entry for entry in there if entry.queue_manager == found.queue_manager]:
+        arrivals.remove(entry)
     return True
 
 
-def _is_copy(passed_on: Stay, other: Stay) -> bool:
+def _is_copy(passed_on: TraceEntry, other: TraceEntry) -> bool:
     return (
         other.queue != PUBLICATIONS
         and other.msg_id == passed_on.msg_id
@@ -368,9 +368,9 @@ def matches(core: Core, question: PropertyQuestion) -> Matches:
     """Return the MsgIds of messages with a property that are here; call it without the lock."""
     found: dict[bytes, int] = {}
     is_cut, looked_at = False, 0
-    for home in homes(core):
+    for queue_owner in queue_owners(core):
         for persistence in (VOLATILE, PERSISTENT):
-            for count, rows in _steps(core, home.messages(persistence), question):
+            for count, rows in _steps(core, queue_owner.messages(persistence), question):
                 for put_ms, msg_id, packed, body in rows:
                     descriptor = unpack_descriptor(packed)
                     known, properties = _read(msg_id, descriptor, body)
@@ -382,7 +382,7 @@ def matches(core: Core, question: PropertyQuestion) -> Matches:
                     latest = nlargest(question.limit, found.items(), key=lambda item: item[1])
                     found = dict(latest)
                 looked_at += count
-                if looked_at >= _MOST_ROWS:
+                if looked_at >= _MAX_ROWS:
                     return Matches(found, is_cut=True)
     return Matches(found, is_cut)
 

@@ -37,7 +37,7 @@ _LIVE: Final = frozenset(
 )
 
 
-class Standing:
+class ServerStatus:
     """The state of a host: the host sets ``state``, and listeners that answer probes read it."""
 
     def __init__(self, managers: Sequence[QueueManager]) -> None:

@@ -94,12 +94,12 @@ class Ballast:
         _LOG.warning("the disk of %s has room again: puts are taken", self._file.parent)
         return True
 
-    def has_room(self, owed_bytes: int) -> bool:
+    def has_capacity(self, owed_bytes: int) -> bool:
         """Return True if it could be made: with less to spare it would come and go by messages."""
         return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
 
     def _allocate(self, owed_bytes: int) -> bool:
-        if not self.has_room(owed_bytes):
+        if not self.has_capacity(owed_bytes):
             return False
         try:
             self._files.allocate(self._file, self.size_bytes)
@@ -120,7 +120,7 @@ _LOOK_EVERY_PAGES = 1_024
 _WIDE_BYTES = 2**33
 
 
-class DiskRoom:
+class DiskSpace:
     """Refuses puts on a disk that is nearly full; used by the committing thread, in its guard."""
 
     def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
@@ -129,7 +129,7 @@ class DiskRoom:
         self._last_pages = self._look_at_pages = 0
         #: How many pages the database may have after a transaction that adds messages; None: any
         #: number.
-        self.most_pages: int | None = None
+        self.max_pages: int | None = None
 
     def refuse_growth(self, batch: list[Unit]) -> list[Unit]:
         """Fail what adds messages if the disk has no room for it; return the rest.
@@ -143,17 +143,17 @@ class DiskRoom:
         else:
             # Without a ballast nothing is promised to gets: the disk itself tells when it is full.
             is_known = not ballast.is_given_up
-        if is_known or not any(unit.is_growing() for unit in batch) or self._has_room():
+        if is_known or not any(unit.is_growing() for unit in batch) or self._has_capacity():
             return batch
         self._look_at_pages = 0
         return without_growth(batch)
 
     def check_size(self, batch: list[Unit]) -> None:
-        """Raise apsw.FullError if puts exceed ``most_pages``; call it before the COMMIT.
+        """Raise apsw.FullError if puts exceed ``max_pages``; call it before the COMMIT.
 
         Such puts would fit into the log, but not into the database when the log is written back.
         """
-        is_larger = int(self._writer.pragma("page_count")) > (self.most_pages or 0)
+        is_larger = int(self._writer.pragma("page_count")) > (self.max_pages or 0)
         if is_larger and any(unit.is_growing() for unit in batch):
             raise apsw.FullError("no room for the transaction in the database")
 
@@ -166,13 +166,13 @@ class DiskRoom:
 
         Call it after the transaction was rolled back.
         """
-        self._look_at_pages, self.most_pages = 0, None
+        self._look_at_pages, self.max_pages = 0, None
         # The thread that writes the log back has to learn that there is less room.
         self._log.tell_at_pages = 0
         is_given_up = self._ballast.give_up()
         return self._write_back() or is_given_up
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         ballast = self._ballast
         if not (
             not ballast.is_given_up
@@ -197,7 +197,7 @@ class DiskRoom:
         self._look_at_pages = self._log.pages + min(more_pages, _LOOK_EVERY_PAGES)
         is_wide = spare_bytes >= _WIDE_BYTES
         present_pages = int(self._writer.pragma("page_count"))
-        self.most_pages = None if is_wide else present_pages + more_pages
+        self.max_pages = None if is_wide else present_pages + more_pages
 
     def _has_free_pages(self, size_bytes: int) -> bool:
         """Return True if so much fits into the database without its file becoming longer."""

@@ -15,8 +15,8 @@ from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
-from mayfly.engine.whereabouts.stays import whereabouts
-from mayfly.engine.whereabouts.stories import Stories
+from mayfly.engine.trace.entries import message_trace
+from mayfly.engine.trace.sources import MessageTraces
 
 __all__ = [
     "BOUNDS_MS",
@@ -30,7 +30,7 @@ __all__ = [
     "QueueSharingGroup",
     "Settings",
     "Span",
-    "Stories",
+    "MessageTraces",
     "Timeline",
     "Watch",
     "counts_of",
@@ -43,6 +43,6 @@ __all__ = [
     "own_time",
     "verify",
     "watch_expiry",
-    "whereabouts",
+    "message_trace",
     "write_trace",
 ]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
-MOST_STORIES: Final = 100
+MAX_TRACES: Final = 100
 _EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
 
 
@@ -23,7 +23,7 @@ class Relation(StrEnum):
     CORRELATED = "correlated"
 
 
-class Stay(NamedTuple):
+class TraceEntry(NamedTuple):
     """One message on one queue: where it stands there now, or how its life there ended.
 
     ``state`` is a ``lifetime.life.State``; times are epoch ms, ``ended_ms`` None is still there,
@@ -82,12 +82,13 @@ class Step(NamedTuple):
     program: str = ""
 
 
-class Whereabouts(NamedTuple):
+class MessageTrace(NamedTuple):
     """The knowledge of queue managers about an id, at a moment.
 
-    ``stays`` are in the order in which they ended, those of now last; empty when nothing is known.
-    ``is_cut``: there were more than MOST_STAYS of a kind. ``ledger_position`` and ``ledger_ms`` are
-    the oldest row that retention has left in the ledger, None while it is empty. Those three are of
+    ``entries`` are in the order in which they ended, those of now last; empty for an unknown id.
+    ``is_cut``: there were more than MAX_TRACE_ENTRIES of a kind. ``ledger_position`` and
+    ``ledger_ms`` are the oldest row that retention has left, None while the ledger is empty. These
+    three are of
     ``queue_manager``, which was asked. ``notes`` are sentences about what was not looked at.
     """
 
@@ -95,7 +96,7 @@ class Whereabouts(NamedTuple):
     at_ms: int
     sentence: str
     steps: tuple[Step, ...]
-    stays: tuple[Stay, ...]
+    entries: tuple[TraceEntry, ...]
     is_cut: bool
     ledger_position: int | None
     ledger_ms: int | None
@@ -105,18 +106,18 @@ class Whereabouts(NamedTuple):
     @property
     def is_known(self) -> bool:
         """Whether a message with this id was found, now or in the ledger."""
-        return bool(self.stays)
+        return bool(self.entries)
 
 
 #: Messages that are told of, of each kind and place.
-MOST_STAYS = 50
+MAX_TRACE_ENTRIES = 50
 
 
 class PropertyQuestion(NamedTuple):
     """A question for messages with a property; times are ms since 1970, of the put.
 
     ``value`` is the value as text; from ``from_ms`` on and before ``before_ms``, None is no bound.
-    ``limit`` stories are told, those of the latest puts.
+    ``limit`` traces are returned, those of the latest puts.
     """
 
     name: str
@@ -127,8 +128,8 @@ class PropertyQuestion(NamedTuple):
 
     def check(self) -> None:
         """Raise MQRC_OPTIONS_ERROR for a limit or a range that is none, naming it."""
-        if not 1 <= self.limit <= MOST_STORIES:
-            said = f"limit {self.limit} is not a whole number from 1 to {MOST_STORIES}"
+        if not 1 <= self.limit <= MAX_TRACES:
+            said = f"limit {self.limit} is not a whole number from 1 to {MAX_TRACES}"
             raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
         if self.put_range[0] >= self.put_range[1]:
             said = f"from_ms {self.from_ms} is not before before_ms {self.before_ms}"
@@ -143,12 +144,12 @@ class PropertyQuestion(NamedTuple):
         )
 
 
-class StoriesFound(NamedTuple):
-    """Stories of messages with a property, the latest put first.
+class TracesFound(NamedTuple):
+    """Traces of messages with a property, the latest put first.
 
     ``is_cut``: there are more. ``notes`` are sentences about what was not looked at.
     """
 
-    stories: tuple[Whereabouts, ...]
+    traces: tuple[MessageTrace, ...]
     is_cut: bool
     notes: tuple[str, ...]

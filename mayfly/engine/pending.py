@@ -29,7 +29,7 @@ OnRefused: TypeAlias = Callable[[int, MQError | None], None]
 _numbers = itertools.count(-(2**58))
 
 
-class StandingGet:
+class PendingGet:
     """One get that stands until a message, its time or a cancel ends it.
 
     Its getters take into a unit of work, or for good; those that come first are asked first. The
@@ -230,19 +230,19 @@ class StandingGet:
         self._on_got(outcome if self._finish is None else self._finish(outcome))
 
 
-class StandingWaits:
+class PendingWaits:
     """The waits of one connection; its end ends them."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._requester = Requester(core)
 
-    def until(self, moment_ms: int | None, on_end: OnEnd) -> StandingWait:
+    def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
         """Wait until the queue manager's time is a moment, maybe now; None is never."""
         number, nothing = next(_numbers), lambda: None
-        return StandingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
+        return PendingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
 
-    def for_definitions(self, on_end: OnEnd) -> StandingWait:
+    def for_definitions(self, on_end: OnEnd) -> PendingWait:
         """Wait until a definition changes that is as it is now."""
         registry = self._core.registry
         version = registry.version
@@ -250,7 +250,7 @@ class StandingWaits:
         def has_changed() -> bool | None:
             return registry.version != version or None
 
-        return StandingWait(self._core, self._requester, DEFINITIONS, has_changed, None, on_end)
+        return PendingWait(self._core, self._requester, DEFINITIONS, has_changed, None, on_end)
 
     def end(self) -> None:
         """End all of them with MQRC_HCONN_ERROR, and any later one at once."""
@@ -259,7 +259,7 @@ class StandingWaits:
         self._core.committer.run_deferred()
 
 
-class StandingWait:
+class PendingWait:
     """One wait; it is decided once, under the lock, and told without it. A cancel is not told."""
 
     def __init__(

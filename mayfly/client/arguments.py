@@ -16,7 +16,13 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import MOST_BYTES, Identifier, check_most, plain_descriptor, stored_id
+from mayfly.verbs.checks import (
+    MAX_BYTES,
+    Identifier,
+    check_max_messages,
+    plain_descriptor,
+    stored_id,
+)
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
 
@@ -83,7 +89,7 @@ def get_options(wait_ms: int) -> int:
 
 
 #: So many are on their way at a time.
-MOST_UNDER_WAY = 1_000
+MAX_UNDER_WAY = 1_000
 Outcome: TypeAlias = PutResult | MQError | None
 
 
@@ -105,7 +111,7 @@ def put_all(
 
     outcomes: list[Outcome] = []
     left = iter(bodies)
-    while part := list(islice(left, MOST_UNDER_WAY)):
+    while part := list(islice(left, MAX_UNDER_WAY)):
         outcomes += _put_part(connection, part, begin)
     errors = [outcome for outcome in outcomes if isinstance(outcome, MQError)]
     if errors and len(errors) == len(outcomes) and errors[0].reason in OUTDATED:
@@ -130,21 +136,21 @@ def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
 
 
 def get_all(
-    connection: Connection, handle: int, options: int, most: int, wait_ms: int
+    connection: Connection, handle: int, options: int, max_messages: int, wait_ms: int
 ) -> list[Message]:
     """Get messages that are there; only the first one is waited for."""
-    check_most(most)
-    found = connection.call(ask.GetMany(handle, options, most, MOST_BYTES))
+    check_max_messages(max_messages)
+    found = connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
     if found or not wait_ms:
         return found
     try:
         first = connection.get(handle, options | c.MQGMO_WAIT, wait_ms=wait_ms).message
     except NoMessage:
         return []
-    if most == 1:
+    if max_messages == 1:
         return [first]
     try:
-        return [first, *connection.call(ask.GetMany(handle, options, most - 1, MOST_BYTES))]
+        return [first, *connection.call(ask.GetMany(handle, options, max_messages - 1, MAX_BYTES))]
     except MQError:
         # The first one is got, whatever becomes of others.
         return [first]

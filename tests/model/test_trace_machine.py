@@ -1,4 +1,4 @@
-"""The story of each message equals what a plain model has written down, whatever happened to it.
+"""The trace of each message equals what a plain model has written down, whatever happened to it.
 
 Two queue managers on disk with channels both ways, in virtual time: puts with lives, delays and
 reports, gets alone and in a unit of work, browses that meet what has expired, changes of the
@@ -25,14 +25,14 @@ from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt
 from tests.examples import examples
 from tests.spec.scene import STAGING, START_MS
-from tests.spec.test_stories import linked, run
+from tests.spec.test_traces import linked, run
 
 USERS = ("anna", "bob")
 HERE = ("Q1", "Q2", "S1", "S2", "DEAD", "REPLIES")
 DELAYS_MS = (0, 0, 1, 1_000)
 LIVES_MS = (None, 0, 1, 500, 2_000)
 _numbers = itertools.count()
-#: A life as the story tells it: queue manager, queue, state, put, end, who put it, who got it.
+#: A life as the trace tells it: queue manager, queue, state, put, end, who put it, who got it.
 Told = tuple[str, str, str, int, int | None, str, str]
 
 
@@ -79,12 +79,12 @@ class Message:
         return self.expire_at_ms is not None and self.expire_at_ms <= now_ms
 
 
-class Stories(RuleBasedStateMachine):
+class MessageTraces(RuleBasedStateMachine):
     """Does things to messages, and writes down what becomes of them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(prefix="mayfly-story-")
+        self.folder = tempfile.TemporaryDirectory(prefix="mayfly-trace-")
         self.clock = VirtualClock(START_MS)
         self.messages: list[Message] = []
         #: Lives that stand on a queue, in get order, by queue manager and queue.
@@ -394,9 +394,9 @@ class Stories(RuleBasedStateMachine):
 
     def check(self, message: Message) -> None:
         for manager in self.managers.values():
-            found = manager.stories.of(message.msg_id)
+            found = manager.traces.of(message.msg_id)
             told: dict[str, list[Told]] = {"message": [], "report": []}
-            for stay in found.stays:
+            for stay in found.entries:
                 user = stay.user_identifier if stay.relation == "message" else ""
                 is_got = stay.state == State.GOT and stay.queue != "DEAD"
                 getter = stay.ended_by if is_got else ""
@@ -426,5 +426,5 @@ def model_of(message: Message | None) -> list[Told]:
     return [] if message is None else sorted((life.told for life in message.lives), key=repr)
 
 
-TestStories = Stories.TestCase
+TestStories = MessageTraces.TestCase
 TestStories.settings = settings(max_examples=examples(40), stateful_step_count=30)

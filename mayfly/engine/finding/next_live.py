@@ -113,10 +113,10 @@ def _with_dead(
     expired: list[Found], queue: LocalQueue, verdicts: Verdicts, requester: Requester | None
 ) -> list[Found]:
     """Return expired messages behind those noted before, as far as these are still there."""
-    home, found = queue.home, list[Found]()
+    queue_owner, found = queue.owner, list[Found]()
     for key, persistence in verdicts.dead:
-        row = home.messages(persistence).row(key)
-        if row is not None and home.hidden.get(key, requester) is requester:
+        row = queue_owner.messages(persistence).row(key)
+        if row is not None and queue_owner.hidden.get(key, requester) is requester:
             found.append((queue, row, persistence))
     return found + expired if found else expired
 
@@ -140,8 +140,8 @@ def first_in_turn(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
 
 
 def _first_of(queue: LocalQueue, side: int) -> StoredMessage | None:
-    home, ahead, first = queue.home, queue.ahead[side], queue.first[side]
-    row = ahead.next(home.hidden, first)
+    queue_owner, ahead, first = queue.owner, queue.ahead[side], queue.first[side]
+    row = ahead.next(queue_owner.hidden, first)
     if row is None and not ahead.has_all:
-        row = ahead.read(home.messages(side), home.hidden, first, queue.high)
+        row = ahead.read(queue_owner.messages(side), queue_owner.hidden, first, queue.high)
     return row

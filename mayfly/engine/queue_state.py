@@ -196,8 +196,8 @@ def arrive(
     queue.depth += 1
     queue.uncommitted += 1
     # As add_reserved does, without a call: every put comes here.
-    if queue.home is not owner:
-        transaction = transaction.at(queue.home)
+    if queue.owner is not owner:
+        transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
     transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
     if queue.is_staging:
@@ -213,8 +213,8 @@ def add_reserved(
     persistent: bool,
 ) -> None:
     """Add the put of a message that is reserved already to a work of an owner of queues."""
-    if queue.home is not owner:
-        transaction = transaction.at(queue.home)
+    if queue.owner is not owner:
+        transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
     transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
     if queue.is_staging:
@@ -234,7 +234,7 @@ def add_all_reserved(
             rows = rows_of[queue, persistent] = []
         rows.append(row)
     for (queue, persistent), rows in rows_of.items():
-        part = transaction if queue.home is owner else transaction.at(queue.home)
+        part = transaction if queue.owner is owner else transaction.at(queue.owner)
         part.unit.put_all(queue.number, rows, persistent=persistent)
         side = PERSISTENT if persistent else VOLATILE
         part.arrivals += [(queue, row, side) for row in rows]
@@ -293,7 +293,7 @@ def end_late(
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
     queue.uncommitted -= 1
-    part = transaction if queue.home is owner else transaction.at(queue.home)
+    part = transaction if queue.owner is owner else transaction.at(queue.owner)
     met = ending._replace(met_by=MetBy.COMMIT.value)
     part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms, met))
 
@@ -332,7 +332,7 @@ def count_staged(
     """Count a staged message for the queue it waits to reach; durable like its other totals."""
     if row.target_number is None:
         return
-    target = queue.home.target(row.target_number)
+    target = queue.owner.target(row.target_number)
     if target is not None:
         delta = transaction.unit.delta(-row.target_number)
         delta.present += change
@@ -369,7 +369,7 @@ class Hold:
 
 def state_of(queue: LocalQueue, key: int) -> State:
     """Return the state of a message that the store has: it follows from its holder."""
-    requester = queue.home.hidden.get(key)
+    requester = queue.owner.hidden.get(key)
     if isinstance(requester, Hold) and requester.locks:
         return State.LOCKED
     return State.DELAYED if queue.is_staging else State.AVAILABLE
@@ -378,7 +378,7 @@ def state_of(queue: LocalQueue, key: int) -> State:
 def hold(found: Found, by: Hold) -> None:
     """Hide a message that can be seen; it is in its place in the store until its life ends."""
     queue, row, _side = found
-    hidden = queue.home.hidden
+    hidden = queue.owner.hidden
     if row.k in hidden:
         raise not_free(queue, row.k)
     hidden[row.k] = by
@@ -389,15 +389,15 @@ def hold(found: Found, by: Hold) -> None:
 def hold_got(found: Found, by: Hold) -> None:
     """Hide a message that a get has got and not made final, so that a kill finds it (G8)."""
     queue, row, persistence = found
-    key, home = row.k, queue.home
-    hidden = home.hidden
+    key, queue_owner = row.k, queue.owner
+    hidden = queue_owner.hidden
     if key in hidden:
         raise not_free(queue, key)
     hidden[key] = by
     queue.depth -= 1
     queue.locked += 1
     if persistence:
-        home.store.held_gets.note(key, row.backout_count)
+        queue_owner.store.held_gets.note(key, row.backout_count)
 
 
 def give_back(found: Found, by: Hold) -> None:
@@ -411,7 +411,7 @@ def hand_over(found: Found, by: Hold, to: Hold) -> None:
     """Let another one hold a message from now on: a delivery becomes part of a unit of work."""
     queue, row, _side = found
     unhide(queue, row.k, by)
-    queue.home.hidden[row.k] = to
+    queue.owner.hidden[row.k] = to
 
 
 def let_go(found: Found, by: Hold) -> None:
@@ -440,17 +440,17 @@ def end(
     discarded.
     """
     queue, row, persistence = found
-    home, key, is_staging = queue.home, row.k, queue.is_staging
-    if home.hidden.get(key) is not by:
+    queue_owner, key, is_staging = queue.owner, row.k, queue.is_staging
+    if queue_owner.hidden.get(key) is not by:
         raise not_free(queue, key)
     is_locked = by is not None and by.locks
     outcome = (LOCKED_ENDS if is_locked else OPEN_ENDS[is_staging]).get(event)
     if outcome is None:
         raise TransitionError(f"{state_of(queue, key)}: a life does not end there by {event}")
-    if home is not owner:
-        transaction = transaction.at(home)
+    if queue_owner is not owner:
+        transaction = transaction.at(queue_owner)
     if by is None:
-        home.hidden[key] = transaction
+        queue_owner.hidden[key] = transaction
         queue.depth -= 1
     life = life_of(queue, row, now_ms, outcome, ending, reason=reason)
     assert life.persistent == persistence
@@ -473,7 +473,7 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
 def is_held(found: Found, by: Hold) -> bool:
     """Return True if ``by`` still holds a message; the close of its queue manager may end that."""
     queue, row, _persistence = found
-    return queue.home.hidden.get(row.k) is by
+    return queue.owner.hidden.get(row.k) is by
 
 
 def put_off(
@@ -484,11 +484,11 @@ def put_off(
     Its life on the queue goes on. A unit of work that holds it gives it back there, at its commit.
     """
     queue, old, persistence = found
-    home, unit = queue.home, transaction.unit
-    if home.hidden.get(old.k) is not by:
+    queue_owner, unit = queue.owner, transaction.unit
+    if queue_owner.hidden.get(old.k) is not by:
         raise not_free(queue, old.k)
     if by is None:
-        home.hidden[old.k] = transaction
+        queue_owner.hidden[old.k] = transaction
         queue.depth -= 1
     if persistence == PERSISTENT:
         unit.deletes.append((old.k,))
@@ -498,7 +498,7 @@ def put_off(
         unit.volatile_inserts.append(row)
     reserve(queue)
     # The store shows it before the work takes effect; till then nobody may change it again.
-    home.hidden[row.k] = transaction
+    queue_owner.hidden[row.k] = transaction
     transaction.departures.append(found)
     transaction.arrivals.append((queue, row, persistence))
 
@@ -506,9 +506,9 @@ def put_off(
 def lock_for_browse(found: Found, requester: object) -> None:
     """Hide a message from everybody but the handle that has browsed it (B5)."""
     queue, row, _side = found
-    if row.k in queue.home.hidden:
+    if row.k in queue.owner.hidden:
         raise not_free(queue, row.k)
-    queue.home.hidden[row.k] = requester
+    queue.owner.hidden[row.k] = requester
     queue.browse_locked += 1
 
 
@@ -528,7 +528,7 @@ def show(queue: LocalQueue, key: int, persistence: int) -> None:
         for watcher in queue.watchers:
             watcher.lower(key)
     if queue.is_staging:
-        queue.home.note_due(key)
+        queue.owner.note_due(key)
 
 
 def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
@@ -539,14 +539,14 @@ def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
     """Hide a message no more; raises TransitionError unless ``by`` hides it."""
-    if queue.home.hidden.get(key) is not by:
+    if queue.owner.hidden.get(key) is not by:
         raise not_free(queue, key)
-    del queue.home.hidden[key]
+    del queue.owner.hidden[key]
 
 
 def not_free(queue: LocalQueue, key: int) -> TransitionError:
     """Return the error for a message that somebody else hides, or nobody."""
-    requester = queue.home.hidden.get(key)
+    requester = queue.owner.hidden.get(key)
     who = "nobody" if requester is None else type(requester).__name__
     return TransitionError(f"message {key} of {queue.name} is held by {who}, and not as expected")
 
@@ -567,7 +567,7 @@ def hold_gets(found: Sequence[Found], by: Hold) -> None:
     keys = [row.k for _queue, row, _side in found]
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
-    held_gets = queue.home.store.held_gets
+    held_gets = queue.owner.store.held_gets
     for _queue, row, persistence in found:
         if persistence:
             held_gets.note(row.k, row.backout_count)
@@ -585,14 +585,14 @@ def end_all(
 ) -> None:
     """Do as ``end`` with messages of one queue, many at a time."""
     queue = found[0][0]
-    home, is_staging = queue.home, queue.is_staging
+    queue_owner, is_staging = queue.owner, queue.is_staging
     keys = [row.k for _queue, row, _side in found]
     ends = LOCKED_ENDS if by is not None and by.locks else OPEN_ENDS[is_staging]
     if event not in ends:
         state = state_of(queue, keys[0])
         raise TransitionError(f"{state}: a life does not end there by {event}")
-    if home is not owner:
-        transaction = transaction.at(home)
+    if queue_owner is not owner:
+        transaction = transaction.at(queue_owner)
     if by is None:
         _hide_all(queue, keys, transaction)
     else:
@@ -633,7 +633,7 @@ def count_released(
     transaction: Transaction, queue: LocalQueue, number: int, message_count: int
 ) -> None:
     """Count staged messages that need not wait any more for the queue of a number."""
-    target = queue.home.target(number)
+    target = queue.owner.target(number)
     if target is not None:
         transaction.unit.delta(-number).present -= message_count
         transaction.staged.append((target, -message_count))
@@ -673,7 +673,7 @@ def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
 
 
 def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
-    hidden = queue.home.hidden
+    hidden = queue.owner.hidden
     if not hidden.keys().isdisjoint(keys):
         raise not_free(queue, next(key for key in keys if key in hidden))
     hidden.update(dict.fromkeys(keys, by))
@@ -681,7 +681,7 @@ def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
 
 
 def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
-    hidden = queue.home.hidden
+    hidden = queue.owner.hidden
     for key in keys:
         if hidden.get(key) is not by:
             raise not_free(queue, key)

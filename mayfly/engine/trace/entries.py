@@ -14,10 +14,10 @@ from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.transmission import embedded_or_none
 from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
+from mayfly.engine.trace.sentences import sentence_of, sentence_of_nothing, steps_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.transit import Shipment
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.whereabouts.sentences import sentence_of, sentence_of_nothing, steps_of
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.times import SECOND_MS
@@ -38,7 +38,7 @@ from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
 from mayfly.store.messages import Outlined
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
-from mayfly.verbs.stories import MOST_STAYS, Relation, Stay, Whereabouts
+from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
 
 #: A message that moves between the look at the queues and the one into the ledger is looked for
 #: again; one that keeps moving is told of where it was last.
@@ -50,7 +50,7 @@ _OF_STATUS = {"running": "", "spark": "DDELAY(SPARK) leaves that to a pipeline"}
 _LATE_MS = 60 * SECOND_MS
 
 
-def whereabouts(engine: Engine, identifier: Identifier) -> Whereabouts:
+def message_trace(engine: Engine, identifier: Identifier) -> MessageTrace:
     """Return where the messages with a MsgId or CorrelId are, and what became of them.
 
     Nothing is changed: an expired message that is still there stays until a get, browse or scan
@@ -62,28 +62,28 @@ def whereabouts(engine: Engine, identifier: Identifier) -> Whereabouts:
     if not wanted:
         raise mq_error(rc.MQRC_MD_ERROR, "the id has no byte but zeros: no message has that MsgId")
     asked_id = _sender_id(engine, wanted)
-    stays, is_cut = _look(engine, asked_id)
-    msg_ids = own_ids(stays)
+    entries, is_cut = _look(engine, asked_id)
+    msg_ids = own_ids(entries)
     if len(msg_ids) == 1 and asked_id not in msg_ids:
         # A CorrelId, or the MsgId that another queue shows: its sender's leads to all the rest.
-        stays, is_cut = _look(engine, msg_ids.pop())
+        entries, is_cut = _look(engine, msg_ids.pop())
     now_ms, oldest = engine.now_ms(), engine.store.ledger.oldest()
-    if stays:
-        sentence = sentence_of(stays, now_ms, is_cut=is_cut)
+    if entries:
+        sentence = sentence_of(entries, now_ms, is_cut=is_cut)
     else:
-        totals = engine.store.book.totals.items()
+        totals = engine.store.ledger_writer.totals.items()
         lost_count = sum(each.ended.get(_LOST, 0) for _number, each in totals)
         sentence = sentence_of_nothing(engine.name, wanted, oldest, lost_count)
     position, oldest_ms = (None, None) if oldest is None else oldest
-    steps = tuple(steps_of(stays, now_ms))
-    answer = wanted, now_ms, sentence, steps, stays, is_cut, position, oldest_ms
-    return Whereabouts(*answer, queue_manager=engine.name)
+    steps = tuple(steps_of(entries, now_ms))
+    answer = wanted, now_ms, sentence, steps, entries, is_cut, position, oldest_ms
+    return MessageTrace(*answer, queue_manager=engine.name)
 
 
-def own_ids(stays: Collection[Stay]) -> set[bytes]:
+def own_ids(entries: Collection[TraceEntry]) -> set[bytes]:
     """Return the MsgIds of messages with the id asked for, or else of those correlated with it."""
-    own = {stay.msg_id for stay in stays if stay.relation == Relation.MESSAGE}
-    return own or {stay.msg_id for stay in stays if stay.relation == Relation.CORRELATED}
+    own = {entry.msg_id for entry in entries if entry.relation == Relation.MESSAGE}
+    return own or {entry.msg_id for entry in entries if entry.relation == Relation.CORRELATED}
 
 
 def _sender_id(core: Core, identifier: bytes) -> bytes:
@@ -96,60 +96,62 @@ def _sender_id(core: Core, identifier: bytes) -> bytes:
     return original if key_of_delayed_id(original) is not None else identifier
 
 
-def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[Stay, ...], bool]:
+def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[TraceEntry, ...], bool]:
     """Return all stays of an id, ended ones first, and whether there may be more."""
     for _ in range(_LOOKS):
-        present = _Present(engine, asked_id).stays()
-        ended = _ended_stays(engine, asked_id, present)
-        if not {_place(stay) for stay in present} & {_place(stay) for stay in ended}:
+        present = _Present(engine, asked_id).entries()
+        ended = _ended_entries(engine, asked_id, present)
+        if not {_place(entry) for entry in present} & {_place(entry) for entry in ended}:
             break
-    stays = [*ended, *sorted(present, key=lambda stay: stay.put_ms)]
-    stays += _reports_elsewhere(engine, stays, asked_id)
-    is_cut = max(len(ended), len(present)) >= MOST_STAYS
-    return tuple(_marked(engine, stays)), is_cut
+    entries = [*ended, *sorted(present, key=lambda entry: entry.put_ms)]
+    entries += _reports_elsewhere(engine, entries, asked_id)
+    is_cut = max(len(ended), len(present)) >= MAX_TRACE_ENTRIES
+    return tuple(_marked(engine, entries)), is_cut
 
 
-def _place(stay: Stay) -> tuple[bytes, str, int]:
-    return stay.msg_id, stay.queue, stay.put_ms
+def _place(entry: TraceEntry) -> tuple[bytes, str, int]:
+    return entry.msg_id, entry.queue, entry.put_ms
 
 
-def _reports_elsewhere(engine: Engine, stays: list[Stay], asked_id: bytes) -> list[Stay]:
+def _reports_elsewhere(
+    engine: Engine, entries: list[TraceEntry], asked_id: bytes
+) -> list[TraceEntry]:
     """Return reports that have the CorrelId of what they are about, not its MsgId."""
     passing = {
-        stay.correl_id
-        for stay in stays
-        if stay.relation == Relation.MESSAGE
-        and stay.state == State.EXPIRED
-        and stay.report & MQRO_PASS_CORREL_ID
+        entry.correl_id
+        for entry in entries
+        if entry.relation == Relation.MESSAGE
+        and entry.state == State.EXPIRED
+        and entry.report & MQRO_PASS_CORREL_ID
     }
-    found: list[Stay] = []
-    known = {(_place(stay), stay.ended_ms) for stay in stays}
+    found: list[TraceEntry] = []
+    known = {(_place(entry), entry.ended_ms) for entry in entries}
     for correl_id in passing - {b"", asked_id}:
-        present = _Present(engine, correl_id).stays()
-        others = [*_ended_stays(engine, correl_id, stays), *present]
+        present = _Present(engine, correl_id).entries()
+        others = [*_ended_entries(engine, correl_id, entries), *present]
         found += [
             other
             for other in others
             if (_place(other), other.ended_ms) not in known
-            and any(_is_report_of(engine, stay, other) for stay in stays)
+            and any(_is_report_of(engine, entry, other) for entry in entries)
         ]
     return found
 
 
-def _marked(core: Core, stays: list[Stay]) -> list[Stay]:
+def _marked(core: Core, entries: list[TraceEntry]) -> list[TraceEntry]:
     """Return the stays with the expiration reports among those of the ledger told as reports."""
     return [
-        as_report(stay)
-        if stay.relation != Relation.REPORT
-        and any(_is_report_of(core, other, stay) for other in stays)
-        else stay
-        for stay in stays
+        as_report(entry)
+        if entry.relation != Relation.REPORT
+        and any(_is_report_of(core, other, entry) for other in entries)
+        else entry
+        for entry in entries
     ]
 
 
-def as_report(stay: Stay) -> Stay:
+def as_report(entry: TraceEntry) -> TraceEntry:
     """Return a stay told as that of an expiration report."""
-    return stay._replace(relation=Relation.REPORT.value, reason=stay.reason or MQFB_EXPIRATION)
+    return entry._replace(relation=Relation.REPORT.value, reason=entry.reason or MQFB_EXPIRATION)
 
 
 class _Standing(NamedTuple):
@@ -167,38 +169,40 @@ class _Present:
         self._engine, self._asked_id = engine, asked_id
         self._processor_status = engine.delay_processor.status()
 
-    def stays(self) -> list[Stay]:
+    def entries(self) -> list[TraceEntry]:
         """Return the stays of messages that are here; call it without the lock.
 
         Each kind is cut behind MOST_STAYS, so that a CorrelId that a million messages share costs
         no more than another.
         """
         core = self._engine
-        found: list[Stay] = []
+        found: list[TraceEntry] = []
         with core.engine_lock:
             core.check_running()
             core.engine_lock.wait_while(self._is_being_written)
-            for home in homes(core):
-                for persistence, each in self._stored(home):
-                    found.append(self._on_queue(home, persistence, each))
+            for queue_owner in queue_owners(core):
+                for persistence, each in self._stored(queue_owner):
+                    found.append(self._on_queue(queue_owner, persistence, each))
             for session in list(self._engine.sessions):
                 found += self._uncommitted(session)
         if any(queue.claimed for queue in core.registry.queues()):
-            claimed = core.store.claimed.with_id(self._asked_id, MOST_STAYS)
+            claimed = core.store.claimed.with_id(self._asked_id, MAX_TRACE_ENTRIES)
             found += map(self._claimed, claimed)
         return found
 
-    def _stored(self, home: Core) -> Iterator[tuple[int, Outlined]]:
+    def _stored(self, queue_owner: Core) -> Iterator[tuple[int, Outlined]]:
         asked_id = self._asked_id
-        in_transit = [q for q in home.registry.queues() if q.definition.usage == MQUS_TRANSMISSION]
+        in_transit = [
+            q for q in queue_owner.registry.queues() if q.definition.usage == MQUS_TRANSMISSION
+        ]
         for persistence in (VOLATILE, PERSISTENT):
-            messages = home.messages(persistence)
-            numbers = [q.number for q in home.registry.queues() if q.present[persistence]]
-            found = messages.with_id(numbers, asked_id, MOST_STAYS)
+            messages = queue_owner.messages(persistence)
+            numbers = [q.number for q in queue_owner.registry.queues() if q.present[persistence]]
+            found = messages.with_id(numbers, asked_id, MAX_TRACE_ENTRIES)
             for queue in in_transit:
                 if queue.present[persistence]:
                     found += messages.in_transit_with_correl_id(
-                        queue.low, queue.high, asked_id, MOST_STAYS
+                        queue.low, queue.high, asked_id, MAX_TRACE_ENTRIES
                     )
             known: set[int] = set()
             for each in found:
@@ -209,27 +213,29 @@ class _Present:
     def _is_being_written(self) -> bool:
         """Return True if a transaction under way changes one of the messages; it ends soon."""
         return any(
-            isinstance(home.hidden.get(each.row.k), Transaction)
-            for home in homes(self._engine)
-            for _side, each in self._stored(home)
+            isinstance(queue_owner.hidden.get(each.row.k), Transaction)
+            for queue_owner in queue_owners(self._engine)
+            for _side, each in self._stored(queue_owner)
         )
 
-    def _on_queue(self, home: Core, persistence: int, found: Outlined) -> Stay:
-        row, queue = found.row, home.registry.by_number(queue_number_of(found.row.k))
+    def _on_queue(self, queue_owner: Core, persistence: int, found: Outlined) -> TraceEntry:
+        row, queue = found.row, queue_owner.registry.by_number(queue_number_of(found.row.k))
         # A queue that was deleted has no messages; one of another member is not asked for.
         assert queue is not None
-        return self._stay(queue, found, self._place(home, queue, row), persistent=bool(persistence))
+        return self._entry(
+            queue, found, self._place(queue_owner, queue, row), persistent=bool(persistence)
+        )
 
-    def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Standing:
-        owner = home.hidden.get(row.k)
-        if owner is not None and owner is not home.staging.releasing:
+    def _place(self, queue_owner: Core, queue: LocalQueue, row: StoredMessage) -> _Standing:
+        owner = queue_owner.hidden.get(row.k)
+        if owner is not None and owner is not queue_owner.staging.releasing:
             return _Standing(State.LOCKED, self._holder(owner))
         if queue.is_staging:
             if owner is not None:
                 return _Standing(State.DELAYED, holder="a pipeline that is about to release it")
             status = self._processor_status
             return _Standing(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
-        return _Standing(State.AVAILABLE, hindrance=_hindrance(home, queue))
+        return _Standing(State.AVAILABLE, hindrance=_hindrance(queue_owner, queue))
 
     def _holder(self, owner: object) -> str:
         if isinstance(owner, UnitOfWork):
@@ -244,7 +250,7 @@ class _Present:
             return "a channel that is sending it"
         return "a change that is on its way to the disk"
 
-    def _uncommitted(self, session: Session) -> Iterator[Stay]:
+    def _uncommitted(self, session: Session) -> Iterator[TraceEntry]:
         for pending, is_through in session.unit_of_work.open_puts():
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
@@ -253,22 +259,22 @@ class _Present:
                     State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session)
                 )
                 found = Outlined(len(row.body), row)
-                yield self._stay(pending.queue, found, place, persistent=pending.persistent)
+                yield self._entry(pending.queue, found, place, persistent=pending.persistent)
 
-    def _claimed(self, claimed: Claimed) -> Stay:
+    def _claimed(self, claimed: Claimed) -> TraceEntry:
         queue = self._engine.registry.queue(claimed.queue)
         place = _Standing(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
         descriptor = unpack_descriptor(claimed.message.row.descriptor)
         is_persistent = descriptor.persistence == MQPER_PERSISTENT
-        return self._stay(queue, claimed.message, place, persistent=is_persistent)
+        return self._entry(queue, claimed.message, place, persistent=is_persistent)
 
-    def _stay(
+    def _entry(
         self, queue: LocalQueue, found: Outlined, place: _Standing, *, persistent: bool
-    ) -> Stay:
+    ) -> TraceEntry:
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
         sent = _as_sent(self._engine, queue, row, descriptor)
         msg_id, correl_id, target, reason, _is_report, header_bytes = sent
-        return Stay(
+        return TraceEntry(
             relation=_relation(self._asked_id, row, sent).value,
             state=place.state.value,
             queue=queue.name,
@@ -290,12 +296,12 @@ class _Present:
             user_identifier=descriptor.user_identifier.strip(),
             program=descriptor.put_appl_name.strip(),
             topic=row.topic or "",
-            queue_manager=queue.home.name,
+            queue_manager=queue.owner.name,
             capped_by=row.capped_by or "",
         )
 
 
-def homes(core: Core) -> list[Core]:
+def queue_owners(core: Core) -> list[Core]:
     """Return the engines whose stores may hold messages: the queue manager's, and its group's."""
     return [core] if core.group is None else [core, core.group]
 
@@ -350,9 +356,9 @@ def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
     return Relation.CORRELATED
 
 
-def _hindrance(home: Core, queue: LocalQueue) -> str:
+def _hindrance(queue_owner: Core, queue: LocalQueue) -> str:
     """Return the reason why gets from a queue fail or wait, empty without one."""
-    if home.registry.resolve(queue.name).get_inhibited:
+    if queue_owner.registry.resolve(queue.name).get_inhibited:
         return "GET(DISABLED)"
     if queue.exclusive_holder is not None:
         return "a program has it open for exclusive input"
@@ -366,7 +372,7 @@ def _unit_of(session: Session) -> str:
     return f"the open unit of work of {who}"
 
 
-def _ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[Stay]:
+def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -> list[TraceEntry]:
     """Return the lives with an id as MsgId or CorrelId, oldest end first, at most MOST_STAYS.
 
     ``present`` are the messages with that id that are here now. The search of the ledger goes back
@@ -375,27 +381,27 @@ def _ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[S
     life says nothing of the type of its message, so that none is a report; :func:`_is_report_of`
     tells.
     """
-    put_ms = [stay.put_ms for stay in present if stay.relation == Relation.MESSAGE]
-    stays: list[Stay] = []
-    for home in homes(core):
-        lives = reversed(_lives(core, home, asked_id, put_ms))
-        stays += (_stay(core, asked_id, life, home.name) for life in lives)
-    return sorted(stays, key=lambda stay: stay.ended_ms or 0)
+    put_ms = [entry.put_ms for entry in present if entry.relation == Relation.MESSAGE]
+    entries: list[TraceEntry] = []
+    for queue_owner in queue_owners(core):
+        lives = reversed(_lives(core, queue_owner, asked_id, put_ms))
+        entries += (_entry(core, asked_id, life, queue_owner.name) for life in lives)
+    return sorted(entries, key=lambda entry: entry.ended_ms or 0)
 
 
-def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
+def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
     """Return lives of one store, newest first; put times of the asked message go to ``put_ms``."""
     lives: list[LifeRecord] = []
-    for oldest_ms, found in home.store.ledger.search(asked_id, MOST_STAYS):
+    for oldest_ms, found in queue_owner.store.ledger.search(asked_id, MAX_TRACE_ENTRIES):
         lives += found
         put_ms += [life.put_ms for life in found if _is_own(core, asked_id, life)]
         is_enough = put_ms and oldest_ms < min(put_ms) - _LATE_MS
-        if is_enough or len(lives) >= MOST_STAYS:
+        if is_enough or len(lives) >= MAX_TRACE_ENTRIES:
             break
-    return lives[:MOST_STAYS]
+    return lives[:MAX_TRACE_ENTRIES]
 
 
-def _is_report_of(core: Core, expired: Stay, other: Stay) -> bool:
+def _is_report_of(core: Core, expired: TraceEntry, other: TraceEntry) -> bool:
     """Return True if one message is the expiration report about another, by place and time.
 
     Nobody else answers an expired message: an answer on its reply queue afterwards is the report,
@@ -425,21 +431,21 @@ def _renames(core: Core, life: LifeRecord) -> bool:
     return queue is not None and queue.definition.usage == MQUS_TRANSMISSION
 
 
-def _stay(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> Stay:
+def _entry(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> TraceEntry:
     relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
-    return _as_stay(life, relation, owner, is_renamed=_renames(core, life))
+    return _as_entry(life, relation, owner, is_renamed=_renames(core, life))
 
 
-def stay_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> Stay:
+def entry_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> TraceEntry:
     """Return what a life tells that is read without its queue manager, whose name is ``owner``."""
     is_renamed = life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED
     is_own = asked_id == life.msg_id or (is_renamed and asked_id == life.correl_id)
     relation = Relation.MESSAGE if is_own else Relation.CORRELATED
-    return _as_stay(life, relation, owner, is_renamed=is_renamed)
+    return _as_entry(life, relation, owner, is_renamed=is_renamed)
 
 
-def _as_stay(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> Stay:
-    return Stay(
+def _as_entry(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> TraceEntry:
+    return TraceEntry(
         relation=relation.value,
         state=life.outcome,
         queue=life.queue,

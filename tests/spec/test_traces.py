@@ -1,4 +1,4 @@
-"""The whole story of a message: over queue managers, publications and reports, in one answer."""
+"""The whole trace of a message: over queue managers, publications and reports, in one answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.client.connection import Administration, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from mayfly.verbs.stories import PropertyQuestion, Whereabouts
+from mayfly.verbs.trace import MessageTrace, PropertyQuestion
 from tests.spec.scene import START_MS
 
 MINUTE_MS = 60_000
@@ -48,7 +48,7 @@ def pair(clock: VirtualClock) -> Iterator[tuple[QueueManager, QueueManager]]:
         yield one, two
 
 
-def steps(found: Whereabouts) -> list[tuple[int, str, str, str]]:
+def steps(found: MessageTrace) -> list[tuple[int, str, str, str]]:
     """Return moment since the start, queue manager, event and queue of each step."""
     return [(s.at_ms - START_MS, s.queue_manager, s.what, s.queue) for s in found.steps]
 
@@ -77,7 +77,7 @@ def test_E19_a_message_that_expires_at_its_destination_and_its_report_are_one_st
     with two.session() as session:
         assert session.get("IN") is None
     settled(clock)
-    found = one.stories.of(msg_id)
+    found = one.traces.of(msg_id)
     assert found.sentence == (
         f"It expired on IN@QM2 at {AT_1_MIN}, 1 min after its put, and nobody had got it; its "
         "report is on REPLIES."
@@ -95,21 +95,21 @@ def test_E19_a_message_that_expires_at_its_destination_and_its_report_are_one_st
     assert found.queue_manager == "QM1"
     assert found.steps[0].user == "anna"
     # Asked at the other end, its queues are the near ones.
-    assert two.stories.of(msg_id).sentence == (
+    assert two.traces.of(msg_id).sentence == (
         f"It expired on IN at {AT_1_MIN}, 1 min after its put, and nobody had got it; its report "
         "is on REPLIES@QM1."
     )
-    assert steps(two.stories.of(msg_id)) == steps(found)
+    assert steps(two.traces.of(msg_id)) == steps(found)
     with one.session() as session:
         assert session.get("REPLIES") is not None
-    assert one.stories.of(msg_id).sentence.endswith("; its report was got from REPLIES.")
-    assert steps(one.stories.of(msg_id))[-1] == (MINUTE_MS, "QM1", "report got", "REPLIES")
+    assert one.traces.of(msg_id).sentence.endswith("; its report was got from REPLIES.")
+    assert steps(one.traces.of(msg_id))[-1] == (MINUTE_MS, "QM1", "report got", "REPLIES")
 
 
 def test_X3_a_message_that_expires_elsewhere_for_a_cap_here_is_told_so(
     pair: tuple[QueueManager, QueueManager], clock: VirtualClock
 ) -> None:
-    """The life that is left travels, and the story knows the object that has shortened it."""
+    """The life that is left travels, and the trace knows the object that has shortened it."""
     one, two = pair
     one.mqsc("ALTER QREMOTE(ORDERS) CAPEXPRY(600)")
     with one.session() as session:
@@ -123,14 +123,14 @@ def test_X3_a_message_that_expires_elsewhere_for_a_cap_here_is_told_so(
         assert [m.msg_id for m in session.browse("IN")] == sent[:1]
         clock.advance(1)
         assert session.get("IN") is None
-    first, second = (two.stories.of(msg_id) for msg_id in sent)
+    first, second = (two.traces.of(msg_id) for msg_id in sent)
     assert first.sentence == (
         f"It expired on IN at {AT_1_MIN} because remote definition ORDERS@QM1 caps lives at 1 min; "
         "it asked for no report."
     )
     assert " because queue IN caps lives at 30 s; " in second.sentence
     # What the ledgers say is told as it is.
-    assert [stay.capped_by for stay in first.stays] == ["CAPEXPRY(600) of QREMOTE(ORDERS)", ""]
+    assert [entry.capped_by for entry in first.entries] == ["CAPEXPRY(600) of QREMOTE(ORDERS)", ""]
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -153,15 +153,18 @@ def test_E19_a_report_that_waits_for_its_channel_is_on_its_way(
     with two.session() as session:
         assert session.get("IN") is None
     for manager, queue in ((one, "QM1@QM2"), (two, "QM1")):
-        found = manager.stories.of(msg_id)
+        found = manager.traces.of(msg_id)
         assert found.sentence.endswith(
             f"; its report is on its way to REPLIES@QM1: it waits on {queue}."
         )
-        assert found.stays[-1].body_bytes == 0
-        assert (found.stays[-1].relation, found.stays[-1].reason) == ("report", c.MQFB_EXPIRATION)
+        assert found.entries[-1].body_bytes == 0
+        assert (found.entries[-1].relation, found.entries[-1].reason) == (
+            "report",
+            c.MQFB_EXPIRATION,
+        )
     run(two, "START CHANNEL(QM2.TO.QM1)")
     settled(clock)
-    assert one.stories.of(msg_id).sentence.endswith("; its report is on REPLIES.")
+    assert one.traces.of(msg_id).sentence.endswith("; its report is on REPLIES.")
 
 
 def test_E23_a_message_in_transit_is_found_by_its_CorrelId(
@@ -172,12 +175,12 @@ def test_E23_a_message_in_transit_is_found_by_its_CorrelId(
     with one.session() as session:
         msg_id = session.put("ORDERS", b"four", correl_id=b"order 17")
     for manager, queue in ((one, "QM2"), (two, "QM2@QM1")):
-        found = manager.stories.of(b"order 17")
+        found = manager.traces.of(b"order 17")
         assert found.sentence == (
             f"It is on its way to IN@QM2: it waits on {queue}; it never expires."
         )
-        assert [(stay.msg_id, stay.body_bytes) for stay in found.stays] == [(msg_id, 4)]
-    assert one.why(b"order 17").sentence == one.stories.of(msg_id).sentence
+        assert [(entry.msg_id, entry.body_bytes) for entry in found.entries] == [(msg_id, 4)]
+    assert one.why(b"order 17").sentence == one.traces.of(msg_id).sentence
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -188,13 +191,13 @@ def test_a_message_that_was_got_elsewhere_is_told_with_where_it_could_be_got(
     with one.session() as session:
         msg_id = session.put("ORDERS", b"x", correl_id=b"order 17", persistent=persistent)
     settled(clock)
-    assert one.stories.of(msg_id).sentence == "It is on IN@QM2 and can be got; it never expires."
+    assert one.traces.of(msg_id).sentence == "It is on IN@QM2 and can be got; it never expires."
     clock.advance(MINUTE_MS)
     with two.session() as session:
         assert session.get("IN") is not None
     # By the CorrelId, too, which neither queue manager alone could follow.
     for asked, manager in ((msg_id, one), (b"order 17", one), (b"order 17", two)):
-        found = manager.stories.of(asked)
+        found = manager.traces.of(asked)
         place = "IN" if manager is two else "IN@QM2"
         assert found.sentence == (
             f"It was got from {place} at {AT_1_MIN}, 1 min after it could first be got."
@@ -215,7 +218,7 @@ def test_a_queue_manager_that_is_not_open_here_leaves_the_story_at_the_channel(
         msg_id = session.put("ORDERS", b"x")
     settled(clock)
     two.close()
-    found = one.stories.of(msg_id)
+    found = one.traces.of(msg_id)
     assert found.sentence == (
         "It was sent to another queue manager at 2023-11-14 22:13:20.000, over transmission queue "
         "QM2 by channel QM1.TO.QM2."
@@ -229,7 +232,7 @@ def test_a_queue_manager_that_may_not_be_asked_is_named(
     with one.session() as session:
         msg_id = session.put("ORDERS", b"x")
     settled(clock)
-    found = one.stories.of(msg_id, among=(), not_asked=["QM2"])
+    found = one.traces.of(msg_id, among=(), not_asked=["QM2"])
     assert found.sentence.startswith("It was sent to another queue manager")
     assert found.notes == ("QM2 was not asked: that takes authority.",)
 
@@ -238,7 +241,7 @@ def test_an_id_that_nobody_knows_names_all_that_were_asked(
     pair: tuple[QueueManager, QueueManager],
 ) -> None:
     one, _two = pair
-    found = one.stories.of(b"nobody")
+    found = one.traces.of(b"nobody")
     assert not found.is_known
     assert found.sentence.startswith("QM1 knows no message with this MsgId or CorrelId")
     assert found.sentence.endswith("Asked as well: QM2.")
@@ -254,8 +257,8 @@ def test_a_delayed_message_is_followed_over_the_channel(
     settled(clock)
     with two.session() as session:
         assert session.get("IN") is not None
-    assert steps(one.stories.of(msg_id))[-1] == (MINUTE_MS, "QM2", "got", "IN")
-    assert one.stories.of(msg_id).sentence.startswith("It was got from IN@QM2")
+    assert steps(one.traces.of(msg_id))[-1] == (MINUTE_MS, "QM2", "got", "IN")
+    assert one.traces.of(msg_id).sentence.startswith("It was got from IN@QM2")
 
 
 def test_a_message_that_no_queue_took_is_a_dead_letter_over_there(
@@ -267,7 +270,7 @@ def test_a_message_that_no_queue_took_is_a_dead_letter_over_there(
         msg_id = session.put("ORDERS", b"x")
     # The channel tries ten times, a second apart.
     clock.advance(MINUTE_MS)
-    assert one.stories.of(msg_id).sentence == (
+    assert one.traces.of(msg_id).sentence == (
         "It is a dead letter on DEAD@QM2: MQRC_PUT_INHIBITED kept it from IN; it never expires."
     )
 
@@ -291,7 +294,7 @@ def test_copies_of_a_publication_are_counted_at_all_queue_managers(
             msg_id = session.publish("news", b"x").msg_id
             assert session.get("HERE") is not None
         settled(clock)
-        found = top.stories.of(msg_id)
+        found = top.traces.of(msg_id)
         assert found.sentence == (
             "3 messages have this MsgId: 1 was got from HERE, 1 can be got from ALSO, 1 can be got "
             "from THERE@LEFT."
@@ -313,12 +316,14 @@ def test_a_message_on_a_shared_queue_is_told_once(clock: VirtualClock) -> None:
         run(one, "DEFINE QLOCAL(ORDERS) QSGDISP(SHARED)")
         with one.session() as session:
             msg_id = session.put("ORDERS", b"x")
-        found = two.stories.of(msg_id)
-        assert [(stay.queue_manager, stay.queue) for stay in found.stays] == [("QSG1", "ORDERS")]
+        found = two.traces.of(msg_id)
+        assert [(entry.queue_manager, entry.queue) for entry in found.entries] == [
+            ("QSG1", "ORDERS")
+        ]
         with two.session() as session:
             assert session.get("ORDERS") is not None
-        found = one.stories.of(msg_id)
-        assert [(stay.queue_manager, stay.state) for stay in found.stays] == [("QSG1", "got")]
+        found = one.traces.of(msg_id)
+        assert [(entry.queue_manager, entry.state) for entry in found.entries] == [("QSG1", "got")]
 
 
 # Over a connection
@@ -333,12 +338,12 @@ def test_a_connection_asks_all_queue_managers_of_its_process(
     settled(clock)
     connection = connect("QM1")
     try:
-        assert Administration(connection.call).stories.of(msg_id.hex()) == one.stories.of(msg_id)
+        assert Administration(connection.call).traces.of(msg_id.hex()) == one.traces.of(msg_id)
         assert Administration(connection.call).why(msg_id) == one.why(msg_id)
         question = PropertyQuestion("order", "17", START_MS, START_MS + 1, 5)
-        found = Administration(connection.call).stories.with_property(question)
-        assert found == one.stories.with_property(question)
-        assert [story.asked_id for story in found.stories] == [msg_id]
+        found = Administration(connection.call).traces.with_property(question)
+        assert found == one.traces.with_property(question)
+        assert [trace.asked_id for trace in found.traces] == [msg_id]
     finally:
         connection.close()
 
@@ -351,7 +356,7 @@ def test_2035_a_user_of_limited_authority_hears_no_story(
         connection = connect("QM1", "bob")
         try:
             with pytest.raises(MQError) as error:
-                Administration(connection.call).stories.of(b"x")
+                Administration(connection.call).traces.of(b"x")
         finally:
             connection.close()
         assert error.value.reason == rc.MQRC_NOT_AUTHORIZED
@@ -361,10 +366,10 @@ def test_2035_a_user_of_limited_authority_hears_no_story(
 
 
 def found_ids(manager: QueueManager, name: str, value: str, **more: int) -> list[bytes]:
-    """Return the ids of the stories of messages with a property."""
-    found = manager.stories.with_property(PropertyQuestion(name, value, **more))
-    assert all(story.is_known for story in found.stories)
-    return [story.asked_id for story in found.stories]
+    """Return the ids of the traces of messages with a property."""
+    found = manager.traces.with_property(PropertyQuestion(name, value, **more))
+    assert all(trace.is_known for trace in found.traces)
+    return [trace.asked_id for trace in found.traces]
 
 
 def test_messages_are_found_by_a_property_wherever_they_are(
@@ -395,8 +400,8 @@ def test_messages_are_found_by_a_property_wherever_they_are(
         assert found_ids(one, "express", "True") == found_ids(one, "colour", "17") == []
         assert len(found_ids(two, "order", "17", limit=1)) == 1
         unit.backout()
-    found = one.stories.with_property(PropertyQuestion("order", "17", limit=2))
-    assert (len(found.stories), found.is_cut) == (2, True)
+    found = one.traces.with_property(PropertyQuestion("order", "17", limit=2))
+    assert (len(found.traces), found.is_cut) == (2, True)
     assert "Messages that have ended are not among them" in found.notes[0]
 
 
@@ -417,10 +422,10 @@ def test_a_property_is_looked_for_within_a_range_of_time(
         (None, START_MS, []),
     ]
     for from_ms, before_ms, places in ranges:
-        found = queue_manager.stories.with_property(
+        found = queue_manager.traces.with_property(
             PropertyQuestion("order", "17", from_ms, before_ms)
         )
-        assert [story.asked_id for story in found.stories] == [ids[place] for place in places]
+        assert [trace.asked_id for trace in found.traces] == [ids[place] for place in places]
 
 
 @pytest.mark.parametrize(
@@ -435,7 +440,7 @@ def test_2046_a_question_that_makes_no_sense_is_refused(
     queue_manager: QueueManager, question: PropertyQuestion
 ) -> None:
     with pytest.raises(MQError) as error:
-        queue_manager.stories.with_property(question)
+        queue_manager.traces.with_property(question)
     assert error.value.reason == rc.MQRC_OPTIONS_ERROR
 
 
@@ -444,7 +449,7 @@ def test_more_messages_than_one_step_looks_at_are_searched(
 ) -> None:
     """At every edge of a step, and up to the bound of one question."""
     monkeypatch.setattr(
-        "mayfly.engine.whereabouts.stories._LAST_OF_STEP",
+        "mayfly.engine.trace.sources._LAST_OF_STEP",
         "SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT 3)",
     )
     run(queue_manager, "DEFINE QLOCAL(Q1)")
@@ -452,6 +457,6 @@ def test_more_messages_than_one_step_looks_at_are_searched(
         ids = [session.put("Q1", b"x", properties={"number": n}) for n in range(10)]
     for number, msg_id in enumerate(ids):
         assert found_ids(queue_manager, "number", str(number)) == [msg_id]
-    monkeypatch.setattr("mayfly.engine.whereabouts.stories._MOST_ROWS", 6)
-    found = queue_manager.stories.with_property(PropertyQuestion("number", "9"))
-    assert (found.stories, found.is_cut) == ((), True)
+    monkeypatch.setattr("mayfly.engine.trace.sources._MAX_ROWS", 6)
+    found = queue_manager.traces.with_property(PropertyQuestion("number", "9"))
+    assert (found.traces, found.is_cut) == ((), True)

@@ -358,7 +358,7 @@ _INSERT_BALANCE = (
 LIVES_BEFORE_BALANCE = 4_096
 
 
-class Book:
+class LedgerWriter:
     """Ledger, totals and marks of one store; used by the group-commit leader only."""
 
     def __init__(

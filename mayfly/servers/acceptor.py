@@ -40,7 +40,7 @@ _ALERT = "AMQ9665E", "it has ended the handshake"
 _OTHER_CAUSE = "AMQ9620E", "the handshake has failed"
 
 
-class Guests(Protocol):
+class ConnectionHandler(Protocol):
     """A server, as its door uses it; all calls come from its loop."""
 
     log: logging.Logger
@@ -49,7 +49,7 @@ class Guests(Protocol):
     def handshake_seconds(self) -> float | None:
         """The longest time of a TLS handshake, None without a limit."""
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Return the number of connections that are still free."""
 
     def new(self) -> asyncio.BaseProtocol:
@@ -88,17 +88,17 @@ def unix_socket(path: Path) -> socket.socket:
     return made
 
 
-class Door:
+class Acceptor:
     """Accepts the connections of some sockets; belongs to the loop that makes it."""
 
     def __init__(
         self,
         listening: Sequence[socket.socket],
-        guests: Guests,
+        handler: ConnectionHandler,
         context: ssl.SSLContext | None = None,
     ) -> None:
         """Begin to take connections, over TLS when there is a context for it."""
-        self._guests, self._context = guests, context
+        self._handler, self._context = handler, context
         #: Connections whose handshake has not ended.
         self._coming: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -132,7 +132,7 @@ class Door:
             return
         except OSError as error:
             if error.errno in _EXHAUSTED:
-                self._guests.log.warning("AMQ9210E: no connection is taken: %s", error)
+                self._handler.log.warning("AMQ9210E: no connection is taken: %s", error)
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_PAUSE_SECONDS, self._go_on, listening)
 
@@ -142,13 +142,13 @@ class Door:
 
     def _begin(self, made: socket.socket) -> None:
         made.setblocking(False)
-        room = self._guests.room()
+        room = self._handler.capacity()
         if len(self._coming) >= room:
             said = "AMQ9213E: %s is refused: %d connections more may come in"
-            self._guests.log.warning(said, _name(made), room)
+            self._handler.log.warning(said, _name(made), room)
             made.close()
             return
-        task = self._loop.create_task(self._let_in(made))
+        task = self._loop.create_task(self._authenticate(made))
         self._coming.add(task)
 
         def end(task: asyncio.Task[None]) -> None:
@@ -158,13 +158,13 @@ class Door:
 
         task.add_done_callback(end)
 
-    async def _let_in(self, made: socket.socket) -> None:
-        log, client = self._guests.log, _name(made)
+    async def _authenticate(self, made: socket.socket) -> None:
+        log, client = self._handler.log, _name(made)
         try:
             if self._context is None:
-                await self._loop.connect_accepted_socket(self._guests.new, made)
+                await self._loop.connect_accepted_socket(self._handler.new, made)
                 return
-            async with asyncio.timeout(self._guests.handshake_seconds):
+            async with asyncio.timeout(self._handler.handshake_seconds):
                 await self._shake_hands(made, client, self._context)
         except TimeoutError:
             log.warning("AMQ9259E: %s has not ended its TLS handshake", client)
@@ -183,11 +183,11 @@ class Door:
             # A program that only looks whether a server listens sends nothing.
             made.close()
         elif first.startswith(_TLS_HANDSHAKE):
-            await self._loop.connect_accepted_socket(self._guests.new, made, ssl=context)
+            await self._loop.connect_accepted_socket(self._handler.new, made, ssl=context)
         else:
             with made, contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_HANGING_UP_SECONDS):
-                    await _refuse(made, self._guests.without_tls(client, first))
+                    await _refuse(made, self._handler.without_tls(client, first))
 
 
 async def _first_bytes(made: socket.socket) -> bytes:

@@ -1,9 +1,9 @@
 """Transactions over the stores of a group and its members: all of one happens, or nothing.
 
 The group's transaction decides. It holds, beside its own changes, what each member is to change
-(store/intents.py); then the members' transactions follow. Where only one of the stores is changed
-on the disk its transaction decides alone. A kill in between leaves intents, which a member carries
-out when it is opened again; a member whose disk is full does so a little later.
+(store/prepare_records.py); then the members' transactions follow. Where only one of the stores is
+changed on the disk its transaction decides alone. A kill in between leaves prepare records, which a
+member carries out when it is opened again; a member whose disk is full does so a little later.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from mayfly.engine.core import Core
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.intents import carry_out, forget_carried_out, forget_intents, intend
+from mayfly.store.prepare_records import (
+    carry_out,
+    forget_carried_out,
+    forget_prepare_records,
+    prepare,
+)
 from mayfly.store.units import Unit
 
 _LOG = logging.getLogger("mayfly.sharing")
 
 
-class GroupTransactions:
+class TwoPhaseCommit:
     """Runs the transactions of one group, under the lock that all its members share."""
 
     def __init__(self, group: Core) -> None:
@@ -64,7 +69,7 @@ class GroupTransactions:
         with self._group.engine_lock:
             done, self._carried_out = self._carried_out, {}
         if done:
-            unit.statements.append(forget_intents(done))
+            unit.statements.append(forget_prepare_records(done))
         return done
 
     def forgot(self, done: dict[int, Participant], *, is_durable: bool) -> None:
@@ -94,7 +99,7 @@ class GroupTransactions:
 class Participant:
     """A member, or the group, as one of those whose stores change together."""
 
-    def __init__(self, all_of_group: GroupTransactions, core: Core) -> None:
+    def __init__(self, all_of_group: TwoPhaseCommit, core: Core) -> None:
         self._all, self.core = all_of_group, core
         #: Decided transactions that a full disk keeps from being carried out, with their intents.
         self.unfinished: list[tuple[Transaction, int]] = []
@@ -102,13 +107,13 @@ class Participant:
         self.remembered: list[int] = []
 
     def run(self, transactions: Sequence[Transaction]) -> None:
-        """Run transactions of its queue manager; see :meth:`GroupTransactions.run`."""
+        """Run transactions of its queue manager; see :meth:`TwoPhaseCommit.run`."""
         self._all.run(self.core, transactions)
 
-    def take_back(self, home: object, part: Transaction) -> None:
+    def take_back(self, queue_owner: object, part: Transaction) -> None:
         """Undo the part of a transaction that was to change another store."""
-        assert isinstance(home, Core)
-        home.committer.take_back(part)
+        assert isinstance(queue_owner, Core)
+        queue_owner.committer.take_back(part)
 
     def follow(self, part: Transaction, number: int) -> None:
         """Do its part of what the group has decided; with a full disk it is tried again later.
@@ -166,7 +171,7 @@ class _GroupTransaction:
         #: The intent of each member, when there are any.
         self._numbers: dict[Core, int] = {}
 
-    def run(self, all_of_group: GroupTransactions) -> None:
+    def run(self, all_of_group: TwoPhaseCommit) -> None:
         """Make all parts effective and return when they are durable."""
         self._enter()
         durable = [engine for engine, part in self._parts.items() if part.unit.is_durable()]
@@ -200,7 +205,7 @@ class _GroupTransaction:
                     engine.committer.leave([self._parts[engine]])
                 raise
 
-    def _decide(self, all_of_group: GroupTransactions, durable: list[Core], unit: Unit) -> None:
+    def _decide(self, all_of_group: TwoPhaseCommit, durable: list[Core], unit: Unit) -> None:
         """Commit the group's part with the intents of all others that are durable."""
         group = self._group
         with group.engine_lock:
@@ -208,7 +213,7 @@ class _GroupTransaction:
         for engine, number in self._numbers.items():
             # The totals that these changes build on are on the disk before them.
             engine.store.flush()
-            unit.statements.append(intend(number, engine.name, self._parts[engine].unit))
+            unit.statements.append(prepare(number, engine.name, self._parts[engine].unit))
         done = all_of_group.forget(unit)
         try:
             group.store.commit([unit])

@@ -21,8 +21,8 @@ from mayfly.store.units import (
     EndedLives,
     EndedMessages,
     EndedRows,
+    KeyRange,
     Move,
-    Run,
     Statement,
     StoredMessage,
     Unit,
@@ -44,12 +44,12 @@ _REMOVED = "removed_member:"
 _BYTES = "base64"
 
 
-def intend(number: int, member: str, unit: Unit) -> Statement:
+def prepare(number: int, member: str, unit: Unit) -> Statement:
     """Return what writes down, under a number, all that a unit is to change in a member's store."""
     return _INTEND, (number, member, pack_unit(unit))
 
 
-def forget_intents(numbers: Iterable[int]) -> Statement:
+def forget_prepare_records(numbers: Iterable[int]) -> Statement:
     """Return what removes intents; their members have carried them out."""
     return _FORGET, (json.dumps(list(numbers)),)
 
@@ -89,12 +89,12 @@ def removed_at(messages: Messages, member: str) -> int:
     return int(read_value(messages, _REMOVED + member) or 0)
 
 
-def intent_counts(messages: Messages) -> dict[str, int]:
+def prepare_record_counts(messages: Messages) -> dict[str, int]:
     """Return how many intents there are in a group's store, by whom they are for."""
     return dict(messages.fetch(_COUNTS, ()))
 
 
-def intents_of(messages: Messages, member: str) -> list[tuple[int, Unit]]:
+def prepare_records_of(messages: Messages, member: str) -> list[tuple[int, Unit]]:
     """Return the intents for a member in a group's store, in their order."""
     rows = messages.fetch(_INTENTS, (member,))
     return [(number, unpack_unit(changes)) for number, changes in rows]
@@ -141,7 +141,7 @@ def unpack_unit(packed: str) -> Unit:
     unit.lives = [_ended_lives(life) for life in said["lives"]]
     unit.moves = [Move(*move) for move in said["moves"]]
     bulks = [Bulk(*bulk) for bulk in said["bulks"]]
-    unit.bulks = [b._replace(run=None if b.run is None else Run(*b.run)) for b in bulks]
+    unit.bulks = [b._replace(run=None if b.run is None else KeyRange(*b.run)) for b in bulks]
     unit.ended_rows = [_ended_rows(*ended) for ended in said["ended_rows"]]
     unit.statements = [(sql, tuple(bindings)) for sql, bindings in said["statements"]]
     for number, puts, present, present_volatile, ended in said["deltas"]:

@@ -16,51 +16,51 @@ const LABEL = 132;
 const MOST_LANES = 40;
 
 /**
- * @param {{at_ms: number, stays: any[], sentence: string}} told
+ * @param {{at_ms: number, entries: any[], sentence: string}} told
  * @param {AbortSignal} signal
  */
 export function picture(told, signal) {
   const place = h('div', { class: 'lanes' });
-  const stays = told.stays.slice(-MOST_LANES);
-  const sizes = new ResizeObserver(() => place.replaceChildren(draw(stays, told.at_ms, place.clientWidth)));
+  const entries = told.entries.slice(-MOST_LANES);
+  const sizes = new ResizeObserver(() => place.replaceChildren(draw(entries, told.at_ms, place.clientWidth)));
   sizes.observe(place);
   signal.addEventListener('abort', () => sizes.disconnect());
   return place;
 }
 
-/** @param {any[]} stays @param {number} now_ms @param {number} width */
-function draw(stays, now_ms, width) {
-  const moments = momentsOf(stays, now_ms);
+/** @param {any[]} entries @param {number} now_ms @param {number} width */
+function draw(entries, now_ms, width) {
+  const moments = momentsOf(entries, now_ms);
   const at = scaleOf(moments, LEFT, Math.max(LEFT + 160, width - RIGHT));
-  const height = TOP + stays.length * LANE + BOTTOM;
+  const height = TOP + entries.length * LANE + BOTTOM;
   const base = height - BOTTOM;
-  const said = `${stays.length} lives: ${stays.map((stay) => `${stay.queue} ${stateWord(stay.state)}`).join(', ')}`;
+  const said = `${entries.length} lives: ${entries.map((entry) => `${entry.queue} ${stateWord(entry.state)}`).join(', ')}`;
   return svg('svg', { width, height, role: 'img', 'aria-label': said },
     moments.map((ms) => svg('line', { class: 'tick', x1: at(ms), x2: at(ms), y1: TOP - 4, y2: base })),
     gaps(moments, at), labels(moments, at, base, now_ms),
-    stays.map((stay, index) => lane(stay, TOP + index * LANE, at, now_ms)));
+    entries.map((entry, index) => lane(entry, TOP + index * LANE, at, now_ms)));
 }
 
-/** The moments at which something happened, in order. @param {any[]} stays @param {number} now_ms */
-function momentsOf(stays, now_ms) {
+/** The moments at which something happened, in order. @param {any[]} entries @param {number} now_ms */
+function momentsOf(entries, now_ms) {
   const found = new Set();
-  for (const stay of stays) {
-    found.add(begin(stay)).add(stay.ended_ms ?? now_ms);
-    if (isStaged(stay) && stay.ended_ms === null) found.add(stay.deliver_at_ms);
-    if (hasDeadline(stay)) found.add(stay.expire_at_ms);
+  for (const entry of entries) {
+    found.add(begin(entry)).add(entry.ended_ms ?? now_ms);
+    if (isStaged(entry) && entry.ended_ms === null) found.add(entry.deliver_at_ms);
+    if (hasDeadline(entry)) found.add(entry.expire_at_ms);
   }
   return [...found].sort((a, b) => a - b);
 }
 
 const STAGING = 'SYSTEM.DDELAY.LOCAL.QUEUE';
 
-/** @param {any} stay */
+/** @param {any} entry */
 const isStaged = ({ queue }) => queue === STAGING;
 
-/** When it came to its queue: a delayed message comes at its delivery time. @param {any} stay */
-const begin = (stay) => (isStaged(stay) ? stay.put_ms : Math.max(stay.put_ms, Math.min(stay.deliver_at_ms, stay.ended_ms ?? Infinity)));
+/** When it came to its queue: a delayed message comes at its delivery time. @param {any} entry */
+const begin = (entry) => (isStaged(entry) ? entry.put_ms : Math.max(entry.put_ms, Math.min(entry.deliver_at_ms, entry.ended_ms ?? Infinity)));
 
-/** Is its deadline part of this life? @param {any} stay */
+/** Is its deadline part of this life? @param {any} entry */
 const hasDeadline = ({ expire_at_ms, ended_ms }) => expire_at_ms !== null && (ended_ms === null || expire_at_ms <= ended_ms);
 
 /** Places of moments; each gap is as wide as its logarithm. @param {number[]} moments @param {number} from @param {number} to */
@@ -92,28 +92,28 @@ function labels(moments, at, base, now_ms) {
   });
 }
 
-/** @param {any} stay @param {number} top @param {(ms: number) => number} at @param {number} now_ms */
-function lane(stay, top, at, now_ms) {
+/** @param {any} entry @param {number} top @param {(ms: number) => number} at @param {number} now_ms */
+function lane(entry, top, at, now_ms) {
   const middle = top + LANE / 2;
-  const end_ms = stay.ended_ms ?? now_ms;
-  const dead_ms = hasDeadline(stay) ? Math.min(Math.max(begin(stay), stay.expire_at_ms), end_ms) : end_ms;
-  const kind = stateKind(stay.state);
+  const end_ms = entry.ended_ms ?? now_ms;
+  const dead_ms = hasDeadline(entry) ? Math.min(Math.max(begin(entry), entry.expire_at_ms), end_ms) : end_ms;
+  const kind = stateKind(entry.state);
   const bar = (/** @type {number} */ from, /** @type {number} */ until, /** @type {string} */ name) =>
     until > from ? svg('rect', { class: `bar-${name}`, x: at(from), y: middle - BAR / 2, width: Math.max(2, at(until) - at(from)), height: BAR, rx: 2 }) : null;
   return svg('g', { class: `lane ${kind}` },
-    svg('text', { class: 'name', x: 0, y: middle + 4 }, svg('title', {}, `${stay.queue}@${stay.queue_manager}`), short(nameOf(stay))),
-    bar(begin(stay), dead_ms, isStaged(stay) ? 'waiting' : 'present'), bar(dead_ms, end_ms, 'expired'),
-    isStaged(stay) && stay.ended_ms === null && stay.deliver_at_ms > now_ms ? svg('path', { class: 'ahead', d: `M${at(now_ms)} ${middle}H${at(stay.deliver_at_ms)}` }) : null,
-    isStaged(stay) && stay.ended_ms === null ? mark(at(stay.deliver_at_ms), middle, 'due', `due ${local(stay.deliver_at_ms)}`) : null,
-    hasDeadline(stay) && mark(at(stay.expire_at_ms), middle, 'deadline', `expires ${local(stay.expire_at_ms)}`),
+    svg('text', { class: 'name', x: 0, y: middle + 4 }, svg('title', {}, `${entry.queue}@${entry.queue_manager}`), short(nameOf(entry))),
+    bar(begin(entry), dead_ms, isStaged(entry) ? 'waiting' : 'present'), bar(dead_ms, end_ms, 'expired'),
+    isStaged(entry) && entry.ended_ms === null && entry.deliver_at_ms > now_ms ? svg('path', { class: 'ahead', d: `M${at(now_ms)} ${middle}H${at(entry.deliver_at_ms)}` }) : null,
+    isStaged(entry) && entry.ended_ms === null ? mark(at(entry.deliver_at_ms), middle, 'due', `due ${local(entry.deliver_at_ms)}`) : null,
+    hasDeadline(entry) && mark(at(entry.expire_at_ms), middle, 'deadline', `expires ${local(entry.expire_at_ms)}`),
     svg('circle', { class: 'end', cx: at(end_ms), cy: middle, r: 5 }),
-    svg('text', { class: 'word', x: at(end_ms) + 10, y: middle + 4 }, stateWord(stay.state)));
+    svg('text', { class: 'word', x: at(end_ms) + 10, y: middle + 4 }, stateWord(entry.state)));
 }
 
 /** @param {number} x @param {number} y @param {string} kind @param {string} title */
 const mark = (x, y, kind, title) => svg('path', { class: `mark-${kind}`, d: `M${x} ${y - 10}V${y + 10}` }, svg('title', {}, title));
 
-/** @param {any} stay */
+/** @param {any} entry */
 const nameOf = ({ queue, queue_manager }) => (queue_manager === session.manager ? queue : `${queue}@${queue_manager}`);
 
 /** @param {string} name */

@@ -17,7 +17,7 @@ from mayfly import MQError, QueueManager
 from mayfly.client.connection.endpoint import Address, Endpoint, Tls
 from mayfly.client.connection.remote import connect
 from mayfly.mqi import reasons as rc
-from mayfly.servers.door import Door, tcp_sockets
+from mayfly.servers.acceptor import Acceptor, tcp_sockets
 from mayfly.servers.wire import Limits, WireServer
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import HEADER, OURS, PREAMBLE, framed, packed, verb_of
@@ -231,7 +231,7 @@ class House:
     log = logging.getLogger("tests.door")
     handshake_seconds = None
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         return 10
 
     def new(self) -> Entered:
@@ -247,7 +247,7 @@ def test_a_connection_that_waits_at_a_door_that_closes_is_let_in() -> None:
     with socket.create_connection(address) as client:
 
         async def open_and_close() -> None:
-            Door(listening, House()).close()
+            Acceptor(listening, House()).close()
             reader, writer = await asyncio.open_connection(sock=client.dup())
             assert await reader.read() == b"welcome"
             writer.close()

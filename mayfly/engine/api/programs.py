@@ -16,6 +16,7 @@ from mayfly.engine.objects.inquire import (
     set_attributes,
 )
 from mayfly.engine.objects.views import has_lives_from_release
+from mayfly.engine.pending import PendingGet, PendingWaits
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.durable import (
     claim_client_id,
@@ -28,7 +29,6 @@ from mayfly.engine.pubsub.durable import (
 from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_verbs import TopicHandle
-from mayfly.engine.standing import StandingGet, StandingWaits
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
 
@@ -62,7 +62,7 @@ __all__ = [
     "subscribe_as",
     # Verbs that end by callback, and messages that are held until they are settled.
     "Completion",
-    "StandingGet",
-    "StandingWaits",
+    "PendingGet",
+    "PendingWaits",
     "UnitOfWork",
 ]

@@ -35,7 +35,7 @@ def both(queue_manager: QueueManager, clock: VirtualClock) -> Iterator[tuple[Web
         clock.advance(0)
         admission = AdmitEverybody(operators=frozenset({"admin"}))
         for site in listening(queue_manager, two, admission=admission):
-            yield site.web, f"/mayfly/v1/qmgr/QM1/messages/{msg_id.hex()}/story"
+            yield site.web, f"/mayfly/v1/qmgr/QM1/messages/{msg_id.hex()}/trace"
 
 
 def test_an_operator_is_told_of_all_queue_managers_of_the_server(both: tuple[Web, str]) -> None:
@@ -62,21 +62,21 @@ def test_a_user_is_told_of_the_queue_managers_at_which_the_user_may_look(
     assert web.ask("GET", path.replace("qmgr/QM1", "qmgr/QM2"), user=BOB).status == 403
 
 
-def test_stories_are_told_by_a_property(both: tuple[Web, str]) -> None:
+def test_traces_are_found_by_a_property(both: tuple[Web, str]) -> None:
     web, path = both
-    told = web.ask("GET", f"{QM1}/stories?property=order&value=17").content
-    [story] = told["stories"]
-    assert f"/{story['id']}/" in path
-    assert story == web.ask("GET", path).content
+    told = web.ask("GET", f"{QM1}/traces?property=order&value=17").content
+    [trace] = told["traces"]
+    assert f"/{trace['id']}/" in path
+    assert trace == web.ask("GET", path).content
     assert told["is_cut"] is False
     assert "the ledger keeps no properties" in told["notes"][0]
     more = f"from_ms={START_MS}&before_ms={START_MS + 1}&limit=1"
-    assert web.ask("GET", f"{QM1}/stories?property=order&value=17&{more}").content == told
-    late = web.ask("GET", f"{QM1}/stories?property=order&value=17&from_ms={START_MS + 1}")
-    assert late.content["stories"] == []
+    assert web.ask("GET", f"{QM1}/traces?property=order&value=17&{more}").content == told
+    late = web.ask("GET", f"{QM1}/traces?property=order&value=17&from_ms={START_MS + 1}")
+    assert late.content["traces"] == []
     # Bob may not look at QM2, where it is.
-    told = web.ask("GET", f"{QM1}/stories?property=order&value=17", user=BOB).content
-    assert told["stories"] == []
+    told = web.ask("GET", f"{QM1}/traces?property=order&value=17", user=BOB).content
+    assert told["traces"] == []
     assert told["notes"][1] == "QM2 was not asked: that takes authority."
 
 
@@ -94,5 +94,5 @@ def test_stories_are_told_by_a_property(both: tuple[Web, str]) -> None:
 def test_400_a_wrong_question_is_refused_with_its_parameter(
     both: tuple[Web, str], query: str, said: str
 ) -> None:
-    status, detail, _reason = both[0].ask("GET", f"{QM1}/stories?{query}").said
+    status, detail, _reason = both[0].ask("GET", f"{QM1}/traces?{query}").said
     assert (status, said in detail) == (400, True), detail

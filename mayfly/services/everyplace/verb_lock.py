@@ -42,7 +42,7 @@ OF_THIS_PROCESS = Runtime()
 _lines: WeakKeyDictionary[Runtime, _Line] = WeakKeyDictionary()
 
 
-class Turns:
+class VerbLock:
     """The line of a runtime, for one queue manager of it."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -58,9 +58,9 @@ class Turns:
         with line.changed:
             line.entrances.add(entrance)
             if line.is_used:
-                entrance.take_turns()
+                entrance.lock_verbs()
 
-    def is_shared_with(self, other: Turns) -> bool:
+    def is_shared_with(self, other: VerbLock) -> bool:
         """Return True if both stand in one line: their queue managers have one runtime."""
         return self._line is other._line
 
@@ -71,7 +71,7 @@ class Turns:
             if not line.is_used:
                 line.is_used = True
                 for entrance in list(line.entrances):
-                    entrance.take_turns()
+                    entrance.lock_verbs()
 
     def enter(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Wait for a turn, and return True; False, without a turn, when something is over.
@@ -131,16 +131,16 @@ def verb(method: Callable[P, R]) -> Callable[P, R]:
 class _Turn:
     """A gate that waits for its turn first."""
 
-    def __init__(self, gate: Gate, turns: Turns) -> None:
-        self._gate, self._turns = gate, turns
+    def __init__(self, gate: Gate, verb_lock: VerbLock) -> None:
+        self._gate, self._verb_lock = gate, verb_lock
 
     def __enter__(self) -> None:
-        self._turns.enter()
+        self._verb_lock.enter()
         try:
             if self._gate is not None:
                 self._gate.__enter__()
         except BaseException:
-            self._turns.leave()
+            self._verb_lock.leave()
             raise
 
     def __exit__(
@@ -153,15 +153,15 @@ class _Turn:
             if self._gate is not None:
                 self._gate.__exit__(kind, error, traceback)
         finally:
-            self._turns.leave()
+            self._verb_lock.leave()
 
 
 class Entrance:
     """The way into the verbs of one queue manager: its gate, and its line once a trickle runs."""
 
-    def __init__(self, manager: object, turns: Turns) -> None:
+    def __init__(self, manager: object, verb_lock: VerbLock) -> None:
         """Let verbs in as they come."""
-        self._manager, self._turns = manager, turns
+        self._manager, self._verb_lock = manager, verb_lock
         self._gate: Gate = None
         self._entry: AbstractContextManager[object] | None = None
 
@@ -173,17 +173,17 @@ class Entrance:
     def set_gate(self, gate: Journal | Closed) -> None:
         """Let each verb pass a gate from now on."""
         self._gate = gate
-        self._let_in_by(_Turn(gate, self._turns) if isinstance(self._entry, _Turn) else gate)
+        self._admit_by(_Turn(gate, self._verb_lock) if isinstance(self._entry, _Turn) else gate)
 
-    def take_turns(self) -> None:
+    def lock_verbs(self) -> None:
         """Let each verb wait until no other thread is in one."""
-        self._let_in_by(_Turn(self._gate, self._turns))
+        self._admit_by(_Turn(self._gate, self._verb_lock))
 
     def unit(self) -> AbstractContextManager[object]:
         """Return a context that is one verb, whatever is done in it."""
         return self._entry or nullcontext()
 
-    def _let_in_by(self, entry: AbstractContextManager[object]) -> None:
+    def _admit_by(self, entry: AbstractContextManager[object]) -> None:
         self._entry, manager = entry, self._manager
         for name in _verbs:
             setattr(manager, name, _gated(entry, getattr(type(manager), name).__get__(manager)))

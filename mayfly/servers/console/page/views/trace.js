@@ -1,11 +1,11 @@
-/** The story of a message: one sentence, its lives as a picture, each step. */
+/** The trace of a message: one sentence, its lives as a picture, each step. */
 import { ask } from '../api.js';
 import { h } from '../dom.js';
 import { bytes, duration, id as idOf, moment, state, withMoments } from '../format.js';
 import { now } from '../live.js';
 import { go, to } from '../router.js';
 import { here, session } from '../session.js';
-import { picture } from '../story_picture.js';
+import { picture } from '../trace_picture.js';
 import { dataTable } from '../table.js';
 
 /** How far back messages with a property were put. */
@@ -14,16 +14,16 @@ const RANGES = { 'in the last hour': 3_600_000, 'in the last day': 86_400_000, '
 /** @param {HTMLElement} main @param {{args: string[], query: URLSearchParams, signal: AbortSignal}} place */
 export async function show(main, { args: [wanted], query, signal }) {
   const input = /** @type {HTMLInputElement} */ (h('input', { value: wanted ?? '', 'aria-label': 'MsgId or CorrelId in hexadecimal', placeholder: 'MsgId or CorrelId in hexadecimal', class: 'id long', spellcheck: 'false', autocomplete: 'off' }));
-  const form = h('form', { class: 'tools', onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), input.value.trim() && go(['story', input.value.trim()])) },
+  const form = h('form', { class: 'tools', onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), input.value.trim() && go(['trace', input.value.trim()])) },
     input, h('button', { class: 'main', type: 'submit' }, 'Find'));
-  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Story of a message'), form));
+  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Trace of a message'), form));
   if (!wanted) {
     main.append(h('p', { class: 'quiet' }, 'The MsgId that a put has returned, or a CorrelId, leads to all that is known of the message: where it is, or what became of it and why. A property leads to messages that are here.'), propertyForm(query));
     if (query.has('property')) main.append(...(await withProperty(query, signal)));
     else input.focus();
     return;
   }
-  const told = await ask('GET', here('messages', wanted, 'story'), { signal });
+  const told = await ask('GET', here('messages', wanted, 'trace'), { signal });
   main.append(h('p', { class: 'panel sentence' }, withMoments(told.sentence)));
   main.append(...told.notes.map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
   if (!told.is_known) return;
@@ -41,24 +41,24 @@ function propertyForm(query) {
   const range = h('select', { name: 'put', 'aria-label': 'Put' }, Object.keys(RANGES).map((word) => h('option', { selected: word === (query.get('put') ?? 'at any time') }, word)));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    go(['story'], Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (event.target))));
+    go(['trace'], Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (event.target))));
   };
   return h('form', { class: 'tools', onsubmit: submit }, field('property', 'Property'), field('value', 'is'), h('label', { class: 'field' }, 'put', range), h('button', { type: 'submit' }, 'Find messages'));
 }
 
-/** The stories of messages with a property. @param {URLSearchParams} query @param {AbortSignal} signal */
+/** The traces of messages with a property. @param {URLSearchParams} query @param {AbortSignal} signal */
 async function withProperty(query, signal) {
   const since = now() - RANGES[query.get('put') ?? 'at any time'];
   const asked = { property: query.get('property'), value: query.get('value'), limit: 100, from_ms: since > 0 ? Math.floor(since) : null };
-  const told = await ask('GET', here('stories'), { query: asked, signal });
+  const told = await ask('GET', here('traces'), { query: asked, signal });
   const table = dataTable({
-    label: 'Messages with this property', wraps: true, key: (story) => story.id, open: (story) => go(['story', story.id]), empty: 'No message that is here has this property.',
+    label: 'Messages with this property', wraps: true, key: (trace) => trace.id, open: (trace) => go(['trace', trace.id]), empty: 'No message that is here has this property.',
     columns: [
-      { key: 'id', label: 'MsgId', value: (story) => story.id, cell: (story) => idOf(story.id) },
-      { key: 'story', label: 'Story', value: (story) => story.sentence, cell: (story) => withMoments(story.sentence) },
+      { key: 'id', label: 'MsgId', value: (trace) => trace.id, cell: (trace) => idOf(trace.id) },
+      { key: 'trace', label: 'Trace', value: (trace) => trace.sentence, cell: (trace) => withMoments(trace.sentence) },
     ],
   });
-  table.set(told.stories);
+  table.set(told.traces);
   const more = told.is_cut ? ['There are more; the latest 100 are shown.'] : [];
   return [table.element, ...[...more, ...told.notes].map((note) => h('p', { class: 'quiet' }, note))];
 }
@@ -83,7 +83,7 @@ function stepTable(told) {
   return table.element;
 }
 
-/** Who put it, what shortened its life, what met it and who ended it, as far as that is known. @param {any} stay */
+/** Who put it, what shortened its life, what met it and who ended it, as far as that is known. @param {any} entry */
 const byOf = ({ user_identifier, program, capped_by, met_by, ended_by, ended_program }) =>
   [
     user_identifier && `put by ${user_identifier}${program ? ` (${program})` : ''}`,
@@ -95,18 +95,18 @@ const byOf = ({ user_identifier, program, capped_by, met_by, ended_by, ended_pro
 /** @param {any} told */
 function lifeTable(told) {
   const table = dataTable({
-    label: 'Lives', wraps: true, key: (stay) => String(stay.place),
+    label: 'Lives', wraps: true, key: (entry) => String(entry.place),
     columns: [
-      { key: 'queue', label: 'Queue', value: (stay) => stay.queue, cell: (stay) => placeOf(stay) },
-      { key: 'relation', label: 'Is', value: (stay) => stay.relation },
-      { key: 'state', label: 'State', value: (stay) => stay.state, cell: (stay) => state(stay.state) },
-      { key: 'reason', label: 'Reason', value: (stay) => stay.reason, cell: (stay) => (stay.reason ? `${stay.reason} ${stay.reason_name ?? ''}` : '') },
-      { key: 'expires', label: 'Expires', value: (stay) => stay.expire_at_ms, cell: (stay) => moment(stay.expire_at_ms) },
+      { key: 'queue', label: 'Queue', value: (entry) => entry.queue, cell: (entry) => placeOf(entry) },
+      { key: 'relation', label: 'Is', value: (entry) => entry.relation },
+      { key: 'state', label: 'State', value: (entry) => entry.state, cell: (entry) => state(entry.state) },
+      { key: 'reason', label: 'Reason', value: (entry) => entry.reason, cell: (entry) => (entry.reason ? `${entry.reason} ${entry.reason_name ?? ''}` : '') },
+      { key: 'expires', label: 'Expires', value: (entry) => entry.expire_at_ms, cell: (entry) => moment(entry.expire_at_ms) },
       { key: 'by', label: 'By', value: byOf },
-      { key: 'bytes', label: 'Size', number: true, value: (stay) => stay.body_bytes, cell: (stay) => bytes(stay.body_bytes) },
-      { key: 'id', label: 'MsgId', value: (stay) => stay.msg_id, cell: (stay) => (stay.msg_id ? h('a', { href: to(['story', stay.msg_id]) }, idOf(stay.msg_id)) : '') },
+      { key: 'bytes', label: 'Size', number: true, value: (entry) => entry.body_bytes, cell: (entry) => bytes(entry.body_bytes) },
+      { key: 'id', label: 'MsgId', value: (entry) => entry.msg_id, cell: (entry) => (entry.msg_id ? h('a', { href: to(['trace', entry.msg_id]) }, idOf(entry.msg_id)) : '') },
     ],
   });
-  table.set(told.stays.map((/** @type {any} */ stay, /** @type {number} */ place) => ({ ...stay, place })));
+  table.set(told.entries.map((/** @type {any} */ entry, /** @type {number} */ place) => ({ ...entry, place })));
   return table.element;
 }

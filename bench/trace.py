@@ -1,4 +1,4 @@
-"""How long the story of a message takes in a ledger, and in a lake, of ten million lives."""
+"""How long the trace of a message takes in a ledger, and in a lake, of ten million lives."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def _lake_figures(lake: Path) -> Iterator[Figure]:
         asked["MsgId"].append(rows["msg_id"][0].as_py())
         asked["CorrelId"] += [each for each in rows["correl_id"].to_pylist() if each]
     with QueueManager("BENCH", clock=VirtualClock(_START_MS)) as manager:
-        manager.stories.archives.append(LakeArchive(lake))
+        manager.traces.archives.append(LakeArchive(lake))
         for kind, ids in asked.items():
-            assert all(manager.stories.of(each).is_known for each in ids[:1])
+            assert all(manager.traces.of(each).is_known for each in ids[:1])
             times = sorted(seconds_of(_asking(manager, each)) for each in ids)
             note = f"slowest of {len(ids)}; median {median(times):.2g} s; DuckDB, 50 files"
             yield at_most(
-                f"story from a lake of 10M lives, by {kind}", times[-1], _LAKE_S, " s", note
+                f"trace from a lake of 10M lives, by {kind}", times[-1], _LAKE_S, " s", note
             )
 
 
@@ -74,11 +74,11 @@ def _figure(manager: QueueManager, kind: str, ids: list[bytes]) -> Figure:
     times_ms = sorted(1e3 * seconds_of(_asking(manager, each)) for each in ids)
     assert all(manager.why(each).is_known for each in ids[:3]) or "unknown" in kind
     note = f"slowest of {len(ids)}; median {median(times_ms):.3g} ms"
-    return at_most(f"story of 1 of 10M lives, by {kind}", times_ms[-1], _STORY_MS, " ms", note)
+    return at_most(f"trace of 1 of 10M lives, by {kind}", times_ms[-1], _STORY_MS, " ms", note)
 
 
 def _asking(manager: QueueManager, identifier: bytes) -> Callable[[], object]:
-    return lambda: manager.stories.of(identifier)
+    return lambda: manager.traces.of(identifier)
 
 
 def _opened(folder: Path, clock: VirtualClock | None = None) -> QueueManager:

@@ -16,13 +16,13 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Session, holding
-from mayfly.engine.face.administration import QLOCAL
-from mayfly.engine.face.programs import ANY
-from mayfly.engine.face.transit import Shipment
+from mayfly.engine import Session, queue_state
+from mayfly.engine.api.administration import QLOCAL
+from mayfly.engine.api.programs import ANY
+from mayfly.engine.api.transit import Shipment
 from mayfly.engine.finding.search import in_order
-from mayfly.engine.holding import Hold
 from mayfly.engine.objects import administration
+from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, next_state
@@ -62,7 +62,7 @@ class Scene:
 
     def state(self, msg_id: bytes, queue: str = "Q1") -> State | None:
         """Return the state of a message on a queue, or how its life there ended."""
-        states = [State(s.state) for s in self.qm.why(msg_id).stays if s.queue == queue]
+        states = [State(s.state) for s in self.qm.why(msg_id).entries if s.queue == queue]
         return states[-1] if states else None
 
     def found(self, queue: str = "Q1") -> Found:
@@ -180,7 +180,7 @@ def test_available_get_under_syncpoint(scene: Scene) -> None:
 def test_available_transmit(scene: Scene) -> None:
     msg_id = scene.put(scene.plain)
     shipment = taken_by_a_channel(scene)
-    assert holding.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
+    assert queue_state.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
     shipment.end(scene.qm.engine.shipments.state("C1"))
     assert scene.state(msg_id) is State.TRANSMITTED
 
@@ -217,8 +217,8 @@ def test_restart_ends_what_is_not_persistent(tmp_path: Path, delay_ms: int) -> N
         local(qm)
         msg_id = qm.session().put("Q1", b"x", persistent=False, delay_ms=delay_ms)
     with QueueManager("QM1", tmp_path, clock) as qm:
-        (stay,) = qm.why(msg_id).stays
-        assert (stay.queue, stay.state) == (queue, State.LOST_AT_RESTART)
+        (entry,) = qm.why(msg_id).entries
+        assert (entry.queue, entry.state) == (queue, State.LOST_AT_RESTART)
 
 
 def test_locked_commit(scene: Scene) -> None:
@@ -285,7 +285,7 @@ def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
     delay_ms = DELAY_MS if state is State.DELAYED else 0
     scene.put(scene.plain, delay_ms=delay_ms)
     found = scene.found(STAGING if delay_ms else "Q1")
-    assert holding.state_of(found[0], found[1].k) is not State.LOCKED
+    assert queue_state.state_of(found[0], found[1].k) is not State.LOCKED
     if state is not State.LOCKED:
         return found, None
     scene.unit.get("Q1")
@@ -295,14 +295,14 @@ def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
 def happen(scene: Scene, found: Found, event: Event, requester: Hold | None) -> None:
     """Let an event happen to a message, as the engine does."""
     if event is Event.GET_UNDER_SYNCPOINT:
-        holding.hold(found, Hold())
+        queue_state.hold(found, Hold())
     elif event in (Event.BACKOUT, Event.BACKOUT_DELAYED) and requester is None:
-        holding.give_back(found, scene.unit.unit_of_work)
+        queue_state.give_back(found, scene.unit.unit_of_work)
     elif event is Event.WITHDRAW:
-        holding.withdraw_own(found[0])
+        queue_state.withdraw_own(found[0])
     else:
         now_ms = scene.qm.now_ms()
-        holding.end(
+        queue_state.end(
             scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY, by=requester
         )
 
@@ -317,7 +317,7 @@ def test_a_pair_that_the_table_lacks_stops_at_that_place(
 ) -> None:
     found, requester = message_in(scene, state)
     queue = found[0]
-    assert holding.state_of(queue, found[1].k) is state
+    assert queue_state.state_of(queue, found[1].k) is state
     before = queue.depth, queue.locked, dict(scene.qm.engine.hidden)
     with scene.qm.engine.engine_lock, pytest.raises(TransitionError):
         happen(scene, found, event, requester)
@@ -334,7 +334,7 @@ def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
 def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
     queue = scene.qm.engine.registry.queue("Q1")
     with scene.qm.engine.engine_lock:
-        for again in (holding.withdraw, holding.get_own, holding.withdraw_own):
+        for again in (queue_state.withdraw, queue_state.get_own, queue_state.withdraw_own):
             with pytest.raises(TransitionError):
                 again(queue)
     assert (queue.depth, queue.uncommitted, queue.passing) == (0, 0, 0)
@@ -346,9 +346,9 @@ def test_a_life_ends_once(scene: Scene, event: Event) -> None:
     found, work = scene.found(), Transaction()
     with scene.qm.engine.engine_lock:
         now_ms = scene.qm.now_ms()
-        holding.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, ending=NOBODY)
+        queue_state.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, ending=NOBODY)
         with pytest.raises(TransitionError):
-            holding.end(scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY)
+            queue_state.end(scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY)
     scene.qm.engine.committer.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
@@ -357,18 +357,18 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
     with scene.qm.engine.engine_lock:
-        holding.hold(found, mine)
-        for go_on in (holding.hold, holding.give_back, holding.lock_for_browse):
+        queue_state.hold(found, mine)
+        for go_on in (queue_state.hold, queue_state.give_back, queue_state.lock_for_browse):
             with pytest.raises(TransitionError):
                 go_on(found, other)
         for by in (None, other):
             with pytest.raises(TransitionError):
-                holding.end(
+                queue_state.end(
                     scene.qm.engine, Transaction(), found, Event.GET, 0, ending=NOBODY, by=by
                 )
-        holding.give_back(found, mine)
+        queue_state.give_back(found, mine)
         with pytest.raises(TransitionError):
-            holding.give_back(found, mine)
+            queue_state.give_back(found, mine)
     assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
 
 
@@ -376,11 +376,11 @@ def test_a_message_that_is_handed_over_is_held_by_the_other_one(scene: Scene) ->
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
     with scene.qm.engine.engine_lock:
-        holding.hold(found, mine)
-        holding.hand_over(found, mine, other)
+        queue_state.hold(found, mine)
+        queue_state.hand_over(found, mine, other)
         with pytest.raises(TransitionError):
-            holding.give_back(found, mine)
-        holding.give_back(found, other)
+            queue_state.give_back(found, mine)
+        queue_state.give_back(found, other)
     assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
 
 
