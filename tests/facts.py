@@ -4,11 +4,13 @@ waits for another.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
+from types import CodeType
 
 import pytest
+
+from mayfly.runtime.virtual_clock import frames_of_threads
 
 #: A fact that has not come about after so long never will.
 PATIENCE_SECONDS = 60
@@ -40,10 +42,15 @@ def wait_until_blocked(thread: threading.Thread) -> None:
 
     def is_blocked() -> bool:
         assert thread.is_alive(), "it has come back"
-        frame = sys._current_frames().get(thread.ident or 0)
-        code = None if frame is None else frame.f_code
+        code = code_of(thread)
         return (
             code is not None and code.co_filename == threading.__file__ and code.co_name in _WAITS
         )
 
     wait_until(is_blocked)
+
+
+def code_of(thread: threading.Thread) -> CodeType | None:
+    """Return the code that a thread is in, None before it has begun and after its end."""
+    frame = frames_of_threads().get(thread.ident or 0)
+    return None if frame is None else frame.f_code

@@ -331,7 +331,7 @@ _RANDOM = os.urandom(16).hex()
 
 def _place_of_sleep(ident: int) -> tuple[int, int] | None:
     """Return where a thread sleeps until another one wakes it, None while it does not."""
-    frame = _frames().get(ident)
+    frame = frames_of_threads().get(ident)
     if frame is None:
         return None
     file, name = frame.f_code.co_filename, frame.f_code.co_name
@@ -341,11 +341,11 @@ def _place_of_sleep(ident: int) -> tuple[int, int] | None:
 
 def _has_no_work(ident: int) -> bool:
     """Return True for a thread of a pool to which nobody has given work."""
-    frame = _frames().get(ident)
+    frame = frames_of_threads().get(ident)
     return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) == _POOL
 
 
-def _frames() -> dict[int, FrameType]:
+def frames_of_threads() -> dict[int, FrameType]:
     """Return where each thread is, by its number.
 
     The collector is off meanwhile: CPython 3.11 holds a lock there that a thread needs to start,

@@ -8,12 +8,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
+from tests.channel.load import THREADS
 from tests.channel.network_scene import TOKEN, lead_to, served
 from tests.channel.scene import CHANNEL, XMITQ, standing
 from tests.channel.test_kill import check
-from tests.facts import PATIENCE_SECONDS
+from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.ports import held_port
-from tests.store.kills import kill, started
+from tests.store.kills import kill, lines_in, started
 
 ROLES = ("receives", "sends")
 
@@ -30,7 +31,10 @@ def test_either_end_killed_at_any_moment_every_persistent_message_arrives_exactl
     with held_port() as port:
         for number in range(rounds):
             more = tmp_path, port, journals, f"{seed}.{number}"
+            before = lines_in(journals)
             ends = started(*(("tests.channel.network_load", role, *more) for role in ROLES))
+            # More lines than threads: one of them has committed.
+            wait_until(lambda: lines_in(journals) > before + THREADS)  # noqa: B023 - called at once
             for process in random.sample(ends, 2):
                 # That the other one is gone is said in a line.
                 assert "Traceback" not in kill(process, random.uniform(0.05, 0.4))

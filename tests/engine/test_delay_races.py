@@ -250,7 +250,7 @@ def test_a_receipt_waits_for_lives_that_are_on_their_way_to_the_ledger(tmp_path:
         leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
         assert opening.reached.wait(JOIN_SECONDS)
         asking = Running(lambda: qm.session().schedule.cancel(msg_id))
-        asking._thread.join(0.05)
+        asking.thread.join(0.05)
         opening.opened.set()
         leader.finish()
         assert asking.finish() == Receipt.ALREADY_RELEASED

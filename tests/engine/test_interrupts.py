@@ -25,6 +25,7 @@ from mayfly.store.group_commit import GroupCommit
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from mayfly.testing import VirtualClock
+from tests.facts import code_of
 from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
 from tests.store.scene import NUMBER, gate, held, opened, put_unit, statement
 from tests.store.test_group_commit import queued
@@ -77,7 +78,12 @@ def main_thread() -> int:
 def main_waits() -> bool:
     """Tell whether the main thread is inside of a wait: a signal would find it nowhere else."""
     waits = threading.Condition.wait.__code__, MachineSignal.wait.__code__
-    return sys._current_frames()[main_thread()].f_code in waits
+    return code_of(threading.main_thread()) in waits
+
+
+def is_in(thread: threading.Thread, function: str) -> bool:
+    code = code_of(thread)
+    return code is not None and code.co_name == function
 
 
 def interrupt_main() -> None:
@@ -395,7 +401,7 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
                 threading.Event().wait(0.001)
             with qm.engine.engine_lock:
                 interrupt_main()
-                while sys._current_frames()[main_thread()].f_code.co_name != "_outcome_of":
+                while not is_in(threading.main_thread(), "_outcome_of"):
                     threading.Event().wait(0.001)
                 assert qm.engine.hidden.pop(row.k) is self_made
                 queue.ahead[persistent].forget()

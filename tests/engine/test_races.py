@@ -102,7 +102,7 @@ def test_a_delete_waits_for_a_get_that_is_on_its_way_to_the_disk(
         assert outcome is not None
         assert isinstance(outcome[1], Transaction)
         deleting = Running(lambda: delete(qm, "Q1"))
-        deleting._thread.join(0.05)
+        deleting.thread.join(0.05)
         qm.engine.committer.run(outcome[1])
         deleting.finish()
         assert deleting.error is None
@@ -381,7 +381,7 @@ def test_the_end_of_a_unit_of_work_and_that_of_its_queue_manager_do_not_both_end
     while not qm.engine.store.group._waiting:
         assert committing.is_under_way
     closing = Running(qm.close)
-    closing._thread.join(0.05)
+    closing.thread.join(0.05)
     opening.opened.set()
     for running in (leader, committing, closing):
         running.finish()

@@ -24,6 +24,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
+from tests.facts import code_of
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -240,9 +241,7 @@ def test_a_get_that_comes_to_the_lock_after_the_close_neither_takes_nor_waits(
 
 def is_at_lock(running: Running) -> bool:
     """Tell whether a get is past all checks of its session and handle."""
-    thread = running._thread.ident
-    frame = None if thread is None else sys._current_frames().get(thread)
-    return frame is not None and frame.f_code in (obtain.__code__, Cursor.browse.__code__)
+    return code_of(running.thread) in (obtain.__code__, Cursor.browse.__code__)
 
 
 @pytest.mark.slow

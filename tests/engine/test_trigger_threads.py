@@ -143,7 +143,7 @@ def test_T4_an_operator_waits_for_what_switches_the_queue_off(tmp_path: Path) ->
         assert monitor.read() == ["Q1"]
         session.get("Q1")
         altering = Running(lambda: alter(qm, "Q1", TRIGGER=ON))
-        altering._thread.join(0.05)
+        altering.thread.join(0.05)
         assert altering.is_under_way
         qm.engine.committer.run(*works)
         altering.finish()

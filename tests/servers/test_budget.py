@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience
+from tests.facts import PATIENCE_SECONDS
 
 
 def test_those_that_wait_are_served_in_their_order() -> None:
@@ -91,7 +92,7 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(late.wait(), 0.02)
         waiting = budget.reserve(1, lambda: None)
-        await asyncio.wait_for(late.wait(), 5)
+        await asyncio.wait_for(late.wait(), PATIENCE_SECONDS)
         assert waiting is not None
         waiting.end()
 

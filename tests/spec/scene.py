@@ -142,8 +142,8 @@ class Running:
         self.result: object = None
         self.error: MQError | None = None
         self._call = call
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.thread = Thread(target=self._run, daemon=True)
+        self.thread.start()
 
     def _run(self) -> None:
         try:
@@ -154,12 +154,12 @@ class Running:
     @property
     def is_under_way(self) -> bool:
         """Whether the call has not come back."""
-        return self._thread.is_alive()
+        return self.thread.is_alive()
 
     def finish(self) -> object:
         """Wait for the end of the call and return its result."""
-        self._thread.join(JOIN_SECONDS)
-        assert not self._thread.is_alive(), "the call did not come back"
+        self.thread.join(JOIN_SECONDS)
+        assert not self.thread.is_alive(), "the call did not come back"
         return self.result
 
 

@@ -120,7 +120,7 @@ def test_stop_leaves_a_command_running(
     running = Running(monitor.run)
     while not monitor.counts[Outcome.STARTED]:
         assert running.is_under_way
-    running._thread.join(0.05)
+    running.thread.join(0.05)
     assert running.is_under_way
     monitor.close()
     running.finish()

@@ -270,7 +270,7 @@ def test_stop_waits_for_the_callable_in_work(manager: QueueManager, session: Ses
     session.put("Q1", b"x")
     assert begun.wait(JOIN_SECONDS)
     closing = Running(monitor.close)
-    closing._thread.join(0.05)
+    closing.thread.join(0.05)
     assert closing.is_under_way
     go_on.set()
     closing.finish()

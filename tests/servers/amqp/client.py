@@ -23,7 +23,7 @@ from proton import (
     ulong,
 )
 
-SECONDS = 10.0
+SECONDS = 60.0
 TRANSACTIONAL_STATE = 0x34
 
 
