@@ -146,12 +146,12 @@ def set_channel_rule(
             _TYPE, " or ".join(w for w, _ in attributes_of(CHLAUTH)[_TYPE].words)
         )
     if not _PROFILE.fullmatch(profile):
-        said = f"channel profile {profile!r} is not 1 to 20 characters of A-Z a-z 0-9 . / _ % *"
-        raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, said)
+        text = f"channel profile {profile!r} is not 1 to 20 characters of A-Z a-z 0-9 . / _ % *"
+        raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, text)
     rule_type = int(given[_TYPE])
     if rule_type == k.MQCAUT_BLOCKADDR and profile != "*":
-        said = "TYPE(BLOCKADDR) is for all channels: the profile is *"
-        raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, said)
+        text = "TYPE(BLOCKADDR) is for all channels: the profile is *"
+        raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, text)
     _check_keywords(given, rule_type, action)
     if action in (ADD, _REPLACE) and rule_type not in _LISTS:
         _check_user(given)
@@ -228,8 +228,8 @@ def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for keyword, value in attributes.items():
         if keyword not in rows or keyword == "PROFILE":
-            said = f"{keyword} is no attribute of {CHLAUTH}"
-            raise AdminError(k.MQRCCF_ATTR_VALUE_ERROR, keyword, value, said)
+            text = f"{keyword} is no attribute of {CHLAUTH}"
+            raise AdminError(k.MQRCCF_ATTR_VALUE_ERROR, keyword, value, text)
         # The name of a queue manager may be a pattern, which no name of an object is.
         is_pattern = keyword == "QMNAME"
         values[keyword] = value if is_pattern else checked(rows[keyword], value)
@@ -278,8 +278,8 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
         allowed = {_TYPE, *keys}
     for keyword, value in given.items():
         if keyword not in allowed:
-            said = f"{keyword} is not for {_TYPE}({word}) ACTION({action})"
-            raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, value, said)
+            text = f"{keyword} is not for {_TYPE}({word}) ACTION({action})"
+            raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, value, text)
     is_emptied = action == _REPLACE and rule_type in _LISTS and keys[0] in given
     if action != _REMOVEALL and not given.get(keys[0]) and not is_emptied:
         raise missing_attribute(keys[0], f"TYPE({word}) needs it")
@@ -295,8 +295,8 @@ def _check_user(given: Mapping[str, Value]) -> None:
         for keyword in wrong:
             if keyword in given:
                 word = named(attributes_of(CHLAUTH)["USERSRC"], source)
-                said = f"{keyword} contradicts USERSRC({word})"
-                raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, given[keyword], said)
+                text = f"{keyword} contradicts USERSRC({word})"
+                raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, given[keyword], text)
 
 
 def _is_asked(profile: str, pattern: str, match: str) -> bool:

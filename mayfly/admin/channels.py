@@ -102,8 +102,8 @@ def define(
         raise fixed_attribute(_TYPE, channel_type)
     model = _model(manager, kind, name, channel_type, like=like, replace=replace)
     if model is not None and model.chltype != channel_type:
-        said = f"{model.name} is a channel of another {_TYPE}"
-        raise AdminError(MQRCCF_LIKE_OBJECT_WRONG_TYPE, _TYPE, channel_type, said)
+        text = f"{model.name} is a channel of another {_TYPE}"
+        raise AdminError(MQRCCF_LIKE_OBJECT_WRONG_TYPE, _TYPE, channel_type, text)
     _check_type(given, channel_type)
     inherited = {} if model is None else model.attributes
     if channel_type in CHANNEL_MODELS:
@@ -126,8 +126,8 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
     _check_type(attributes, existing.chltype)
     for keyword in _NEEDED.get(existing.chltype, ()):
         if given.get(keyword) == "":
-            said = f"{keyword} is missing: {_why_needed(existing.chltype)}"
-            raise AdminError(MQRCCF_PARM_MISSING, keyword, "", said)
+            text = f"{keyword} is missing: {_why_needed(existing.chltype)}"
+            raise AdminError(MQRCCF_PARM_MISSING, keyword, "", text)
     _check_network({**existing.attributes, **given})
     alter_named(manager, kind, name, given)
     _table_changed(manager, kind)
@@ -206,8 +206,8 @@ def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
     word = named(_TYPE_ROW, channel_type)
     for keyword, value in given.items():
         if word not in channel_types_with(keyword):
-            said = f"{keyword} is not a keyword of {CHANNEL} {_TYPE}({word})"
-            raise AdminError(MQRCCF_PARM_CONFLICT, keyword, value, said)
+            text = f"{keyword} is not a keyword of {CHANNEL} {_TYPE}({word})"
+            raise AdminError(MQRCCF_PARM_CONFLICT, keyword, value, text)
 
 
 def _check_network(attributes: Mapping[str, Value]) -> None:
@@ -216,19 +216,19 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
     cipher = attributes.get("SSLCIPH", "")
     # The table of clients goes to programs that know more ciphers; a server knows versions alone.
     if cipher not in ("", ANY_TLS) and channel_type != MQCHT_CLNTCONN:
-        said = f"SSLCIPH must be blank or {ANY_TLS}"
-        raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLCIPH", cipher, said)
+        text = f"SSLCIPH must be blank or {ANY_TLS}"
+        raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLCIPH", cipher, text)
     transport = attributes.get("TRPTYPE")
     if channel_type in CHANNEL_MODELS and transport != MQXPT_TCP:
-        said = "TRPTYPE must be TCP: clients connect over a network"
-        raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "TRPTYPE", transport or 0, said)
+        text = "TRPTYPE must be TCP: clients connect over a network"
+        raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "TRPTYPE", transport or 0, text)
     if transport == MQXPT_TCP and channel_type in _NEEDED:
         address = str(attributes["CONNAME"])
         try:
             places_of(address)
         except ValueError as error:
-            said = f"CONNAME: {error}"
-            raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, said) from error
+            text = f"CONNAME: {error}"
+            raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, text) from error
     peer = str(attributes.get("SSLPEER", ""))
     try:
         distinguished_names.check_pattern(peer)

@@ -154,8 +154,8 @@ def stop_connection(manager: Engine, identifier: str) -> None:
     # The socket of a client ends as well, with what else it carries.
     if end_client(manager, found) or end_connection(manager, found):
         return
-    said = f"no connection has the id {identifier}"
-    raise WrongObject(MQRCCF_CONNECTION_ID_ERROR, "CONN", identifier, said)
+    text = f"no connection has the id {identifier}"
+    raise WrongObject(MQRCCF_CONNECTION_ID_ERROR, "CONN", identifier, text)
 
 
 def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bool = False) -> None:
@@ -167,8 +167,8 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
     """
     is_of_clients = find_channel(manager, name).chltype == MQCHT_SVRCONN
     if is_inactive and not is_of_clients:
-        said = f"STATUS(INACTIVE): {name} is no channel of clients (SVRCONN)"
-        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+        text = f"STATUS(INACTIVE): {name} is no channel of clients (SVRCONN)"
+        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
     if not is_inactive:
         channels_of(manager).stop(name, is_forced=is_forced)
     if not is_of_clients:

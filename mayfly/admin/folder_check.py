@@ -71,8 +71,8 @@ def _read(file: Path) -> None:
 
 def _check_client_table(manager: Engine, file: Path) -> None:
     if file.read_bytes() != table_of(manager).encode():
-        said = "is not the table of the channels of clients as they are defined"
-        raise ValueError(f"{file} {said}: ALTER one of them, and it is written anew")
+        text = "is not the table of the channels of clients as they are defined"
+        raise ValueError(f"{file} {text}: ALTER one of them, and it is written anew")
 
 
 def _check_token(file: Path) -> None:

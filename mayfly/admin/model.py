@@ -299,8 +299,8 @@ class WrongValue(AdminError):
         self, attribute: Attribute, value: Value, complaint: str, *, shows_value: bool = False
     ) -> None:
         """Say what is wrong with the value."""
-        said = f"{attribute.keyword}({value}){complaint}"
-        super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, said)
+        text = f"{attribute.keyword}({value}){complaint}"
+        super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)
         self.complaint = complaint
         self.shows_value = shows_value
 
@@ -320,8 +320,8 @@ class UnknownModel(ObjectError):
 
 def unknown_attribute(kind: str, keyword: str, value: Value) -> AdminError:
     """Return the error for an attribute that a kind of object does not have."""
-    said = f"{keyword} is no attribute of {kind}"
-    return AdminError(rc.MQRC_SELECTOR_ERROR, keyword, value, said)
+    text = f"{keyword} is no attribute of {kind}"
+    return AdminError(rc.MQRC_SELECTOR_ERROR, keyword, value, text)
 
 
 def fixed_attribute(keyword: str, value: Value) -> AdminError:
@@ -331,8 +331,8 @@ def fixed_attribute(keyword: str, value: Value) -> AdminError:
 
 def missing_attribute(keyword: str, why: str = "") -> WrongObject:
     """Return the error for an attribute without which there is no such object."""
-    said = f"{keyword} is missing" + (f": {why}" if why else "")
-    return WrongObject(MQRCCF_PARM_MISSING, keyword, "", said)
+    text = f"{keyword} is missing" + (f": {why}" if why else "")
+    return WrongObject(MQRCCF_PARM_MISSING, keyword, "", text)
 
 
 def fold(text: str) -> str:
@@ -386,8 +386,8 @@ def checked(attribute: Attribute, value: Value) -> Value:
     if isinstance(value, str):
         return _checked_text(attribute, value.rstrip(" "))
     if not attribute.low <= value <= attribute.high and value not in dict(attribute.words).values():
-        said = f" is not right: it must be {allowed(attribute)}"
-        raise WrongValue(attribute, value, said, shows_value=True)
+        text = f" is not right: it must be {allowed(attribute)}"
+        raise WrongValue(attribute, value, text, shows_value=True)
     return value
 
 
@@ -411,8 +411,8 @@ def _checked_text(attribute: Attribute, value: str) -> str:
         return value
     length_bytes = len(value.encode())
     if length_bytes > attribute.length:
-        said = f" is {length_bytes} bytes long; it may have {attribute.length}"
-        raise WrongValue(attribute, value, said)
+        text = f" is {length_bytes} bytes long; it may have {attribute.length}"
+        raise WrongValue(attribute, value, text)
     if attribute.keyword == "CUSTOM":
         _check_custom(attribute, value)
     return value
@@ -432,8 +432,8 @@ def _check_custom(attribute: Attribute, value: str) -> None:
     for pair in pairs:
         if pair is None or fold(pair[1]) != cap.keyword or number_of(cap, pair[2]) is None:
             choice = f"it must be '' or 'CAPEXPRY(n)' where n is {allowed(cap)}"
-            said = f" is not right: {choice}"
-            raise WrongValue(attribute, value, said, shows_value=True)
+            text = f" is not right: {choice}"
+            raise WrongValue(attribute, value, text, shows_value=True)
     if len(pairs) > 1:
         raise WrongValue(attribute, value, " gives CAPEXPRY twice", shows_value=True)
 

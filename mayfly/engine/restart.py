@@ -47,7 +47,7 @@ def count_interrupted(core: Core) -> None:
     """
     held = core.store.held_gets
     unit = Unit()
-    for get in held.left():
+    for get in held.leftovers():
         queue = core.registry.by_number(queue_number_of(get.key))
         if queue is None:
             continue
@@ -60,7 +60,7 @@ def count_interrupted(core: Core) -> None:
     except ResourceError as error:
         # On a full disk they stay as they are, like those of a backout.
         _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
-    held.forget_left()
+    held.delete_leftovers()
 
 
 def end_non_persistent(core: Core) -> None:

@@ -84,8 +84,8 @@ def spelled_duration(duration_ms: int) -> str:
 
 
 def _pair(count: int, in_unit: int, unit: str, part: str) -> str:
-    whole, rest = divmod(count, in_unit)
-    return f"{whole:,} {unit} {rest} {part}" if rest else f"{whole:,} {unit}"
+    units, rest = divmod(count, in_unit)
+    return f"{units:,} {unit} {rest} {part}" if rest else f"{units:,} {unit}"
 
 
 class Driven(Protocol):

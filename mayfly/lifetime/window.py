@@ -112,8 +112,8 @@ def window_at_put(
     if from_release and life_ms is not None:
         expire_at_ms = deliver_at_ms + life_ms
     elif life_ms is not None and delay_ms > life_ms:
-        said = f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
-        raise mq_error(MQRC_EXPIRY_ERROR, f"{said}, which is {capped_by}" if capped_by else said)
+        text = f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
+        raise mq_error(MQRC_EXPIRY_ERROR, f"{text}, which is {capped_by}" if capped_by else text)
     return Window(put_ms, deliver_at_ms, expire_at_ms, capped_by)
 
 

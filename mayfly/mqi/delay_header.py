@@ -54,8 +54,8 @@ def read_delay_header(body: bytes) -> DelayHeader:
     header = DDH.unpack(body)
     length_bytes = int_in(header, "StrucLength")
     if not HEADER_BYTES <= length_bytes <= len(body):
-        said = f"StrucLength {length_bytes} is not within {HEADER_BYTES} .. {len(body)}"
-        raise mq_error(rc.MQRC_HEADER_ERROR, said)
+        text = f"StrucLength {length_bytes} is not within {HEADER_BYTES} .. {len(body)}"
+        raise mq_error(rc.MQRC_HEADER_ERROR, text)
     return DelayHeader(
         str(header["TargetQName"]),
         str(header["TargetQMgrName"]),

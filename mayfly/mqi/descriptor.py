@@ -94,9 +94,9 @@ MD_NAMES = {
 _TEXT_NAMES = [
     name for name, field in MD_NAMES.items() if Descriptor._fields.index(field) in _TEXT_FIELDS
 ]
-#: How many bytes its fields have.
-_ROOM = {field.name: field.length for field in MD.fields}
-_TEXT_ROOM = [_ROOM[name] for name in _TEXT_NAMES]
+#: Length in bytes of each field of an MQMD.
+_FIELD_BYTES = {field.name: field.length for field in MD.fields}
+_TEXT_FIELD_BYTES = [_FIELD_BYTES[name] for name in _TEXT_NAMES]
 
 
 def fitted(descriptor: Descriptor) -> Descriptor:
@@ -106,10 +106,10 @@ def fitted(descriptor: Descriptor) -> Descriptor:
     value is no text.
     """
     token, group_id = descriptor[22:]
-    if len(token) > _ROOM["AccountingToken"]:
-        raise _has_no_room("AccountingToken", token)
-    if len(group_id) > _ROOM["GroupId"]:
-        raise _has_no_room("GroupId", group_id)
+    if len(token) > _FIELD_BYTES["AccountingToken"]:
+        raise _too_long("AccountingToken", token)
+    if len(group_id) > _FIELD_BYTES["GroupId"]:
+        raise _too_long("GroupId", group_id)
     texts = descriptor[13:22]
     if _are_plain(texts):
         return descriptor
@@ -120,17 +120,17 @@ def fitted(descriptor: Descriptor) -> Descriptor:
 def _are_plain(texts: tuple[str, ...]) -> bool:
     """Return True if texts surely fit; quick, for the usual case."""
     try:
-        whole = "".join(texts)
+        combined = "".join(texts)
     except TypeError:
         return False
-    is_short = all(map(le, map(len, texts), _TEXT_ROOM))
-    return is_short and whole.isascii() and "\0" not in whole
+    is_short = all(map(le, map(len, texts), _TEXT_FIELD_BYTES))
+    return is_short and combined.isascii() and "\0" not in combined
 
 
 def cut_to_fit(text: str, field: str) -> str:
     """Return as much of a text as a field of the MQMD has room for."""
     text = text.partition("\0")[0].encode(errors="replace").decode()
-    while len(encoded(text, _ROOM[field])) > _ROOM[field]:
+    while len(encoded(text, _FIELD_BYTES[field])) > _FIELD_BYTES[field]:
         text = text[:-1]
     return text
 
@@ -140,17 +140,17 @@ def _ended(name: str, text: object) -> str:
         raise TypeError(f"{name} {text!r} is not a str")
     text = text.partition("\0")[0]
     try:
-        length = len(encoded(text, _ROOM[name]))
+        length = len(encoded(text, _FIELD_BYTES[name]))
     except UnicodeEncodeError as error:
         raise mq_error(rc.MQRC_MD_ERROR, f"{name} {text!r} is no text: {error.reason}") from None
-    if length > _ROOM[name]:
-        raise _has_no_room(name, text)
+    if length > _FIELD_BYTES[name]:
+        raise _too_long(name, text)
     return text
 
 
-def _has_no_room(name: str, value: object) -> MQError:
-    said = f"{name} {value!r} is longer than {_ROOM[name]} bytes"
-    return mq_error(rc.MQRC_MD_ERROR, said)
+def _too_long(name: str, value: object) -> MQError:
+    text = f"{name} {value!r} is longer than {_FIELD_BYTES[name]} bytes"
+    return mq_error(rc.MQRC_MD_ERROR, text)
 
 
 @lru_cache(maxsize=4096)
@@ -180,8 +180,8 @@ def pack_descriptor(descriptor: Descriptor) -> bytes:
 
 def _does_not_fit(descriptor: Descriptor) -> MQError:
     names = zip(Descriptor._fields, descriptor[:13], strict=False)
-    said = ", ".join(f"{name} {value!r}" for name, value in names if not _fits(value))
-    return mq_error(rc.MQRC_MD_ERROR, f"no number of 4 bytes: {said}")
+    text = ", ".join(f"{name} {value!r}" for name, value in names if not _fits(value))
+    return mq_error(rc.MQRC_MD_ERROR, f"no number of 4 bytes: {text}")
 
 
 def _fits(value: object) -> bool:

@@ -101,8 +101,8 @@ def _written(name: str) -> list[tuple[str, str]]:
     while position < len(name):
         match = _ATTRIBUTE.match(name, position)
         if match is None:
-            said = f"{name[position:]!r} is no attribute of a distinguished name, as in CN=app"
-            raise ValueError(said)
+            detail = f"{name[position:]!r} is no attribute of a distinguished name, as in CN=app"
+            raise ValueError(detail)
         text = match["plain"] if match["quoted"] is None else match["quoted"]
         found.append((_key(match["key"]), text))
         position = match.end()

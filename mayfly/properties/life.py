@@ -69,10 +69,10 @@ def as_said(kept: str | None, counts_ms: int) -> int:
     That one is returned where the sender has said none, and where another one counts than when the
     message came: a cap has shortened its life, or somebody has delivered it at another time.
     """
-    said, slash, counted = (kept or "").partition("/")
-    if not slash or not (_is_moment(said) and _is_moment(counted)):
+    given, slash, counted = (kept or "").partition("/")
+    if not slash or not (_is_moment(given) and _is_moment(counted)):
         return counts_ms
-    return int(said) if abs(int(counted) - counts_ms) <= _SLACK_MS else counts_ms
+    return int(given) if abs(int(counted) - counts_ms) <= _SLACK_MS else counts_ms
 
 
 def _is_moment(text: str) -> bool:

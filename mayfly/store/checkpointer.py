@@ -74,19 +74,19 @@ class Checkpointer:
             return False
         assert connection is not None
         with self._log.guard:
-            self._ballast.lay_in(self._log.owed_bytes())
+            self._ballast.create(self._log.owed_bytes())
             self._checkpoint_at_pages = self._limit_pages()
             self._set_alarm()
         if self._log.pages >= self._checkpoint_at_pages:
             self._checkpoint(connection)
-        elif self._log.pages >= self._log.wants_room_at_pages:
-            self._make_room()
+        elif self._log.pages >= self._log.lengthen_at_pages:
+            self._lengthen_log()
             self._set_alarm()
         return True
 
     def _set_alarm(self) -> None:
         log = self._log
-        log.tell_at_pages = min(log.wants_room_at_pages, self._checkpoint_at_pages)
+        log.notify_at_pages = min(log.lengthen_at_pages, self._checkpoint_at_pages)
 
     def _limit_pages(self) -> int:
         """Return how long the log may become: the database must have room for what is in it."""
@@ -130,9 +130,9 @@ class Checkpointer:
             if self._log.pages - written_back <= _FEW_PAGES:
                 return
 
-    def _make_room(self) -> None:
+    def _lengthen_log(self) -> None:
         if self._ballast.is_given_up:
-            self._log.postpone_room()
+            self._log.postpone_lengthening()
             return
         try:
             self._log.lengthen()

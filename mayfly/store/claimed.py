@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mayfly.store.keys import packed_keys, unpacked_keys
-from mayfly.store.messages import SHORT_BODY, Outlined, Page, limited
+from mayfly.store.messages import SHORT_BODY, MessageHead, Page, limited
 from mayfly.store.reader import Reader
 from mayfly.store.units import Statement, StoredMessage
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
@@ -109,7 +109,7 @@ class Claimed(NamedTuple):
 
     consumer: str
     queue: str
-    message: Outlined
+    message: MessageHead
 
 
 class ConsumerRow(NamedTuple):
@@ -305,7 +305,7 @@ class ClaimedMessages:
             Claimed(
                 consumer,
                 queue,
-                Outlined(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by)),
+                MessageHead(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by)),
             )
             for consumer, queue, body_bytes, *row, capped_by in rows
         ]

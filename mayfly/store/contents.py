@@ -94,8 +94,8 @@ class Contents:
         rest = list[StoredMessage]()
         shared: dict[_Values, list[list[StoredMessage]]] = {}
         # Copies come after one another, and most differ in their keys alone.
-        for _values, run in groupby(rows, _all_but_key):
-            alike = list(run)
+        for _values, group in groupby(rows, _all_but_key):
+            alike = list(group)
             if _can_share(alike[0]):
                 shared.setdefault(_content_of(alike[0]), []).append(alike)
             else:

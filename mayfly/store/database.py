@@ -182,11 +182,11 @@ class Database:
         """
         self.folder = folder
         self._runtime = runtime = Runtime() if runtime is None else runtime
-        #: The index of the log, kept open: closing it would drop the locks of SQLite.
+        #: File descriptor of the log's index, kept open: closing it would drop the locks of SQLite.
         self._index: int | None = None
-        #: The database itself, to sync it, kept open for the same reason.
+        #: File descriptor of the database, for syncs, kept open for the same reason.
         self._file: int | None = None
-        #: Room that is given up when the disk is full; None in memory.
+        #: Disk space that is freed when the disk is full; None in memory.
         self.ballast: Ballast | None = None
         self._lock: FolderLock | None = None
         self._pid = os.getpid()
@@ -288,7 +288,7 @@ class Database:
                     raise
                 self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
             self.reader = self.connect(flags=LOCKED_FLAGS)
-            self._index = _with_room(Path(f"{file}-shm"))
+            self._index = _open_lengthened_index(Path(f"{file}-shm"))
             self._file = os.open(file, os.O_RDONLY)
         except BaseException as error:
             lock.release()
@@ -316,7 +316,7 @@ def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
     return StoreError(f"{file} cannot be opened: {error}", file.parent)
 
 
-def _with_room(index: Path) -> int:
+def _open_lengthened_index(index: Path) -> int:
     """Lengthen the index of the log ahead of SQLite; return it open.
 
     SQLite lengthens it when a transaction is on the disk already. On a full disk its outcome would

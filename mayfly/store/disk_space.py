@@ -59,7 +59,7 @@ class Ballast:
                     return f"{self._file} is damaged: remove it, and it is made anew"
         return None
 
-    def lay_in(self, owed_bytes: int) -> None:
+    def create(self, owed_bytes: int) -> None:
         """Make the ballast unless it is there or given up; a disk without room for it has none.
 
         ``owed_bytes`` is what the disk must keep free besides.
@@ -86,7 +86,7 @@ class Ballast:
         )
         return True
 
-    def comes_back(self, owed_bytes: int) -> bool:
+    def restore(self, owed_bytes: int) -> bool:
         """Make the ballast again if there is room besides what is owed; True if it is there."""
         if not self._allocate(owed_bytes):
             return False
@@ -157,18 +157,18 @@ class DiskSpace:
         if is_larger and any(unit.is_growing() for unit in batch):
             raise apsw.FullError("no room for the transaction in the database")
 
-    def left_of(self, batch: list[Unit]) -> list[Unit]:
+    def units_to_retry(self, batch: list[Unit]) -> list[Unit]:
         """Return what to try again once room was made; the rest has failed."""
         return without_growth(batch) if self._ballast.is_given_up else batch
 
-    def make(self) -> bool:
+    def free_space(self) -> bool:
         """Make room where a transaction has met the end of the disk; return False if none is made.
 
         Call it after the transaction was rolled back.
         """
         self._look_at_pages, self.max_pages = 0, None
         # The thread that writes the log back has to learn that there is less room.
-        self._log.tell_at_pages = 0
+        self._log.notify_at_pages = 0
         is_given_up = self._ballast.give_up()
         return self._write_back() or is_given_up
 
@@ -176,7 +176,7 @@ class DiskSpace:
         ballast = self._ballast
         if not (
             not ballast.is_given_up
-            or ballast.comes_back(self._log.owed_bytes())
+            or ballast.restore(self._log.owed_bytes())
             or self._has_free_pages(ballast.size_bytes)
         ):
             return False
@@ -185,12 +185,12 @@ class DiskSpace:
         if spare_bytes < least_bytes and self._write_back():
             spare_bytes = self._log.spare_bytes()
         if spare_bytes < least_bytes:
-            self.make()
+            self.free_space()
             return False
-        self._note(spare_bytes)
+        self._plan_next_look(spare_bytes)
         return True
 
-    def _note(self, spare_bytes: int) -> None:
+    def _plan_next_look(self, spare_bytes: int) -> None:
         """Note until when a look at the disk holds: a page more takes room in log and database."""
         more_pages = max(spare_bytes // (2 * FRAME_BYTES), 0)
         self._last_pages = self._log.pages

@@ -35,12 +35,12 @@ from mayfly.runtime import Runtime, Signal
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.disk_space import DiskSpace
 from mayfly.store.ledger_writer import LedgerWriter
-from mayfly.store.units import Unit, joined
+from mayfly.store.units import Unit, merged_unit
 
-#: New messages of one transaction: some 10 ms of statements, beside which a sync counts for little.
-ROOM = 500
+#: New messages of one transaction: some 10 ms of statements, of which a sync is a small part.
+MAX_NEW_MESSAGES = 500
 #: New messages beside a release: less than 1 ms.
-ROOM_BESIDE_RELEASE = 20
+MAX_NEW_BESIDE_RELEASE = 20
 
 
 class Commit:
@@ -53,9 +53,9 @@ class Commit:
         #: Set when the units are written, or have failed, or when the caller is to lead.
         self.done = done
         self.leads = False
-        #: Whether a release went before it, so that it goes with the next transaction.
+        #: Whether it has waited for a release, and so shares the next transaction in any case.
         self.is_next = False
-        #: While it leads: the commits of the transaction that it runs; then those to be told.
+        #: While it leads: the commits of the transaction that it runs; then those to be notified.
         self.shared: list[Commit] = []
         self.woken: list[Commit] = []
 
@@ -72,23 +72,23 @@ class Commit:
         return sum([unit.new_count() for unit in self.units])
 
 
-def divided(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Commit]]:
+def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Commit]]:
     """Return the commits of the next transaction, and those that come later; both keep the order.
 
     The first new message goes with the next transaction unless a release is there.
     """
     if len(waiting) == 1:
         return [waiting[0]], []
-    room = ROOM_BESIDE_RELEASE if holds_release(waiting) else ROOM
+    capacity = MAX_NEW_BESIDE_RELEASE if holds_release(waiting) else MAX_NEW_MESSAGES
     now: list[Commit] = []
     later: list[Commit] = []
     for commit in waiting:
         count = commit.new_count()
-        goes = count <= room or room == ROOM or commit.is_next
-        if count and (later or not goes):
+        fits = count <= capacity or capacity == MAX_NEW_MESSAGES or commit.is_next
+        if count and (later or not fits):
             later.append(commit)
         else:
-            room -= count
+            capacity -= count
             now.append(commit)
     if later:
         later[0].is_next = True
@@ -103,7 +103,7 @@ def holds_release(waiting: Sequence[Commit]) -> bool:
 # The leader
 
 
-#: How long a leader waits for as many as came the last time: two syncs of a good disk.
+#: How long a leader waits for as many callers as came the last time: two syncs of a good disk.
 _GATHER_SECONDS = 0.000_5
 _LOG = logging.getLogger("mayfly.store")
 #: The unit itself is wrong; its neighbours in the batch are not.
@@ -128,7 +128,7 @@ class GroupCommit:
         apply: Callable[[Unit], None],
         ledger_writer: LedgerWriter,
         guard: AbstractContextManager[object],
-        room: DiskSpace | None,
+        disk_space: DiskSpace | None,
         *,
         runtime: Runtime,
     ) -> None:
@@ -140,12 +140,12 @@ class GroupCommit:
         self._apply = apply
         self._ledger_writer = ledger_writer
         self._guard = guard
-        self._room = room
+        self._disk_space = disk_space
         self._lock = runtime.lock("waiting units")
         self._new_signal = runtime.signal
         self._waiting: list[Commit] = []
         self._is_led = False
-        #: How many callers are likely to commit at the same time, and that they are all there.
+        #: How many callers are likely to commit at the same time; the event: all have come.
         self._expected = 1
         self._gathered = runtime.event()
         self.is_broken = False
@@ -221,7 +221,7 @@ class GroupCommit:
         if len(waiting) < self._expected and not holds_release(waiting):
             self._gathered.wait(_GATHER_SECONDS)
         with self._lock:
-            now, later = divided(self._waiting)
+            now, later = next_transaction(self._waiting)
             # No call is in it, so an interrupt finds all of it done or nothing.
             leader.shared, self._waiting = now, later
 
@@ -260,7 +260,7 @@ class GroupCommit:
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
                 return
             try:
-                self._transact_or_make_room(batch)
+                self._transact_with_retry(batch)
             except apsw.FullError:
                 self._roll_back()
                 _fail(batch, mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full; nothing kept"))
@@ -293,17 +293,17 @@ class GroupCommit:
         self.batch_count += 1
         self.unit_count += len(batch)
 
-    def _transact_or_make_room(self, batch: list[Unit]) -> None:
+    def _transact_with_retry(self, batch: list[Unit]) -> None:
         """Run a transaction; on a full disk once more, with room made for what adds no messages."""
-        room = self._room
+        space = self._disk_space
         try:
-            self._transact(batch if room is None else room.refuse_growth(batch))
+            self._transact(batch if space is None else space.refuse_growth(batch))
         except apsw.FullError:
             self._is_committing = False
             self._roll_back()
-            if room is None or not room.make():
+            if space is None or not space.free_space():
                 raise
-            self._transact(room.left_of(batch))
+            self._transact(space.units_to_retry(batch))
 
     def _transact(self, batch: list[Unit]) -> None:
         writer, ledger_writer = self._writer, self._ledger_writer
@@ -312,8 +312,8 @@ class GroupCommit:
         writer.execute("BEGIN IMMEDIATE")
         self._write_all(batch)
         ledger_writer.finish()
-        if self._room is not None and self._room.max_pages is not None:
-            self._room.check_size(batch)
+        if self._disk_space is not None and self._disk_space.max_pages is not None:
+            self._disk_space.check_size(batch)
         self._is_committing = True
         writer.execute("COMMIT")
         self._accept(batch)
@@ -328,17 +328,17 @@ class GroupCommit:
         if len(batch) == 1:
             self._write(batch[0])
             return
-        whole = joined(batch)
-        if whole is None:
+        merged = merged_unit(batch)
+        if merged is None:
             self._write_mixed(batch)
-        elif not self._write_first(whole):
+        elif not self._write_first(merged):
             for unit in batch:
                 unit.error = self._try(unit)
 
-    def _write_first(self, whole: Unit) -> bool:
+    def _write_first(self, merged: Unit) -> bool:
         """Write what begins a transaction; on an error begin it anew, and return False."""
         try:
-            self._write(whole)
+            self._write(merged)
         except _WRONG_UNIT:
             # Units are seldom wrong: a savepoint would be two statements of each transaction.
             self._roll_back()
@@ -359,8 +359,8 @@ class GroupCommit:
         self._write_plain(plain)
 
     def _write_plain(self, units: list[Unit]) -> None:
-        whole = joined(units) if len(units) > 1 else None
-        if whole is None or self._try(whole) is not None:
+        merged = merged_unit(units) if len(units) > 1 else None
+        if merged is None or self._try(merged) is not None:
             for unit in units:
                 unit.error = self._try(unit)
 
@@ -379,13 +379,13 @@ class GroupCommit:
             self._write(unit)
         except _WRONG_UNIT as error:
             writer.execute("ROLLBACK TO unit")
-            self._ledger_writer.back_to(mark)
+            self._ledger_writer.roll_back_to(mark)
             wrong = error
         writer.execute("RELEASE unit")
         return wrong
 
     def _roll_back(self) -> None:
-        self._ledger_writer.back_to(None)
+        self._ledger_writer.roll_back_to(None)
         if self._writer.in_transaction:
             try:
                 self._writer.execute("ROLLBACK")

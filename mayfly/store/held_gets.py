@@ -62,7 +62,7 @@ class HeldGets:
         self._places: dict[int, int] = {}
         self._free: list[int] = []
 
-    def left(self) -> list[HeldGet]:
+    def leftovers(self) -> list[HeldGet]:
         """Return what a process held that did not end in order; call it before the first get."""
         if self._file is None:
             return []
@@ -73,15 +73,15 @@ class HeldGets:
         except OSError as error:
             _LOG.warning("%s cannot be read, backout counts may be too low: %s", self._file, error)
             return []
-        whole = memoryview(found)[: len(found) // _ENTRY_BYTES * _ENTRY_BYTES]
+        entries = memoryview(found)[: len(found) // _ENTRY_BYTES * _ENTRY_BYTES]
         return [
             HeldGet(key, backout_count)
-            for key, backout_count, mark in _ENTRY.iter_unpack(whole)
+            for key, backout_count, mark in _ENTRY.iter_unpack(entries)
             if key and mark == self._mark ^ backout_count
         ]
 
-    def forget_left(self) -> None:
-        """Drop what :meth:`left` returns; call it when it is counted durably."""
+    def delete_leftovers(self) -> None:
+        """Drop what :meth:`leftovers` returns; call it when it is counted durably."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ class HeldGets:
         """Close the file, and remove it unless something is still held."""
         if self._map is not None:
             if not self._places:
-                self.forget_left()
+                self.delete_leftovers()
             self._unmap()
             os.close(self._descriptor)
         self.stop_in_child()

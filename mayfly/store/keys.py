@@ -103,7 +103,7 @@ def generated_id(start: bytes, key: int) -> bytes:
     return start + (key & _PLACE).to_bytes(_PLACE_BYTES, "big")
 
 
-def key_told_by(identifier: bytes, number: int) -> int | None:
+def key_of_generated_id(identifier: bytes, number: int) -> int | None:
     """Return the key on a queue of the message for which a MsgId was generated with its key.
 
     Other messages may have the id as well. None for an id that tells no key of this queue.
@@ -115,7 +115,7 @@ def key_told_by(identifier: bytes, number: int) -> int | None:
     return number << _PLACE_BITS | int.from_bytes(identifier[_PLACE_AT:], "big")
 
 
-def may_tell(msg_hash: int, key: int) -> bool:
+def may_hold_key(msg_hash: int, key: int) -> bool:
     """Return True if an id with this index value may tell the key of a message."""
     return key < 0 or not (msg_hash ^ key) & _PLACE
 

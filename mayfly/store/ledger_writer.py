@@ -36,11 +36,11 @@ from mayfly.store.meta import write_value
 from mayfly.store.units import Delta, EndedMessages, EndedRows, Move, Unit
 from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 
-#: How many positions of the ledger an opening reads to know the totals.
+#: An opening reads up to so many positions of the ledger to bring the saved totals up to date.
 POSITIONS_UNSAVED = 1_000
 _SAVE = "INSERT OR REPLACE INTO counter VALUES (?, ?, ?, ?, ?, ?, ?)"
-#: Of queues that have as many puts more and nothing else, as after a publication. To save the
-#: values of each took one to 100 queues a sixth of its instructions.
+#: For queues whose only change is the same number of puts, as after a publication. Saving a row for
+#: each took a sixth of the instructions of a publication to 100 queues.
 _ADD_PUTS = (
     "UPDATE counter SET puts = puts + ?1, present = present + ?1, position = ?2 "
     "WHERE queue_id IN carray(?3)"
@@ -126,17 +126,19 @@ class TotalsTable:
         """Read what is saved, and the lives since."""
         self._writer = writer
         self._held: dict[int, Totals] = {}
-        #: Queues come and go while the leader writes; it guards which totals there are.
+        #: Guards ``_held``: queues are created and deleted while the leader writes.
         self._lock = lock
-        #: Totals that the transaction under way changes, and those that its lives do not determine.
+        #: Totals that the present transaction changes, and the numbers of those that must be saved
+        #: because the lives in the ledger do not determine them.
         self._changed: dict[int, Totals] = {}
-        self._untold: set[int] = set()
+        self._undetermined: set[int] = set()
         self._saves_all = False
         self._written: set[int] = set()
-        #: Totals that lives after this position tell, and for which queues.
+        #: All totals are saved at this position or later; the totals of these queues have changed
+        #: since their last save, and follow from the lives in the ledger.
         self._all_saved_position = last_position - POSITIONS_UNSAVED
         self._unsaved: set[int] = set()
-        #: All queues that owe a balance row, and some that have got theirs since.
+        #: Numbers of all queues that owe a balance row; some of them may have got it since.
         self._owing: set[int] = set()
         try:
             self._load()
@@ -193,8 +195,8 @@ class TotalsTable:
         for number, delta in unit.deltas.items():
             totals = self._changed.get(number) or self._held[number]
             self._changed[number] = totals.plus(delta)
-            if number < 0 or not delta.is_told_by_lives():
-                self._untold.add(number)
+            if number < 0 or not delta.follows_from_lives():
+                self._undetermined.add(number)
         # The effect of a statement on the ledger is unknown here, so all totals are saved.
         self._saves_all |= bool(unit.statements)
 
@@ -214,7 +216,7 @@ class TotalsTable:
                 for number in self._unsaved & self._held.keys():
                     due.setdefault(number, self._held[number])
         else:
-            due = {number: due[number] for number in self._untold}
+            due = {number: due[number] for number in self._undetermined}
         self._written = set(due)
         for number in self._add_puts(due, position) if len(due) >= _ADDED_MIN else ():
             del due[number]
@@ -233,7 +235,7 @@ class TotalsTable:
             if len(numbers) >= _ADDED_MIN:
                 keys = apsw.carray(array("q", numbers))
                 self._writer.execute(_ADD_PUTS, (growth, position, keys))
-                # A queue that was never saved is saved whole, and the others with it.
+                # A queue without a saved row gets a complete row, and so do the others.
                 if self._writer.changes() == len(numbers):
                     added += numbers
         return added
@@ -250,19 +252,19 @@ class TotalsTable:
         self._unsaved -= self._written
         if self._saves_all:
             self._all_saved_position = position
-        self.back_to(None)
+        self.roll_back_to(None)
 
     def mark(self) -> dict[int, Totals]:
         """Return the place reached in this transaction."""
         return dict(self._changed)
 
-    def back_to(self, mark: dict[int, Totals] | None) -> None:
+    def roll_back_to(self, mark: dict[int, Totals] | None) -> None:
         """Forget what changed since a mark, or since the last transaction for None."""
         if mark is None:
-            self._changed, self._untold, self._saves_all = {}, set(), False
+            self._changed, self._undetermined, self._saves_all = {}, set(), False
         else:
             self._changed = mark
-            self._untold &= mark.keys()
+            self._undetermined &= mark.keys()
 
     def forget_strangers(self, numbers: set[int]) -> None:
         """Forget totals of queues that no longer exist: temporary ones of an earlier run."""
@@ -296,7 +298,7 @@ INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "
     f"VALUES (?, {KIND_LIFE}, {', '.join('?' * len(LifeRecord._fields))})"
 )
-#: The lives on staging of what has been moved just now, read off the messages at their new keys.
+#: The lives on the staging queue of messages just moved, read off the rows at their new keys.
 _MOVED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + %s, {KIND_LIFE}, ?2, m.origin_id, m.msg_id, NULL, m.put_ms,
@@ -307,8 +309,8 @@ _INSERT_MOVED = _MOVED % (
     "row_number() OVER ()",
     "(SELECT value AS new FROM json_each(?10)) p CROSS JOIN message m ON m.k = p.new",
 )
-#: Of consecutive keys, which are the positions but for where they begin.
-_INSERT_MOVED_RUN = _MOVED % (
+#: The same for consecutive keys: a position is the key minus a constant.
+_INSERT_MOVED_RANGE = _MOVED % (
     "m.k - ?10 + 1",
     "message m WHERE m.k >= ?10 AND m.k < ?11 ORDER BY m.k",
 )
@@ -328,16 +330,18 @@ FROM %s"""
     )
 
 
-#: The lives of messages of one descriptor that end together; without contents the table is enough.
+#: The lives of messages of one descriptor that end together. Only where copies share contents does
+#: the statement need the view.
 _INSERT_TOGETHER = _together("message", "length(m.body)")
-_INSERT_TOGETHER_WHOLE = _together("whole_message", "m.body_bytes")
+_INSERT_TOGETHER_SHARED = _together("whole_message", "m.body_bytes")
 _ENDED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + c.r, {KIND_LIFE}, ?2, c.msg_id, c.correl_id, c.origin_id, c.put_ms,
     coalesce(c.deliver_at_ms, c.put_ms), c.expire_at_ms, ?3, ?4, 0, %s, %s, length(c.body), %s, %s,
     c.backout_count, %s, c.capped_by, NULL, NULL, ?7
 FROM claimed c"""
-#: The lives of claimed rows of one descriptor, and of any: a join costs four times as much a row.
+#: The lives of claimed rows of one descriptor. The statement for any descriptors has a join, which
+#: costs four times as much per row.
 _INSERT_ENDED = (
     f"{_ENDED % ('?9', '?10', '?11', '?12', '?13')} WHERE c.r > ?5 AND c.r <= ?6 "
     "AND c.descriptor = ?8"
@@ -354,7 +358,8 @@ _INSERT_BALANCE = (
     "INSERT INTO ledger (position, kind, queue, ended_ms, puts, present, ended) "
     f"VALUES (?, {KIND_BALANCE}, ?, ?, ?, ?, ?)"
 )
-#: Lives on one queue after which a balance row is due, so that a reader never has far to the next.
+#: After so many lives on one queue its next balance row is written, so that a reader of the ledger
+#: finds one within a short range.
 LIVES_BEFORE_BALANCE = 4_096
 
 
@@ -452,15 +457,15 @@ class LedgerWriter:
         """Return the place reached in this transaction."""
         return self._position, self.totals.mark()
 
-    def back_to(self, mark: tuple[int, dict[int, Totals]] | None) -> None:
+    def roll_back_to(self, mark: tuple[int, dict[int, Totals]] | None) -> None:
         """Forget what was written since a mark, or since the last transaction for None."""
         if mark is None:
             self._position, self._written_ms = self.last_position, self.high_water_ms
             self._balance_all = self._notes_time = False
-            self.totals.back_to(None)
+            self.totals.roll_back_to(None)
         else:
             self._position, totals = mark
-            self.totals.back_to(totals)
+            self.totals.roll_back_to(totals)
 
     def balances(self) -> list[Balance]:
         """Return where every queue stands at ``last_position``."""
@@ -477,9 +482,9 @@ class LedgerWriter:
         first, last = keys[0], keys[-1]
         writer = self._writer
         shares = self._contents.are_shared
-        of_keys, of_run = _INSERT_TOGETHER_WHOLE if shares else _INSERT_TOGETHER
+        of_keys, of_range = _INSERT_TOGETHER_SHARED if shares else _INSERT_TOGETHER
         if last - first == len(keys) - 1 and keys == [*range(first, last + 1)]:
-            writer.execute(of_run, (position, *common, first, last))
+            writer.execute(of_range, (position, *common, first, last))
         else:
             writer.execute(of_keys, (position, *common, apsw.carray(array("q", keys))))
         assert writer.changes() == len(keys), "a message whose life ends is gone"
@@ -498,7 +503,7 @@ class LedgerWriter:
         )
         if move.first_new_key:
             new_keys = move.first_new_key, move.first_new_key + move.message_count
-            self._writer.execute(_INSERT_MOVED_RUN, (*common, *new_keys))
+            self._writer.execute(_INSERT_MOVED_RANGE, (*common, *new_keys))
         else:
             self._writer.execute(_INSERT_MOVED, (*common, move.keys))
         self._position += move.message_count
@@ -512,7 +517,7 @@ class LedgerWriter:
             for descriptor in descriptors:
                 self._writer.execute(_INSERT_ENDED, (*common, *descriptor))
         else:
-            mixed = [(packed.hex(), *said) for packed, *said in descriptors]
+            mixed = [(packed.hex(), *values) for packed, *values in descriptors]
             self._writer.execute(_INSERT_ENDED_MIXED, (*common, json.dumps(mixed)))
         self._position += until - after
         self._writer.execute(REMOVE, (after, until))

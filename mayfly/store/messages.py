@@ -24,7 +24,7 @@ from mayfly.store.keys import (
     STAGING_LOW,
     id_hash,
     key_of_delayed_id,
-    key_told_by,
+    key_of_generated_id,
     queue_number_of,
 )
 from mayfly.store.many_rows import delete_keys, insert_rows
@@ -40,12 +40,12 @@ from mayfly.store.units import (
 _COLUMNS = ", ".join(StoredMessage._fields)
 INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
 _PLAIN_COLUMNS = ", ".join(StoredMessage._fields[:PLAIN_COLUMN_COUNT])
-#: Of a row whose other columns are NULL; SQLite takes 0.4 µs less.
+#: For a row whose other columns are NULL; SQLite takes 0.4 µs less.
 _INSERT_PLAIN = (
     f"INSERT INTO message ({_PLAIN_COLUMNS}) VALUES ({', '.join('?' * PLAIN_COLUMN_COUNT)})"
 )
-#: Of a row without ids but its own, deadline or delay: 5 values, and rows of a statement share one.
-#: A message takes 0.7 µs less.
+#: For a row that has a MsgId alone, no deadline and no delay: 5 values, of which the rows of one
+#: statement share the descriptor. A message takes 0.7 µs less.
 _INSERT_BARE = (
     "INSERT INTO message (descriptor, k, put_ms, backout_count, msg_id, correl_id, body) "
     "VALUES (?1, ?, ?, 0, ?, x'', ?)"
@@ -69,11 +69,11 @@ _EXPIRED = (
     f"SELECT {_COLUMNS} FROM whole_message "
     "WHERE expire_at_ms <= ? AND (expire_at_ms, k) > (?, ?) ORDER BY expire_at_ms, k"
 )
-#: Data of messages that are inserted together, of which SQLite makes copies.
+#: Most bytes of data that one INSERT of several rows may have: SQLite makes a copy of them.
 _COPIED_BYTES = 2**22
 #: The column of bodies.
 _BODY: Final = StoredMessage._fields.index("body")
-#: How SQLite's own check names it.
+#: How SQLite's integrity check reports a wrong checksum.
 _WRONG_CHECKSUM = f"error code={apsw.SQLITE_IOERR_DATA}"
 
 # Messages without their data, or with the beginning of it
@@ -100,12 +100,12 @@ _WITH_CORREL_ID = (
     f"SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message "
     "WHERE correl_hash = ? AND correl_id = ?"
 )
-_WITH_TOLD_KEY = (
+_WITH_KEY_IN_ID = (
     f"SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message "
     "WHERE k IN carray(?) AND msg_hash IS NULL AND msg_id = ?"
 )
-#: A message in transit is indexed by its own ids; the CorrelId that its sender knows stands in the
-#: MQXQH. So many are looked at on a transmission queue, the oldest ones: they take some 5 ms.
+#: A message in transit is indexed by its own ids; the CorrelId that its sender knows is in the
+#: MQXQH. So many messages are searched on a transmission queue, oldest first: that takes some 5 ms.
 _TRANSIT_ROWS = 2_000
 _IN_TRANSIT = f"""
 SELECT body_bytes, {_SHORT_COLUMNS} FROM (
@@ -124,7 +124,8 @@ UPDATE message SET put_ms = put_ms - ?, deliver_at_ms = deliver_at_ms - ?,
     expire_at_ms = expire_at_ms - ? WHERE k >= 0 AND put_ms > ?"""
 #: The queue of a key; all negative keys are those of the staging queue, number 0.
 _QUEUE = "CASE WHEN k < 0 THEN 0 ELSE k >> 48 END"
-#: A statement for either side; its cost is what has expired, for the index holds all it asks for.
+#: Counts expired messages by queue, in either database. The cost is proportional to the messages
+#: that have expired: the index holds all columns that the statement reads.
 EXPIRED_BY_QUEUE = (
     f"SELECT {_QUEUE}, count(*) FROM message WHERE expire_at_ms <= ? GROUP BY {_QUEUE}"
 )
@@ -139,9 +140,9 @@ EXPIRED_OUTSIDE = (
     "WHERE expire_at_ms <= ? AND k NOT IN (SELECT value FROM json_each(?)) "
     f"GROUP BY {_QUEUE}"
 )
-#: The last key of a page of delayed messages, their number, and in hexadecimal how far their keys
-#: lie behind the first parameter, and the numbers of their targets; pages are read from
-#: the second one on. One row for all of them gives the interpreter lock up once.
+#: One row for a page of delayed messages: the last key, the number of messages, their keys minus
+#: the first parameter in hexadecimal, and the numbers of their targets. The page begins at the
+#: second parameter. One row for all of them releases the interpreter lock once.
 _STAGED_PAGE = """
 SELECT max(k), count(*), group_concat(printf('%016x', k - ?1), ''),
     group_concat(printf('%08x', coalesce(target_number, -1) & 4294967295), '')
@@ -149,7 +150,8 @@ FROM (SELECT k, target_number FROM message WHERE k >= ?2 AND k < 0 ORDER BY k LI
 
 # Delayed messages, and their release
 
-#: A message leaves the staging queue; the key tells the index value of an id that told the key.
+#: Copies messages from the staging queue to their new keys. An id that contains the staging key has
+#: that key as its index value.
 _MOVED = """
 INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
     msg_id, correl_id, origin_id, descriptor, body, topic, capped_by, released_by)
@@ -159,20 +161,21 @@ FROM (%s) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_IN = _MOVED % "SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)"
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
-#: Of a run: the rows of an array are numbered from 1 on.
-_MOVE_RUN_IN = _MOVED % "SELECT value AS old, ?2 + rowid AS new FROM carray(?1)"
-_MOVE_RUN_OUT = "DELETE FROM message WHERE k IN carray(?)"
-#: So many of a run come and go before the next: the pages that these leave take the next ones, and
-#: a transaction of 2,000 writes 318 pages to the log, where it would write 383.
-_RUN_PART: Final = 500
-#: Of a flood they are all that is there: a delete of a range takes a third of the time.
+#: For consecutive new keys: the rows of an array are numbered from 1 on.
+_MOVE_RANGE_IN = _MOVED % "SELECT value AS old, ?2 + rowid AS new FROM carray(?1)"
+_MOVE_RANGE_OUT = "DELETE FROM message WHERE k IN carray(?)"
+#: So many messages are copied and deleted before the next part: the pages that they free take the
+#: next ones. A transaction of 2,000 then writes 318 pages to the log instead of 383.
+_MOVE_PART: Final = 500
+#: Counts the staged messages of a range: if all of them move, one delete of the range takes a third
+#: of the time.
 _COUNT = "SELECT count(*) FROM message WHERE k >= ? AND k <= ?"
 _MOVE_OUT_ALL = "DELETE FROM message WHERE k >= ? AND k <= ?"
 _DUE = (
     "SELECT k, expire_at_ms, target, target_number, sub_id, topic, descriptor, length(body), "
     "backout_count, ttl_from_release FROM message WHERE k >= ? AND k < ? ORDER BY k"
 )
-#: One row for all: at each row the interpreter is given up.
+#: One row for all messages: at each row SQLite releases the interpreter lock.
 _ALIKE = """
 SELECT json_group_array(k), max(body_bytes), total(is_other) FROM (
     SELECT k, length(body) AS body_bytes, target IS NOT ?3 OR target_number IS NOT ?4
@@ -180,7 +183,7 @@ SELECT json_group_array(k), max(body_bytes), total(is_other) FROM (
         OR ttl_from_release IS NOT ?8 OR coalesce(expire_at_ms <= ?9, FALSE) AS is_other
     FROM message WHERE k >= ?1 AND k < ?2 ORDER BY k LIMIT %d)"""
 
-#: Claimed messages may have a deadline; no index tells.
+#: Claimed messages may have a deadline, and have no index of deadlines.
 _HAS_TIMES = """
 SELECT EXISTS (SELECT 1 FROM message WHERE expire_at_ms IS NOT NULL)
     OR EXISTS (SELECT 1 FROM message WHERE k < 0) OR EXISTS (SELECT 1 FROM claimed)"""
@@ -236,7 +239,7 @@ class Outline(NamedTuple):
     body_bytes: int
 
 
-class Outlined(NamedTuple):
+class MessageHead(NamedTuple):
     """A message with the first HEAD_BYTES of its data, and the length of all of them."""
 
     body_bytes: int
@@ -272,7 +275,7 @@ class Page:
     def __init__(self, max_body_bytes: int, body_place: int) -> None:
         """Read ``max_body_bytes`` of bodies at most; ``body_place`` is their column."""
         self._left_bytes, self._body_place = max_body_bytes, body_place
-        #: Whether there was a row more.
+        #: Whether the last row read exceeded the limit, so that there are more rows.
         self.is_cut = False
 
     def read(self, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
@@ -373,11 +376,11 @@ class Messages:
         Others may be among them: those of the index have the same hash.
         """
         found = self.by_msg_hash(id_hash(msg_id), low, high, limit)
-        key = key_told_by(msg_id, queue_number_of(low))
+        key = key_of_generated_id(msg_id, queue_number_of(low))
         if key is not None and low <= key < high:
-            told = self.row(key)
-            if told is not None and told.msg_hash is None and told.msg_id == msg_id:
-                found = sorted([*found, told], key=attrgetter("k"))[:limit]
+            row = self.row(key)
+            if row is not None and row.msg_hash is None and row.msg_id == msg_id:
+                found = sorted([*found, row], key=attrgetter("k"))[:limit]
         return found
 
     def by_correl_id(
@@ -474,7 +477,7 @@ class Messages:
         """Return those of these keys that messages have."""
         return {int(row[0]) for row in self.fetch(_PRESENT, (json.dumps(list(keys)),))}
 
-    def with_id(self, numbers: Iterable[int], identifier: bytes, limit: int) -> list[Outlined]:
+    def with_id(self, numbers: Iterable[int], identifier: bytes, limit: int) -> list[MessageHead]:
         """Return messages with an id of 24 bytes as MsgId, then those with it as CorrelId.
 
         ``limit`` bounds each kind; ``numbers`` are those of the queues that have messages. A
@@ -485,12 +488,12 @@ class Messages:
         if key is not None and STAGING_LOW <= key < 0:
             keys = [key]
         else:
-            told = [key_told_by(identifier, number) for number in numbers]
-            keys = [key for key in told if key is not None]
+            candidates = [key_of_generated_id(identifier, number) for number in numbers]
+            keys = [key for key in candidates if key is not None]
         if keys:
-            # Without a place in the index: the id tells the key.
+            # They are not in the index, because the id contains the key.
             found += self._fetched(
-                _WITH_TOLD_KEY, (apsw.carray(array("q", keys)), identifier), limit
+                _WITH_KEY_IN_ID, (apsw.carray(array("q", keys)), identifier), limit
             )
         known = {each.row.k for each in found}
         correlated = self._fetched(_WITH_CORREL_ID, (id_hash(identifier), identifier), limit)
@@ -498,16 +501,16 @@ class Messages:
 
     def in_transit_with_correl_id(
         self, low: int, high: int, identifier: bytes, limit: int
-    ) -> list[Outlined]:
+    ) -> list[MessageHead]:
         """Return messages of a transmission queue whose sender gave them a CorrelId of 24 bytes.
 
         ``low <= k < high`` is the range of the queue, of which the oldest 2,000 are looked at.
         """
         return self._fetched(_IN_TRANSIT, (low, high, identifier), limit)
 
-    def _fetched(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[Outlined]:
+    def _fetched(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[MessageHead]:
         return [
-            Outlined(body_bytes, StoredMessage(*row))
+            MessageHead(body_bytes, StoredMessage(*row))
             for body_bytes, *row in self.fetch(limited(sql, limit), bindings)
         ]
 
@@ -535,7 +538,7 @@ class Messages:
     def move(self, move: Move) -> None:
         """Give staged messages their keys on the target, by few statements for all."""
         if move.old_keys is not None:
-            self._move_run(move, move.old_keys)
+            self._move_to_range(move, move.old_keys)
             return
         writer = self.writer
         writer.execute(_MOVE_IN, (move.keys,))
@@ -544,18 +547,18 @@ class Messages:
         else:
             writer.execute(_MOVE_OUT, (move.keys,))
 
-    def _move_run(self, move: Move, old_keys: Sequence[int]) -> None:
+    def _move_to_range(self, move: Move, old_keys: Sequence[int]) -> None:
         writer, keys, count = self.writer, array("q", old_keys), move.message_count
         are_alone = self._are_alone(move)
-        for begin in range(0, count, _RUN_PART):
-            end = min(begin + _RUN_PART, count)
+        for begin in range(0, count, _MOVE_PART):
+            end = min(begin + _MOVE_PART, count)
             part = apsw.carray(keys, start=begin, stop=end)
-            writer.execute(_MOVE_RUN_IN, (part, move.first_new_key + begin - 1))
+            writer.execute(_MOVE_RANGE_IN, (part, move.first_new_key + begin - 1))
             assert writer.changes() == end - begin, "a message that was to move is gone"
             if are_alone:
                 writer.execute(_MOVE_OUT_ALL, (keys[begin], keys[end - 1]))
             else:
-                writer.execute(_MOVE_RUN_OUT, (part,))
+                writer.execute(_MOVE_RANGE_OUT, (part,))
 
     def _are_alone(self, move: Move) -> bool:
         """Return True unless another was put between them since they were looked for."""

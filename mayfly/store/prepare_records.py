@@ -133,18 +133,18 @@ def pack_unit(unit: Unit) -> str:
 
 def unpack_unit(packed: str) -> Unit:
     """Return the unit that :func:`pack_unit` has packed."""
-    said = json.loads(packed, object_hook=_to_bytes)
+    fields = json.loads(packed, object_hook=_to_bytes)
     unit = Unit()
-    unit.inserts = [StoredMessage(*row) for row in said["inserts"]]
-    unit.deletes = [(key,) for (key,) in said["deletes"]]
-    unit.backouts = [(key,) for (key,) in said["backouts"]]
-    unit.lives = [_ended_lives(life) for life in said["lives"]]
-    unit.moves = [Move(*move) for move in said["moves"]]
-    bulks = [Bulk(*bulk) for bulk in said["bulks"]]
-    unit.bulks = [b._replace(run=None if b.run is None else KeyRange(*b.run)) for b in bulks]
-    unit.ended_rows = [_ended_rows(*ended) for ended in said["ended_rows"]]
-    unit.statements = [(sql, tuple(bindings)) for sql, bindings in said["statements"]]
-    for number, puts, present, present_volatile, ended in said["deltas"]:
+    unit.inserts = [StoredMessage(*row) for row in fields["inserts"]]
+    unit.deletes = [(key,) for (key,) in fields["deletes"]]
+    unit.backouts = [(key,) for (key,) in fields["backouts"]]
+    unit.lives = [_ended_lives(life) for life in fields["lives"]]
+    unit.moves = [Move(*move) for move in fields["moves"]]
+    bulks = [Bulk(*bulk) for bulk in fields["bulks"]]
+    unit.bulks = [b._replace(key_range=b.key_range and KeyRange(*b.key_range)) for b in bulks]
+    unit.ended_rows = [_ended_rows(*ended) for ended in fields["ended_rows"]]
+    unit.statements = [(sql, tuple(bindings)) for sql, bindings in fields["statements"]]
+    for number, puts, present, present_volatile, ended in fields["deltas"]:
         delta = unit.delta(number)
         delta.puts, delta.present, delta.present_volatile = puts, present, present_volatile
         delta.ended = dict(ended)

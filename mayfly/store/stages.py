@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from mayfly.store.messages import Messages, limited
-from mayfly.store.units import RUN_SIZE_BITS, Bulk, Statement
+from mayfly.store.units import LENGTH_BITS, Bulk, Statement
 
 _BEGIN = (
     "INSERT INTO stage (id, query, batch, partition, attempt, begun_ms) VALUES (?, ?, ?, ?, ?, ?)"
@@ -54,12 +54,12 @@ FROM (SELECT key AS n, value AS row FROM json_each(:rows))"""
 _INSERT_BULK = _BULK % ("", "")
 #: With a cap: rows whose life it has shortened say so by a seventh value.
 _INSERT_CAPPED = _BULK % (", capped_by", ", iif(row ->> 6, :capped_by, NULL)")
-_INSERT_RUN = f"""
+_INSERT_KEY_RANGE = f"""
 INSERT INTO message (k, put_ms, expire_at_ms, msg_hash, backout_count, msg_id, correl_id,
     descriptor, body, capped_by)
 SELECT :first_key + n, :put_ms, :expire_at_ms, :first_hash + n, 0,
     substr(:msg_ids, n * 24 + 1, 24), x'', :descriptor,
-    substr(:bodies, (slice >> {RUN_SIZE_BITS}) + 1, slice & {2**RUN_SIZE_BITS - 1}),
+    substr(:bodies, (slice >> {LENGTH_BITS}) + 1, slice & {2**LENGTH_BITS - 1}),
     :capped_by
 FROM (SELECT key AS n, value AS slice FROM json_each(:rows))"""
 _IN_LIST = "(SELECT value FROM json_each(?))"
@@ -71,11 +71,11 @@ _FORGET = "DELETE FROM stage_query WHERE query GLOB ? AND is_done AND changed_ms
 
 def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
     """Add the messages of a bulk."""
-    if bulk.run is None:
+    if bulk.key_range is None:
         statement = _INSERT_BULK if bulk.capped_by is None else _INSERT_CAPPED
         writer.execute(statement, bulk._asdict())
     else:
-        writer.execute(_INSERT_RUN, bulk._asdict() | bulk.run._asdict())
+        writer.execute(_INSERT_KEY_RANGE, bulk._asdict() | bulk.key_range._asdict())
 
 
 class StagePlace(NamedTuple):

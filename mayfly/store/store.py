@@ -59,7 +59,7 @@ class Sequence:
             self.is_low = True
         return number
 
-    def next_run(self, count: int) -> int:
+    def next_range(self, count: int) -> int:
         """Return the first of new consecutive numbers; call it with the lock held.
 
         They must be few beside what is left of a block when it is extended.
@@ -132,11 +132,11 @@ class Store:
         )
         ballast = self._database.ballast
         self._log = None if ballast is None else WriteAheadLog(writer, guard, self._runtime)
-        room = None
+        space = None
         if self._log is not None and ballast is not None:
-            room = DiskSpace(writer, self._log, ballast)
+            space = DiskSpace(writer, self._log, ballast)
         self.group = GroupCommit(
-            writer, self._apply, self.ledger_writer, guard, room, runtime=self._runtime
+            writer, self._apply, self.ledger_writer, guard, space, runtime=self._runtime
         )
         self.retention = Retention(writer, self.ledger_writer, self.group)
         ledger_reader = self._reader("ledger")
@@ -144,15 +144,15 @@ class Store:
         instance_id = self._database.instance_id
         self.ledger = Ledger(instance_id, ledger_reader, self.ids, self.flush, self.settle)
         self.claimed = ClaimedMessages(self._reader("claims"))
-        #: For those who watch; nothing is read there before they do.
-        self.statistics_reader = self._reader("aside")
+        #: For statistics and monitoring, whose reads must not delay the other readers.
+        self.statistics_reader = self._reader("statistics")
         self._pending = Unit()
-        #: Whether so many lives are kept back that the next caller should flush them.
+        #: Whether so many lives are kept back that the next caller should call :meth:`flush`.
         self.must_flush = False
-        #: Flushes under way, whose changes of totals stand neither there nor in the book.
+        #: Flushes under way: their changes are neither in ``_pending`` nor in the stored totals.
         self._flushing = 0
         self._now_ms = now_ms
-        #: When the first change happened that no balance row speaks of yet.
+        #: The moment (epoch ms) of the first change since the last balance rows; None: no change.
         self.unsettled_since_ms: int | None = None
         reserved = self._database.read_meta("sequence", 0)
         self.sequence = Sequence(reserved, self.group.commit, self._runtime)

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mayfly.lifetime.life import LifeRecord
 
-#: A statement of SQL with its values.
+#: A statement of SQL and its bindings.
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
-#: No message is longer than this says.
-RUN_SIZE_BITS = 27
+#: In a bulk of consecutive keys, a number of ``rows`` holds the length of a message in these bits.
+LENGTH_BITS = 27
 
 
 class StoredMessage(NamedTuple):
@@ -43,7 +43,7 @@ class StoredMessage(NamedTuple):
     released_by: str | None = None
 
 
-#: How many columns every message has; those behind, of most, are all NULL.
+#: Number of the columns that every message fills; in most messages the columns behind are NULL.
 PLAIN_COLUMN_COUNT: Final = StoredMessage._fields.index("body") + 1
 NO_MORE_COLUMNS: Final = (None,) * (len(StoredMessage._fields) - PLAIN_COLUMN_COUNT)
 
@@ -109,7 +109,7 @@ class Bulk(NamedTuple):
     msg_ids: bytes
     correl_ids: bytes
     bodies: bytes
-    run: KeyRange | None = None
+    key_range: KeyRange | None = None
     capped_by: str | None = None
 
 
@@ -172,7 +172,7 @@ class Delta:
         for outcome, count in other.ended.items():
             self.ended[outcome] = self.ended.get(outcome, 0) + count
 
-    def is_told_by_lives(self) -> bool:
+    def follows_from_lives(self) -> bool:
         """Return True if it is the ends of persistent messages and nothing else."""
         return (
             not self.puts
@@ -370,20 +370,24 @@ class Unit:
         self.lives.append(life)
 
 
-def joined(units: Iterable[Unit]) -> Unit | None:
-    """Return one unit that does what several do; None when their order may count."""
-    whole = Unit()
+def merged_unit(units: Iterable[Unit]) -> Unit | None:
+    """Return one unit with the changes of several.
+
+    None when their order matters: when a unit is not plain, or one deletes or backs out what
+    another inserts.
+    """
+    merged = Unit()
     for unit in units:
         if not unit.is_plain():
             return None
-        whole.inserts += unit.inserts
-        whole.deletes += unit.deletes
-        whole.backouts += unit.backouts
-        whole.lives += unit.lives
+        merged.inserts += unit.inserts
+        merged.deletes += unit.deletes
+        merged.backouts += unit.backouts
+        merged.lives += unit.lives
         for number, delta in unit.deltas.items():
-            whole.delta(number).add(delta)
-    if whole.inserts and (whole.deletes or whole.backouts):
-        new_keys = {row.k for row in whole.inserts}
-        if not new_keys.isdisjoint(key for (key,) in (*whole.deletes, *whole.backouts)):
+            merged.delta(number).add(delta)
+    if merged.inserts and (merged.deletes or merged.backouts):
+        new_keys = {row.k for row in merged.inserts}
+        if not new_keys.isdisjoint(key for (key,) in (*merged.deletes, *merged.backouts)):
             return None
-    return whole
+    return merged

@@ -30,7 +30,7 @@ _FRAME_HEAD = struct.Struct(">6I")
 _MAGIC = 0x377F0682
 _FORMAT = 3_007_000
 _WORD = 2**32 - 1
-#: One may be that of the transaction that a crash has cut off.
+#: One commit behind the first invalid frame may belong to the transaction that a crash interrupted.
 _COMMITS_OF_DAMAGE = 2
 _Sums = tuple[int, int]
 
@@ -89,8 +89,8 @@ def check_frames(log: Path, files: Files, frame_count: int) -> None:
                 sums = _sums_of(packed[_FRAME_HEAD.size :], header.byte_order, found)
                 if (fields[2], fields[3]) == header.salts and (fields[4], fields[5]) == sums:
                     continue
-            said = f"{log} is damaged: frame {number} of {frame_count} is not as it was written"
-            raise StoreDamaged(said, log.parent)
+            text = f"{log} is damaged: frame {number} of {frame_count} is not as it was written"
+            raise StoreDamaged(text, log.parent)
 
 
 def salts_of(log: Path, files: Files) -> bytes:
@@ -163,8 +163,8 @@ _ROOM_PAGES = 1_024
 _SPARE_PAGES = 256
 #: A queue manager that commits little needs no room.
 _FIRST_ROOM_AT_PAGES = 64
-#: A log that is begun anew while it is looked at is looked at again.
-_LOOKS = 3
+#: How often a log is checked that is begun anew while it is read.
+_CHECKS = 3
 
 
 class WriteAheadLog:
@@ -184,11 +184,11 @@ class WriteAheadLog:
         self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
         self.pages = max(self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
-        #: The length at which :meth:`lengthen` is worth its while.
-        self.wants_room_at_pages = _FIRST_ROOM_AT_PAGES
-        #: Called after a commit that has made the log so long.
+        #: The length in frames from which on :meth:`lengthen` should be called.
+        self.lengthen_at_pages = _FIRST_ROOM_AT_PAGES
+        #: Called after each commit that leaves ``notify_at_pages`` frames or more in the log.
         self.on_length: Callable[[], None] = lambda: None
-        self.tell_at_pages = 0
+        self.notify_at_pages = 0
         self._database_file = Path(self._writer.filename)
         self._file = Path(f"{self._writer.filename}-wal")
         #: SQLite refuses a checkpoint while another one runs. Taken after the guard.
@@ -244,7 +244,7 @@ class WriteAheadLog:
 
         SQLite reads them by their places, and looks at their checksums after a crash alone.
         """
-        for _ in range(_LOOKS):
+        for _ in range(_CHECKS):
             with self.guard:
                 pages, salts = self.pages, salts_of(self._file, self._files)
             try:
@@ -267,15 +267,15 @@ class WriteAheadLog:
         try:
             with self.guard:
                 end = self._files.lengthen(self._file, _ROOM_PAGES * FRAME_BYTES)
-                self.wants_room_at_pages = end // FRAME_BYTES - _SPARE_PAGES
+                self.lengthen_at_pages = end // FRAME_BYTES - _SPARE_PAGES
             self._files.sync(self._file)
         except OSError:
-            self.postpone_room()
+            self.postpone_lengthening()
             raise
 
-    def postpone_room(self) -> None:
+    def postpone_lengthening(self) -> None:
         """Let the log become longer by itself for a while."""
-        self.wants_room_at_pages = self.pages + _ROOM_PAGES
+        self.lengthen_at_pages = self.pages + _ROOM_PAGES
 
     def _unused_bytes(self) -> int:
         # Before the first commit there is none.
@@ -288,10 +288,10 @@ class WriteAheadLog:
         """Give the disk the end of the log that holds no frames."""
         if self._unused_bytes():
             self._files.cut(self._file, self._used_bytes())
-            self.postpone_room()
+            self.postpone_lengthening()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.pages = pages
-        if pages >= self.tell_at_pages:
+        if pages >= self.notify_at_pages:
             self.on_length()
         return apsw.SQLITE_OK

@@ -359,10 +359,10 @@ def test_G8_a_forked_child_leaves_the_gets_of_its_parent_noted(
                 ends(unit)
 
         assert in_child(child) == 0
-        [held] = qm.engine.store.held_gets.left()
+        [held] = qm.engine.store.held_gets.leftovers()
         assert held.backout_count == 0
         unit.commit()
-        assert qm.engine.store.held_gets.left() == []
+        assert qm.engine.store.held_gets.leftovers() == []
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

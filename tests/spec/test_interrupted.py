@@ -110,9 +110,9 @@ def test_G8_a_unit_of_work_of_any_size_is_noted(tmp_path: Path, new_session: New
         for _ in range(2):
             for _ in range(count):
                 unit.get("Q1")
-            assert len(held.left()) == count
+            assert len(held.leftovers()) == count
             unit.backout()
-            assert held.left() == []
+            assert held.leftovers() == []
         assert (folder / HELD_GETS_FILE).stat().st_size == 2 * 65_536
 
 
@@ -122,4 +122,4 @@ def test_G8_without_a_folder_nothing_is_noted(new_session: NewSession) -> None:
         unit.put("Q1", b"x", persistent=True)
         unit.commit()
         assert unit.get("Q1") is not None
-        assert manager.engine.store.held_gets.left() == []
+        assert manager.engine.store.held_gets.leftovers() == []

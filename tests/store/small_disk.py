@@ -49,7 +49,7 @@ def comes_back(folder: Path, pages_less: int) -> bool:
     free_bytes = 2 * ballast.size_bytes - pages_less * disk.f_frsize
     with (folder / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, disk.f_bavail * disk.f_frsize - free_bytes)
-    is_back = ballast.comes_back(0)
+    is_back = ballast.restore(0)
     assert (folder / BALLAST_FILE).stat().st_size == (ballast.size_bytes if is_back else 0)
     shutil.rmtree(folder)
     return is_back

@@ -7,7 +7,12 @@ import pytest
 
 from mayfly.runtime.runtime import MachineSignal
 from mayfly.store import group_commit
-from mayfly.store.group_commit import ROOM, ROOM_BESIDE_RELEASE, Commit, divided
+from mayfly.store.group_commit import (
+    MAX_NEW_BESIDE_RELEASE,
+    MAX_NEW_MESSAGES,
+    Commit,
+    next_transaction,
+)
 from mayfly.store.store import Store
 from mayfly.store.units import Move, StoredMessage, Unit
 from tests.spec.scene import JOIN_SECONDS, Running
@@ -46,49 +51,49 @@ def release(store: Store) -> Commit:
 
 def test_new_messages_share_a_transaction_as_far_as_its_room_reaches(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    first, second, third, small = (new(store, n) for n in (ROOM - 100, 100, 1, 1))
-    assert divided([first, second, third, small]) == ([first, second], [third, small])
-    assert divided([third, small]) == ([third, small], [])
+    first, second, third, small = (new(store, n) for n in (MAX_NEW_MESSAGES - 100, 100, 1, 1))
+    assert next_transaction([first, second, third, small]) == ([first, second], [third, small])
+    assert next_transaction([third, small]) == ([third, small], [])
     store.close()
 
 
 def test_a_unit_larger_than_the_room_goes_alone(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    large, small = new(store, ROOM + 1), new(store, 1)
-    assert divided([large, small]) == ([large], [small])
-    assert divided([small, large]) == ([small], [large])
+    large, small = new(store, MAX_NEW_MESSAGES + 1), new(store, 1)
+    assert next_transaction([large, small]) == ([large], [small])
+    assert next_transaction([small, large]) == ([small], [large])
     store.close()
 
 
 def test_gets_go_with_the_next_transaction_whatever_waits_before_them(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    rows = [new_row(store) for _ in range(ROOM + 1)]
+    rows = [new_row(store) for _ in range(MAX_NEW_MESSAGES + 1)]
     answering = put_unit(store)
     answering.end(NUMBER, rows[0].k, life(rows[0].msg_id))
     for unit in (get_unit(*rows), answering):
-        large, other, got = new(store, ROOM), new(store, 1), commit_of(unit)
-        assert divided([large, other, got]) == ([large, got], [other])
+        large, other, got = new(store, MAX_NEW_MESSAGES), new(store, 1), commit_of(unit)
+        assert next_transaction([large, other, got]) == ([large, got], [other])
     store.close()
 
 
 def test_a_release_goes_before_many_new_messages_and_with_few(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    few, many, due = new(store, 1), new(store, ROOM_BESIDE_RELEASE), release(store)
-    assert divided([few, due]) == ([few, due], [])
+    few, many, due = new(store, 1), new(store, MAX_NEW_BESIDE_RELEASE), release(store)
+    assert next_transaction([few, due]) == ([few, due], [])
     # New messages keep their order: the last of them might have had room.
     last = new(store, 1)
-    assert divided([few, many, due, last]) == ([few, due], [many, last])
+    assert next_transaction([few, many, due, last]) == ([few, due], [many, last])
     store.close()
 
 
 def test_new_messages_wait_for_one_release_and_not_for_the_next(tmp_path: Path) -> None:
     store = opened(tmp_path)
     first, second, due, again = new(store, 100), new(store, 100), release(store), release(store)
-    now, later = divided([first, second, due])
+    now, later = next_transaction([first, second, due])
     assert (now, later) == ([due], [first, second])
-    now, later = divided([*later, again])
+    now, later = next_transaction([*later, again])
     assert (now, later) == ([first, again], [second])
-    assert divided([*later, release(store)])[0][0] is second
+    assert next_transaction([*later, release(store)])[0][0] is second
     store.close()
 
 

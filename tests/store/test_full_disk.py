@@ -152,7 +152,7 @@ def test_put_is_refused_on_a_full_disk_and_a_get_is_not(
     store.commit([put_unit(store, *rows[:3])])
     disk.is_tight = True
     # There is no room for it meanwhile.
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
+    monkeypatch.setattr(Ballast, "restore", lambda _self, _owed_bytes: False)
     assert outcome_of(store, put_unit(store, rows[3])) == rc.MQRC_STORAGE_MEDIUM_FULL
     assert (tmp_path / BALLAST_FILE).stat().st_size == 0
     assert outcome_of(store, get_unit(rows[0])) is None
@@ -180,7 +180,7 @@ def test_batch_that_finds_the_disk_full_keeps_its_gets(
         store = with_ballast(tmp_path)
     there = [new_row(store) for _ in range(2)]
     store.commit([put_unit(store, *there)])
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
+    monkeypatch.setattr(Ballast, "restore", lambda _self, _owed_bytes: False)
     disk.is_tight = True
     # The gate's own transaction is written as well, and gives the ballast up.
     units = [get_unit(there[0]), put_unit(store), get_unit(there[1]), put_unit(store)]
@@ -202,7 +202,7 @@ def test_ballast_that_was_given_up_stays_so_over_a_restart(
     store = with_ballast(tmp_path)
     row = new_row(store)
     store.commit([put_unit(store, row)])
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
+    monkeypatch.setattr(Ballast, "restore", lambda _self, _owed_bytes: False)
     disk.is_tight = True
     assert outcome_of(store, put_unit(store)) == rc.MQRC_STORAGE_MEDIUM_FULL
     store.close()
@@ -235,7 +235,7 @@ def test_checkpoint_that_finds_the_disk_full_gives_the_ballast_up(
     monkeypatch.setattr(Checkpointer, "PAGES_BEFORE_CHECKPOINT", 200)
     store = with_ballast(tmp_path)
     # There is no room for it meanwhile.
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
+    monkeypatch.setattr(Ballast, "restore", lambda _self, _owed_bytes: False)
     disk.tight_file, disk.is_tight = ".db", True
     while (tmp_path / BALLAST_FILE).stat().st_size:
         assert outcome_of(store, put_unit(store, new_row(store, bytes(10_000)))) in TAKEN_OR_FULL

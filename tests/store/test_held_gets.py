@@ -28,7 +28,7 @@ def noted(folder: Path, *gets: tuple[int, int], instance_id: str = ONE) -> HeldG
 
 def left(folder: Path, instance_id: str = ONE) -> list[HeldGet]:
     """Return what the next opening finds."""
-    return sorted(HeldGets(folder, instance_id).left())
+    return sorted(HeldGets(folder, instance_id).leftovers())
 
 
 def test_what_is_noted_is_found_without_a_close(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from mayfly.store.keys import (
     due_ms_of,
     generated_id,
     id_hash,
-    key_told_by,
-    may_tell,
+    key_of_generated_id,
+    may_hold_key,
     next_priority,
     optional_id_hash,
     order_key,
@@ -115,16 +115,16 @@ def test_a_generated_id_tells_the_key_of_its_message(
     msg_id = generated_id(start_of_ids("QM1", instance), key)
     place = (9 - priority << 44) + sequence
     assert msg_id == b"AMQ QM1         " + ((instance << 48) + place).to_bytes(8, "big")
-    assert key_told_by(msg_id, number) == key
-    assert may_tell(id_hash(msg_id), key)
-    assert not may_tell(id_hash(msg_id), key ^ 1)
+    assert key_of_generated_id(msg_id, number) == key
+    assert may_hold_key(id_hash(msg_id), key)
+    assert not may_hold_key(id_hash(msg_id), key ^ 1)
 
 
 def test_an_id_that_was_not_generated_for_an_ordinary_queue_tells_no_key_of_one() -> None:
-    assert key_told_by(delayed_id("QM1", staging_key(5, 0), 1, 1), 1) is None
-    assert key_told_by(generated_id(start_of_ids("QM1", 1), 1), STAGING_NUMBER) is None
+    assert key_of_generated_id(delayed_id("QM1", staging_key(5, 0), 1, 1), 1) is None
+    assert key_of_generated_id(generated_id(start_of_ids("QM1", 1), 1), STAGING_NUMBER) is None
     for msg_id in (b"x" * 24, bytes(24), b""):
-        assert key_told_by(msg_id, 1) is None
+        assert key_of_generated_id(msg_id, 1) is None
 
 
 def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
     words = tuple(fold(token.text) for token in parameter.values)
     for word in words:
         if word not in allowed:
-            said = f"{word} is no authority of {object_type}, which has {', '.join(allowed)}"
-            raise parameter.wrong(said + nearest(word, allowed))
+            text = f"{word} is no authority of {object_type}, which has {', '.join(allowed)}"
+            raise parameter.wrong(text + nearest(word, allowed))
     return words
 
 
@@ -271,8 +271,8 @@ def _run_check(
     given.pop("ALL", None)
     nothing_else(command, "CHLAUTH MATCH(RUNCHECK)", given)
     if not asked["ADDRESS"] or not (asked["CLNTUSER"] or asked["QMNAME"]):
-        said = "MATCH(RUNCHECK) needs ADDRESS, and CLNTUSER or QMNAME"
-        raise command.object.wrong(said)
+        text = "MATCH(RUNCHECK) needs ADDRESS, and CLNTUSER or QMNAME"
+        raise command.object.wrong(text)
     partner = Partner(
         profile,
         asked["ADDRESS"],

@@ -130,8 +130,8 @@ class _Replies(NamedTuple):
 
 def _replies(noun: str, codes: tuple[str, str, str], details: tuple[str, str]) -> _Replies:
     words = "created", "changed", "deleted"
-    said = [(code, f"IBM MQ {noun} {word}.") for code, word in zip(codes, words, strict=True)]
-    return _Replies(said[0], said[1], said[2], details)
+    text = [(code, f"IBM MQ {noun} {word}.") for code, word in zip(codes, words, strict=True)]
+    return _Replies(text[0], text[1], text[2], details)
 
 
 _REPLIES: dict[str, _Replies] = {

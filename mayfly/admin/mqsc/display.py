@@ -188,15 +188,15 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
     keyword, sign, value = parameter.values
     known = displayed(kinds)
     if keyword.text not in known:
-        said = f"WHERE: {keyword.text} is not displayed here" + nearest(keyword.text, known)
-        raise MqscSyntaxError(said, keyword.start, keyword.end)
+        text = f"WHERE: {keyword.text} is not displayed here" + nearest(keyword.text, known)
+        raise MqscSyntaxError(text, keyword.start, keyword.end)
     compared, possible = _compared(known[keyword.text], value.text)
     if sign.text not in possible:
-        said = f"WHERE: {keyword.text} is compared by {', '.join(possible)}, not {sign.text}"
-        raise MqscSyntaxError(said, sign.start, sign.end)
+        text = f"WHERE: {keyword.text} is compared by {', '.join(possible)}, not {sign.text}"
+        raise MqscSyntaxError(text, sign.start, sign.end)
     if compared is None:
-        said = f"WHERE: {value.text} is no value of {keyword.text}"
-        raise MqscSyntaxError(said, value.start, value.end)
+        text = f"WHERE: {value.text} is no value of {keyword.text}"
+        raise MqscSyntaxError(text, value.start, value.end)
     return Filter(keyword.text, sign.text, compared)
 
 

@@ -258,8 +258,8 @@ def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
         keyword = _SYNONYMS.get(parameter.keyword, parameter.keyword)
         if keyword in given:
             earlier = given[keyword].keyword
-            said = "is given twice" if earlier == parameter.keyword else f"contradicts {earlier}"
-            raise parameter.wrong(f"{parameter.keyword} {said}")
+            text = "is given twice" if earlier == parameter.keyword else f"contradicts {earlier}"
+            raise parameter.wrong(f"{parameter.keyword} {text}")
         given[keyword] = parameter
     return given
 
@@ -281,8 +281,8 @@ def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscS
     owners = [k for k in (*QUEUE_KINDS, QMGR) if keyword in object_type(k).attributes]
     if owners:
         return parameter.wrong(f"{keyword} is not a keyword of {kind}, but of {', '.join(owners)}")
-    said = f"{parameter.keyword} is not a keyword of {kind}"
-    return parameter.wrong(said + nearest(parameter.keyword, candidates))
+    text = f"{parameter.keyword} is not a keyword of {kind}"
+    return parameter.wrong(text + nearest(parameter.keyword, candidates))
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:

@@ -118,9 +118,9 @@ class Admission:
             return answer
         work = self._resolvers.submit(partial(self._look_up, applicant, answer))
         if work is None:
-            said = "too many addresses wait for their host names"
+            text = "too many addresses wait for their host names"
             self._refuse(
-                answer, applicant, Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said)
+                answer, applicant, Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", text)
             )
         else:
             work.add_done_callback(partial(_pass_on, answer))
@@ -139,8 +139,8 @@ class Admission:
                 return
             work = self._checkers.submit(partial(self._answer, outcome, answer))
             if work is None:
-                said = "too many passwords wait to be checked"
-                raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said)
+                text = "too many passwords wait to be checked"
+                raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", text)
             work.add_done_callback(partial(_pass_on, answer))
         except Refused as refused:
             self._refuse(answer, applicant, refused)
@@ -162,11 +162,11 @@ class Admission:
         """Return the terms, or the password that is to be checked; raises Refused."""
         manager = self._managers.get(applicant.queue_manager)
         if manager is None:
-            said = f"queue manager {applicant.queue_manager!r} is not served here"
-            raise Refused(rc.MQRC_Q_MGR_NAME_ERROR, "AMQ9524E", said)
+            text = f"queue manager {applicant.queue_manager!r} is not served here"
+            raise Refused(rc.MQRC_Q_MGR_NAME_ERROR, "AMQ9524E", text)
         if manager.is_stopped:
-            said = f"queue manager {manager.name} has stopped"
-            raise Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9524E", said)
+            text = f"queue manager {manager.name} has stopped"
+            raise Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9524E", text)
         if not applicant.channel and self._is_operator(applicant):
             return Admitted(user=applicant.user, is_operator=True)
         try:
@@ -182,8 +182,8 @@ class Admission:
         if not needs_password(manager, applicant, terms):
             return self._admit(manager, applicant, terms, is_verified=False)
         if not (applicant.is_local or applicant.has_tls):
-            said = "the password came from another machine without TLS"
-            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
+            text = "the password came from another machine without TLS"
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         return self._known_password(manager, applicant, terms)
 
     def _known_password(
@@ -194,8 +194,8 @@ class Admission:
         # It comes first: remembered passwords are compared so fast that it would help to guess.
         closed_ms = authenticator.closed_ms(source)
         if closed_ms:
-            said = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
-            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
+            text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         user = _found(manager, applicant.user)
         question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
         if user is not None and authenticator.memory.knows(manager.name, user, applicant.password):
@@ -214,8 +214,8 @@ class Admission:
             if question.refusal is not None:
                 raise question.refusal
             if not is_right or question.terms is None:
-                said = f"user {applicant.user!r} is unknown, or the password is wrong"
-                raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
+                text = f"user {applicant.user!r} is unknown, or the password is wrong"
+                raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
             admitted = self._admit(manager, applicant, question.terms, is_verified=True)
         except Refused as refused:
             # A right password of a user who is kept out is refused as a wrong one is: the time of
@@ -252,14 +252,14 @@ class Admission:
         """
         is_shown = bool(applicant.certificate_subject)
         if not (is_shown and terms.heeds_certificates) and not self._is_operator(applicant):
-            said = f"queue manager {applicant.sending_manager} shows no certificate and no token"
+            text = f"queue manager {applicant.sending_manager} shows no certificate and no token"
             if is_shown:
-                said = "the certificate counts only with SSLCIPH or SSLPEER of the RCVR, or a map"
+                text = "the certificate counts only with SSLCIPH or SSLPEER of the RCVR, or a map"
             if applicant.password:
-                said = f"the token of queue manager {applicant.sending_manager} is wrong"
+                text = f"the token of queue manager {applicant.sending_manager} is wrong"
             if applicant.password and not (applicant.is_local or applicant.has_tls):
-                said = "the token came from another machine without TLS"
-            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
+                text = "the token came from another machine without TLS"
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
 
     def _refuse(
         self, answer: Future[Admitted], applicant: Applicant, refused: Refused, delay_ms: int = 0

@@ -214,16 +214,16 @@ def terms_of(manager: Engine, applicant: Applicant) -> Terms:
     rules = rules_of(manager)
     blocking = blocking_address(rules, applicant.address)
     if blocking is not None:
-        said = f"the address is blocked by {spelled(blocking)}"
-        _refuse_or_warn(blocking, Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", said))
+        text = f"the address is blocked by {spelled(blocking)}"
+        _refuse_or_warn(blocking, Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", text))
     channel = _channel(manager, applicant)
     _check_tls(channel, applicant)
     check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
     partner = partner_of(applicant)
     rule = mapping(rules, partner)
     if rule is not None and rule.usersrc == c.MQUSRC_NOACCESS:
-        said = f"the partner has no access by {spelled(rule)}"
-        refused = KeptOut(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
+        text = f"the partner has no access by {spelled(rule)}"
+        refused = KeptOut(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
         if names_users(rules, partner):
             is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
             refused.has_password = bool(is_checked and applicant.user and applicant.password)
@@ -259,8 +259,8 @@ def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
     if is_needed:
         by = "a local connection" if terms.channel is None else "CHCKCLNT"
         by = "HTTP" if applicant.must_prove_user else by
-        said = f"user and password are missing, which {by} asks for"
-        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", said)
+        text = f"user and password are missing, which {by} asks for"
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", text)
     return False
 
 
@@ -286,20 +286,20 @@ def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
     if applicant.sending_manager and not user.name:
         return True
     if not user.name or len(user.name) > _LONGEST_USER:
-        said = f"user {user.name!r} is not 1 to {_LONGEST_USER} characters"
-        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
+        text = f"user {user.name!r} is not 1 to {_LONGEST_USER} characters"
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", text)
     is_admin = is_administrator(manager, user)
     if applicant.channel and not applicant.sending_manager:
         blocking = blocking_user(
             rules_of(manager), applicant.channel, user.name, is_administrator=is_admin
         )
         if blocking is not None:
-            said = f"user {user.name} is blocked by {spelled(blocking)}"
-            _refuse_or_warn(blocking, Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", said))
+            text = f"user {user.name} is blocked by {spelled(blocking)}"
+            _refuse_or_warn(blocking, Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", text))
     is_unchecked = manager_definition(manager).authchk == AUTHCHK_NONE
     if is_unchecked and not (is_admin or applicant.sending_manager):
-        said = f"AUTHCHK(NONE): no SET AUTHREC says yet what user {user.name} may do"
-        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ8077E", said)
+        text = f"AUTHCHK(NONE): no SET AUTHREC says yet what user {user.name} may do"
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ8077E", text)
     return is_admin
 
 
@@ -343,8 +343,8 @@ def _authentication(manager: Engine) -> AuthenticationDefinition | None:
     for found in view_named(manager, AUTHINFO, name):
         if isinstance(found, AuthenticationDefinition):
             return found
-    said = f"CONNAUTH names {name}, which is not defined"
-    raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
+    text = f"CONNAUTH names {name}, which is not defined"
+    raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
 
 
 def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
@@ -352,25 +352,25 @@ def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
     name = applicant.channel
     found = view_named(manager, CHANNEL, name) if "*" not in name else []
     if not found or not isinstance(found[0], ChannelDefinition) or found[0].chltype != wanted:
-        said = f"channel {name!r} is not defined, or is of another type"
-        raise Refused(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", said)
+        text = f"channel {name!r} is not defined, or is of another type"
+        raise Refused(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", text)
     if channels_of(manager).is_stopped(name):
-        said = f"channel {name} is stopped"
-        raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9558E", said)
+        text = f"channel {name} is stopped"
+        raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9558E", text)
     return found[0]
 
 
 def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
     if channel.sslciph and not applicant.has_tls:
-        said = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
-        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", said)
+        text = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
+        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", text)
     subject = applicant.certificate_subject
     if channel.sslciph and channel.sslcauth == k.MQSCA_REQUIRED and not subject:
-        said = "the client shows no certificate, which SSLCAUTH(REQUIRED) asks for"
-        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9637E", said)
+        text = "the client shows no certificate, which SSLCAUTH(REQUIRED) asks for"
+        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9637E", text)
     if channel.sslpeer and not is_matched(subject, channel.sslpeer):
-        said = f"the name {subject!r} in the certificate does not match SSLPEER({channel.sslpeer})"
-        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", said)
+        text = f"the name {subject!r} in the certificate does not match SSLPEER({channel.sslpeer})"
+        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", text)
 
 
 def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:

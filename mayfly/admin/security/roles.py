@@ -45,6 +45,6 @@ def check_role(manager: Engine, admitted: Admitted, role: Role) -> None:
     found = roles_of(manager, admitted)
     word = AUTHORITY_OF_ROLE.get(found[-1] if role in found else role)
     if word is None:
-        said = f"user {admitted.user!r} is no administrator: a member of mqm, or the opener"
-        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+        text = f"user {admitted.user!r} is no administrator: a member of mqm, or the opener"
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)
     check_manager_authority(manager, admitted.user, admitted.groups, word)

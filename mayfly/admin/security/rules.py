@@ -257,8 +257,8 @@ def _part(text: str, pattern: str, *, most: int, base: int) -> tuple[int, int] |
         numbers = []
     low, high = (numbers * 2)[:2] if 0 < len(numbers) < 3 else (1, 0)
     if not 0 <= low <= high <= most or not text.replace("-", "").isalnum():
-        said = f"{pattern!r} is no pattern of addresses: {text!r} is no part of one"
-        raise ValueError(said)
+        detail = f"{pattern!r} is no pattern of addresses: {text!r} is no part of one"
+        raise ValueError(detail)
     return low, high
 
 

@@ -78,8 +78,8 @@ class Users:
             # There is no folder for a file, of which its opening says more.
             return
         except OSError as error:
-            said = f"the file of users {error.filename} cannot be read: {error.strerror}"
-            raise StoreError(said, error.filename) from error
+            text = f"the file of users {error.filename} cannot be read: {error.strerror}"
+            raise StoreError(text, error.filename) from error
 
     def groups_of(self, user: str) -> tuple[str, ...] | None:
         """Return the groups of a user, None when there is none; raises StoreDamaged."""
@@ -89,8 +89,8 @@ class Users:
     def add(self, name: str, password: str, groups: Sequence[str] = ()) -> None:
         """Add a user; raises MQRC_OBJECT_ALREADY_EXISTS, ValueError for a wrong value."""
         if not _NAME.fullmatch(name):
-            said = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
-            raise ValueError(said)
+            text = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
+            raise ValueError(text)
         made = User(name, _checked_groups(groups), _hash_of(password))
         with self._changed() as users:
             if name in users:
@@ -236,8 +236,8 @@ def _read(file: Path) -> Mapping[str, User]:
             for name, row in rows.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        said = f"the file of users {file} cannot be read: {error!r}"
-        raise StoreDamaged(said, file) from error
+        text = f"the file of users {file} cannot be read: {error!r}"
+        raise StoreDamaged(text, file) from error
 
 
 @cache

@@ -41,7 +41,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import generated_id, id_hash, optional_id_hash
-from mayfly.store.units import RUN_SIZE_BITS, Bulk, KeyRange, StoredMessage
+from mayfly.store.units import LENGTH_BITS, Bulk, KeyRange, StoredMessage
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
 from mayfly.verbs.contracts.stages import SOURCE_ROW
 
@@ -286,7 +286,7 @@ class BulkPuts:
         sequence = self._core.store.sequence
         keys = [batch.base_key | sequence.next() for _ in sizes]
         starts = zip(edges, sizes, strict=False)
-        segments = [start - edges[0] << RUN_SIZE_BITS | size for start, size in starts]
+        segments = [start - edges[0] << LENGTH_BITS | size for start, size in starts]
         bodies = self._rows.bodies[edges[0] : edges[-1]]
         msg_ids = b"".join(self._generated(keys))
         batch.add_run(keys, msg_ids, self._lives_ms[first], segments, bodies)

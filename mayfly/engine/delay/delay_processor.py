@@ -388,7 +388,7 @@ class Release:
         if lane is None or lane.path.queue.depth + count > lane.path.max_depth:
             return False
         queue_state.reserve(lane.path.queue, count)
-        new_key = lane.base_key | self._core.store.sequence.next_run(count)
+        new_key = lane.base_key | self._core.store.sequence.next_range(count)
         lane.old_keys += keys
         lane.new_keys += range(new_key, new_key + count)
         lane.target_numbers[first.target_number] += count

@@ -44,7 +44,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import NoMessage, mq_error
-from mayfly.store.keys import id_hash, may_tell
+from mayfly.store.keys import id_hash, may_hold_key
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.messages import GetResult
@@ -582,7 +582,7 @@ class GroupGetter(Getter):
         if self._msg_hash is None:
             return True
         if entry.msg_hash is None:
-            return may_tell(self._msg_hash, entry.key)
+            return may_hold_key(self._msg_hash, entry.key)
         return entry.msg_hash == self._msg_hash
 
     def _refuse(self) -> bool:

@@ -35,7 +35,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.claimed import Claimed
 from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
-from mayfly.store.messages import Outlined
+from mayfly.store.messages import MessageHead
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
 from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
@@ -190,7 +190,7 @@ class _Present:
             found += map(self._claimed, claimed)
         return found
 
-    def _stored(self, queue_owner: Core) -> Iterator[tuple[int, Outlined]]:
+    def _stored(self, queue_owner: Core) -> Iterator[tuple[int, MessageHead]]:
         asked_id = self._asked_id
         in_transit = [
             q for q in queue_owner.registry.queues() if q.definition.usage == MQUS_TRANSMISSION
@@ -218,7 +218,7 @@ class _Present:
             for _side, each in self._stored(queue_owner)
         )
 
-    def _on_queue(self, queue_owner: Core, persistence: int, found: Outlined) -> TraceEntry:
+    def _on_queue(self, queue_owner: Core, persistence: int, found: MessageHead) -> TraceEntry:
         row, queue = found.row, queue_owner.registry.by_number(queue_number_of(found.row.k))
         # A queue that was deleted has no messages; one of another member is not asked for.
         assert queue is not None
@@ -258,7 +258,7 @@ class _Present:
                 place = _Standing(
                     State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session)
                 )
-                found = Outlined(len(row.body), row)
+                found = MessageHead(len(row.body), row)
                 yield self._entry(pending.queue, found, place, persistent=pending.persistent)
 
     def _claimed(self, claimed: Claimed) -> TraceEntry:
@@ -269,7 +269,7 @@ class _Present:
         return self._entry(queue, claimed.message, place, persistent=is_persistent)
 
     def _entry(
-        self, queue: LocalQueue, found: Outlined, place: _Standing, *, persistent: bool
+        self, queue: LocalQueue, found: MessageHead, place: _Standing, *, persistent: bool
     ) -> TraceEntry:
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
         sent = _as_sent(self._engine, queue, row, descriptor)

@@ -464,9 +464,9 @@ def _timestamp(fields: MessageFields) -> Value:
     jms, put_ms = _own_headers(fields), fields.row.put_ms
     if fields.descriptor.msg_type != c.MQMT_REPORT:
         # A client of AMQP has said it by its own clock.
-        said = _text(fields.folder(_AMQP), "CreationTime")
-        if said is not None:
-            return timestamp_of(said, put_ms)
+        given_ms = _text(fields.folder(_AMQP), "CreationTime")
+        if given_ms is not None:
+            return timestamp_of(given_ms, put_ms)
     if not jms:
         return put_ms
     # A sender that disables timestamps leaves Tms out.
