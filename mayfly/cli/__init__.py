@@ -20,7 +20,7 @@ _PACKAGES = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line; leaves by SystemExit."""
+    """Run the command line; always ends with SystemExit."""
     try:
         from mayfly.cli.app import app
     except ModuleNotFoundError as error:

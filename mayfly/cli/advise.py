@@ -56,7 +56,7 @@ _TITLES = {
 
 
 def lifetime_seconds(text: str) -> int:
-    """Return a lifetime such as ``2min`` in seconds; raises BadParameter."""
+    """Return a lifetime such as ``2min`` in seconds; BadParameter unless it is whole seconds."""
     lifetime_ms = duration_ms(text)
     if lifetime_ms % SECOND_MS:
         raise typer.BadParameter(f"{text!r} is not a whole number of seconds")
@@ -181,9 +181,9 @@ def advise(
 ) -> None:
     """Say which receive timeout and transaction lifetime are safe for a non-ASF listener.
 
-    A transaction begins before the receive, so a message that comes late leaves little of it. From
-    recorded arrivals it is simulated what the setting has cost and what another would. Exit code 1
-    when the present setting is not safe.
+    A transaction begins before the receive, so a message that comes late leaves little of it. A
+    simulation of recorded arrivals shows what the present setting has cost, and what another would
+    cost. Exit code 1 when the present setting is not safe.
 
     \b
     Examples:
@@ -243,7 +243,7 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
 
 
 class Recorded(NamedTuple):
-    """The arrivals on a queue, and its BOTHRESH where a queue manager has it."""
+    """The recorded arrivals on a queue; ``bothresh`` is None where no queue manager has it."""
 
     arrivals: Arrivals
     bothresh: int | None
@@ -252,9 +252,10 @@ class Recorded(NamedTuple):
 def recorded(
     source: Path | None, qmgr: str | None, queue: str | None, url: str | None
 ) -> Recorded | None:
-    """Return what was recorded, None when nothing is named to look in.
+    """Return the recorded arrivals of a queue; None if neither ``source`` nor ``qmgr`` is given.
 
-    Raises CommandFailed when it is not there or empty, ValueError when it is not clear which.
+    ``source`` is a trace, a lake, or the folder of a queue manager. Raises CommandFailed if it does
+    not exist or has no message, and ValueError if the options contradict each other.
     """
     if url is not None and (qmgr is None or source is not None):
         raise ValueError(f"--url {url} is the server of a queue manager: name that by --qmgr alone")
@@ -285,7 +286,7 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
 
 
 def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
-    """Read the ledger of a queue manager: of its folder, or of the server that has it open."""
+    """Read the arrivals and BOTHRESH of a queue manager, from its folder or its server."""
     from mayfly.pipeline.replay.lives import trace_of_lives
 
     with connected(name, place, program="mayfly advise") as connection:
@@ -298,7 +299,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
 
 
 def _lives(ledger: Ledger, name: str) -> pa.Table:
-    """Return the lives in a ledger that `mayfly.pipeline.replay.lives` replays."""
+    """Return the ended messages of a ledger that can be replayed, as a table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -312,7 +313,7 @@ def _lives(ledger: Ledger, name: str) -> pa.Table:
 
 
 def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield what the ledger holds; a server may remove the oldest rows meanwhile."""
+    """Yield the rows of a ledger in pages; rows that a server removes meanwhile are left out."""
     position = ledger.first_position() - 1
     while True:
         try:
@@ -338,7 +339,7 @@ def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:
 
 
 def print_advice(advice: Advice) -> None:
-    """Print verdict and recommendation; of recorded arrivals their gaps, and the cost of both."""
+    """Print verdict and recommendation; for recorded arrivals also their gaps and a comparison."""
     console = Console(highlight=False)
     for line in _lines(advice):
         console.print(line, markup=False, soft_wrap=True)
@@ -350,7 +351,7 @@ def print_advice(advice: Advice) -> None:
 
 
 def advice_as_json(advice: Advice) -> dict[str, Any]:
-    """Return the same for JSON; ``is_safe`` is null when there is no present receive timeout."""
+    """Return the advice for JSON; ``is_safe`` is null if no present receive timeout is given."""
     is_decided = advice.present.receive_timeout_ms is not None
     return {
         "present": advice.present._asdict(),
@@ -431,7 +432,7 @@ def _table(before: Outlook | None, after: Outlook) -> Table:
 
 
 def _cells(outlook: Outlook) -> dict[str, str]:
-    """Return the rows of the table: figures of the simulation, then those of the formula."""
+    """Return a column of the table, by title: figures of the simulation, then of the formula."""
     simulated, expected = outlook.simulated, outlook.estimate
     cells = {title: f"{getattr(simulated, name):,}" for name, title in _TITLES.items()}
     cells["needless share of transactions"] = f"{simulated.needless_share:.3%}"

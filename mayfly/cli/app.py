@@ -1,4 +1,4 @@
-"""The command line as a whole: which commands there are. A command is imported when it is run."""
+"""The ``mayfly`` command with all its subcommands; each is imported only when it is run."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _MODULES = {
 
 
 class _CommandsOnDemand(Commands):
-    """Knows the commands by the table, and imports the one that is run."""
+    """Lists the commands by the table, and imports only the one that is run."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command that was named, and the arguments that are its own."""
+        """Return the name, the imported command, and the arguments for it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if name is None else command_named(name), rest
 
 
 def command_named(name: str) -> Any:
-    """Import a command, or a group of commands, and return it."""
+    """Import a command, or a group of commands, by its name; return it for click."""
     found = getattr(import_module(f"mayfly.cli.{_MODULES.get(name, name)}"), name)
     if isinstance(found, typer.Typer):
         found.info.name, found.info.help = name, COMMANDS[name]
@@ -100,7 +100,7 @@ def _mayfly(
 
 
 def _name_only() -> None:
-    """Stand for a command in the list of commands."""
+    """Be a placeholder for a command in the list of commands."""
 
 
 for _name, _help in COMMANDS.items():

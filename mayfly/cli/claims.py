@@ -1,4 +1,4 @@
-"""``mayfly claims``: see what consumers have claimed, and give it back to its queue."""
+"""``mayfly claims``: show what consumers of queues have claimed, and return it to its queue."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ EvenIfWrittenOption = Annotated[
 def list_(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
     """List the consumers of a queue manager and what they have claimed.
 
-    Claims end when the pipeline has committed what it read; those of one that is gone stay until
-    it comes back, or until they are released. Exit code 1 when there is no consumer.
+    Claims end when the pipeline has committed what it has read. Claims of a pipeline that is gone
+    stay until it comes back, or until they are released. Exit code 1 when there is no consumer.
 
     \b
     Example:
@@ -83,10 +83,10 @@ def release(
 ) -> None:
     """Give the claimed messages of a consumer back to their queue, backout counts one higher.
 
-    Messages that its query has written must not come again: by --checkpoint they are found and
-    ended as if they had been got. A pipeline that still reads under this name fails. An unfinished
-    batch is only given back with --even-if-written. The pipeline can go on from its checkpoint, and
-    has in a later batch what was given back.
+    Messages that its query has already written must not come again: with --checkpoint these are
+    found and ended as if they had been got. A pipeline that still reads under this name fails. An
+    unfinished batch is only given back with --even-if-written. The pipeline can continue from its
+    checkpoint, and gets in a later batch what was given back.
 
     \b
     Examples:
@@ -123,7 +123,10 @@ def release(
 
 
 def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
-    """Return what a checkpoint says of a consumer; fails where it says nothing."""
+    """Return what a checkpoint records of a consumer's claims; empty if it has no batch of it.
+
+    Raises CommandFailed if the checkpoint is not a folder or cannot be read.
+    """
     if not checkpoint.is_dir():
         raise CommandFailed(
             ExitCode.USAGE,
@@ -141,7 +144,7 @@ def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
 def _of_store(
     log: list[WrittenClaims], instance_id: str, checkpoint: Path, consumer: str
 ) -> WrittenClaims:
-    """Return what a checkpoint says of a consumer of one store; fails where it says nothing."""
+    """Return what a checkpoint records of one queue manager's claims; CommandFailed if nothing."""
     for written in log:
         if written.offset.instance_id == instance_id:
             return written

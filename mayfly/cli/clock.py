@@ -1,4 +1,4 @@
-"""``mayfly clock``: a queue manager's own time beside the wall clock, and how they meet again."""
+"""``mayfly clock``: compare a queue manager's own time with the wall clock, and adjust it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -
     """Show both times, and the effects of accepting the wall clock.
 
     A queue manager keeps its own time in two cases: the wall clock steps back, or forward by more
-    than an hour; or its folder has seen a later time than the wall clock's.
+    than an hour; or its folder has a time that is later than the wall clock.
 
     \b
     Example:
@@ -59,9 +59,9 @@ def advance(
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move the time of a queue manager on that mayfly serve --dev --virtual-clock serves.
+    """Advance the time of a queue manager that mayfly serve --dev --virtual-clock serves.
 
-    Everything that falls due on the way is done when this ends: releases, ends of waits, scans.
+    All work that falls due on the way is done when this ends: releases, ends of waits, scans.
 
     \b
     Example:
@@ -79,11 +79,11 @@ def advance(
 def accept(
     name: Name, *, is_sure: YesOption = False, path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
-    """Let a queue manager's own time be the wall clock's; shows the effects first.
+    """Set a queue manager's own time to the wall clock; shows the effects first.
 
-    Forward it works at any time. Back it works while the queue manager is not served: messages that
-    have expired by its own time are discarded first, with reports, so that none comes back to life.
-    Exit code 1 when nothing was done.
+    Forward, this works at any time. Back, it works only while the queue manager is not served:
+    messages that have expired by its own time are discarded first, with reports, so that none comes
+    back to life. Exit code 1 when nothing was done.
 
     \b
     Example:
@@ -112,7 +112,7 @@ def accept(
 
 
 def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
-    """Say what accepting does; raise CommandFailed unless somebody is sure."""
+    """Print the effects and ask for consent; raises CommandFailed without it."""
     for line in _lines(name, found):
         typer.echo(line, err=True)
     if is_sure:

@@ -1,4 +1,4 @@
-"""``mayfly demo``: a real day of flights on two clocks, the whole year in Spark, all compared."""
+"""``mayfly demo``: a real day of flights on two clocks, and the whole year in Spark."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def demo(
 
 
 def tell(result: DemoResult, *, as_json: bool) -> None:
-    """Print the result; a disagreement ends the command with exit code 1."""
+    """Print the result of the demo; raises CommandFailed (exit code 1) if anything disagrees."""
     from mayfly.cli.airport.terminal import print_summary
 
     if as_json:
@@ -86,7 +86,7 @@ def _month_and_day(date: str) -> tuple[int, int]:
 
 
 class _Watcher:
-    """Shows what is under way, with a bar and counts, or a picture, of the day that goes by."""
+    """Shows the progress of the demo on a terminal: a bar, and counts or a picture of the day."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -127,7 +127,7 @@ class _Watcher:
 
 @contextmanager
 def _watcher(terminal: TextIO) -> Iterator[_Watcher]:
-    """Yield a watcher that draws on a terminal and says nothing in a pipe."""
+    """Yield a watcher that draws on a terminal, and nothing in a pipe."""
     console = Console(file=terminal)
     columns = (
         SpinnerColumn(finished_text="[green]✓[/green]"),

@@ -1,4 +1,4 @@
-"""``mayfly dlq``: see what is dead-lettered, and say by rules what becomes of it."""
+"""``mayfly dlq``: list dead letters, and apply rules to them."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def run(
 ) -> None:
     """Apply a rule table to the dead-letter queue, as runmqdlq does.
 
-    Works as long as WAIT in the table says, or until interrupted, and then tells what was done.
-    Each letter is a unit of work of its own; its life runs on wherever it is put.
+    Works as long as WAIT in the table says, or until interrupted, and then prints what was done.
+    Each letter is a unit of work of its own, and keeps its deadline wherever it is put.
 
     \b
     Example:
@@ -110,7 +110,7 @@ def run(
 def list_(
     name: Name, *, queue: QueueOption = "", path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
-    """List what is dead-lettered: why, for which queue, since when, and how long it still lives.
+    """List dead letters: reason, target queue, age, and how long each one still lives.
 
     With --json as one JSON line each, and [] when there is none. Exit code 1 when there is none.
 
@@ -150,10 +150,10 @@ def redrive(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put dead letters to the queues they were meant for, once; their lives run on.
+    """Put dead letters once to the queues they were meant for; they keep their deadlines.
 
-    Exit code 1 when one could not be put, or when none was there; those stay where they are. With
-    --dry-run nothing is put, and the letters are counted.
+    Exit code 1 when one could not be put, which then stays, or when there was none. With --dry-run
+    nothing is put, and the letters are counted.
 
     \b
     Example:
@@ -176,7 +176,7 @@ def redrive(
 
 @contextmanager
 def _refusals(source: str) -> Iterator[None]:
-    """Name where a wrong rule comes from."""
+    """Turn RuleTableError in a ``with`` block into CommandFailed that names ``source``."""
     try:
         yield
     except RuleTableError as error:
@@ -185,7 +185,7 @@ def _refusals(source: str) -> Iterator[None]:
 
 @contextmanager
 def _handling(connection: Connection, table: RuleTable, queue: str) -> Iterator[DeadLetterHandler]:
-    """Yield a handler that a signal stops."""
+    """Yield a dead-letter handler that SIGINT or SIGTERM stops."""
     longest_wait_ms = None if is_here(connection) else _REMOTE_WAIT_MS
     with (
         DeadLetterHandler(
@@ -199,7 +199,7 @@ def _handling(connection: Connection, table: RuleTable, queue: str) -> Iterator[
 
 @contextmanager
 def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
-    """Stop a handler when the event is set, and meanwhile tell a terminal how far it is."""
+    """Stop a handler when the event is set; until then show its progress on a terminal."""
     watcher = Thread(target=_watch, args=(handler, stopped))
     watcher.start()
     try:
@@ -222,7 +222,7 @@ def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
 
 
 def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -> None:
-    """Print the counts of a run; failures go to stderr, with their reasons."""
+    """Print the counts of a run; with ``as_json`` also the failures by reason code."""
     if as_json:
         print_json(summary_as_json(counts, failures))
     else:
@@ -230,7 +230,7 @@ def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -
 
 
 def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
-    """Return a line of the list; without a header only what the descriptor says."""
+    """Return the cells of one line of the list; without a header only what the descriptor has."""
     left = remaining(message.remaining_ms)
     if letter is None:
         return message.msg_id.hex(), "(no header)", "-", "-", left, f"{len(message.body):,}"
@@ -241,13 +241,13 @@ def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]
 
 
 def summary(counts: Mapping[Outcome, int]) -> str:
-    """Return in one line what happened, only what did."""
+    """Return the counts of outcomes on one line, without zeros; "nothing to do" if all are 0."""
     happened = [f"{counts[o]:,} {o.value.replace('_', ' ')}" for o in Outcome if counts.get(o)]
     return ", ".join(happened) or "nothing to do"
 
 
 def failed_with(handler: DeadLetterHandler) -> str:
-    """Return in one line what has failed and why, empty when nothing has."""
+    """Return how many letters failed, by reason, on one line; "" if none has failed."""
     return ", ".join(
         f"{count:,} failed with {cause_name(reason)}"
         for reason, count in sorted(handler.failures.items())

@@ -1,4 +1,4 @@
-"""``mayfly create``, ``verify`` and ``compact``: the folder of a queue manager."""
+"""``mayfly create``, ``verify`` and ``compact``: make and check the folder of a queue manager."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def create(
 ) -> None:
     """Make a queue manager, as crtmqm does.
 
-    A platform brings the rules of its edition and the defaults of its settings, for good. One that
-    is there stays as it is: exit code 3.
+    A platform determines the rules of its edition and the defaults of its settings, for good. A
+    queue manager that exists stays as it is: exit code 3.
 
     \b
     Examples:
@@ -110,8 +110,8 @@ def _accept_older(name: str, place: str | None) -> None:
 def compact(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:
     """Give the disk back what the database no longer needs, and its pages checksums.
 
-    No process may have the queue manager open. Until the end nothing changes; meanwhile the disk
-    needs room for a second database.
+    No process may have the queue manager open. The database is replaced only at the end; until then
+    the disk needs space for a second one.
 
     \b
     Example:

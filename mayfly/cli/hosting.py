@@ -1,4 +1,4 @@
-"""The process of ``mayfly serve``: folders, the host, signals, and the end."""
+"""The process of ``mayfly serve``: it opens queue managers, runs the host, and handles signals."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _GROUPS = {
 
 
 class _Held(NamedTuple):
-    """The queue managers of the server, with the folder of each by its name."""
+    """The open queue managers of the server, their ``served.json`` files, and folders by name."""
 
     folders: dict[str, Path]
     servings: list[Serving]
@@ -111,7 +111,7 @@ class _Held(NamedTuple):
 def check_served(settings: ServeSettings) -> None:
     """Raise CommandFailed for settings that contradict each other, or name a file that is missing.
 
-    It is called before a queue manager is made or opened for them.
+    Call it before a queue manager is made or opened.
     """
     with wrong_values():
         check_settings(settings)
@@ -125,7 +125,7 @@ def check_served(settings: ServeSettings) -> None:
 
 
 def _check_script(script: Path) -> None:
-    """Raise CommandFailed for the first line of a script that is no MQSC; nothing is run."""
+    """Raise CommandFailed for the first syntax error in an MQSC script; runs nothing."""
     for statement in statements(_text(script)):
         if statement.is_command:
             try:
@@ -139,7 +139,7 @@ def _check_script(script: Path) -> None:
 def run_server(
     settings: ServeSettings, read: Callable[[], ServeSettings], *, as_json: bool
 ) -> None:
-    """Serve until a signal ends it; ``read`` reads the settings again for SIGHUP."""
+    """Serve queue managers until a signal ends it; ``read`` reads the settings again at SIGHUP."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.set_threshold(OBJECTS_BEFORE_A_LOOK)
     _allow_many_files()
@@ -196,9 +196,9 @@ def run_server(
 
 
 def _allow_many_files() -> None:
-    """Let the process have as many open files as it may: a shell often allows it 1,024 alone.
+    """Raise the limit of open files of this process, which a shell often sets to 1,024.
 
-    Connections would use these up before they use up their places, and probes would not come in.
+    Otherwise connections use up the files before they reach their own limit, and probes fail.
     """
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
@@ -210,7 +210,7 @@ def _allow_many_files() -> None:
 
 @contextlib.contextmanager
 def _failures_in_the_log() -> Iterator[None]:
-    """Write why the server ends into its log, whose lines may be those of JSON."""
+    """Write errors that end the server to its log, and exit with their exit code."""
     try:
         yield
     except CommandFailed as failure:
@@ -232,7 +232,10 @@ def _serve(
     arrived: SimpleQueue[int],
     servings: Sequence[Serving],
 ) -> None:
-    """Answer signals until one ends the server; drain it then, for as long as it is allowed."""
+    """Handle signals until one ends the server; then drain it, and return.
+
+    A second signal to end stops the drain.
+    """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
     while (number := _next_signal(host, arrived, servings)) == signal.SIGHUP:
@@ -250,7 +253,7 @@ def _serve(
 
 
 def _next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Serving]) -> int:
-    """Return the next signal; raises CommandFailed when no queue manager is left running."""
+    """Return the next signal; raises CommandFailed when all queue managers have stopped."""
     while True:
         with contextlib.suppress(Empty):
             return arrived.get(timeout=_LOOK_SECONDS)
@@ -268,7 +271,7 @@ def _next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Servi
 def _reloaded(
     host: Host, mq: MqListener, before: ServeSettings, after: ServeSettings
 ) -> ServeSettings:
-    """Take over what can change while it runs; say what cannot."""
+    """Apply the settings that can change while the server runs; log those that cannot."""
     _LOG.info("reloads")
     for name in ("queue_managers", "listen", "tls", "token_file", "log"):
         if getattr(before, name) != getattr(after, name):
@@ -279,7 +282,7 @@ def _reloaded(
 
 
 def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
-    """Wait for so long; a signal to end ends the start."""
+    """Wait for some seconds; a signal to end raises typer.Exit with code 0."""
     with contextlib.suppress(Empty):
         if arrived.get(timeout=seconds) != signal.SIGHUP:
             raise typer.Exit(ExitCode.DONE)
@@ -287,10 +290,11 @@ def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
 
 @contextlib.contextmanager
 def _held(settings: ServeSettings, pause: Callable[[float], None]) -> Iterator[_Held]:
-    """Have queue managers open for a block; commands that find them in use learn that.
+    """Open the queue managers for a ``with`` block.
 
-    Their folders count as served from before they are opened until they are closed. A command that
-    has one open is waited for, ``pause`` by ``pause``.
+    Their folders count as served from before they are opened until they are closed, so that
+    commands can say so. If a command has a folder open, this waits for its end by calling
+    ``pause``.
     """
     queue_managers = settings.queue_managers
     folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
@@ -346,7 +350,10 @@ def _opened(
 
 
 def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
-    """Set scans and lakes, and run the scripts; CommandFailed names the first wrong command."""
+    """Set expiry scans and lakes, and run scripts.
+
+    CommandFailed names the first command that fails.
+    """
     for manager, served in zip(held.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)
         if served.lake is not None:
@@ -356,7 +363,10 @@ def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:
-    """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
+    """Set the interval of the expiry scan (0 is off) for this run; the definition does not change.
+
+    None means the queue manager's EXPRYINT, or 5 seconds if that is OFF.
+    """
     if seconds is None and manager_definition(manager.engine).expryint == MQEXPI_OFF:
         seconds = EXPIRY_INTERVAL_SECONDS
     if seconds is not None:
@@ -371,7 +381,7 @@ def _listeners(
     standing: ServerStatus,
     budget: Budget,
 ) -> list[Listener]:
-    """Return the listeners beside that of Mayfly's programs, in the order of their start."""
+    """Return the listeners for Flight, AMQP and HTTP, in the order of their start."""
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
         # Flight has rules of its own.
@@ -424,7 +434,10 @@ def _listeners(
 
 
 def _announce(announced: contextlib.ExitStack, held: _Held, served: Served) -> None:
-    """Tell programs and commands of this machine of the server, until ``announced`` is closed."""
+    """Write the files by which programs and commands of this machine find the server.
+
+    ``announced`` empties them when it is closed.
+    """
     for serving, folder in zip(held.servings, held.folders.values(), strict=True):
         socket_file = _absolute(folder / MQ_SOCKET_FILE)
         announced.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
@@ -439,7 +452,10 @@ def _started(host: Host) -> dict[str, str]:
 
 
 def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
-    """Return the token and the file it stands in, None when it comes from MAYFLY_TOKEN."""
+    """Return the operator's token, and the file that has it; None if it is in MAYFLY_TOKEN.
+
+    Without a file and a variable a new token is written into the folder.
+    """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
         token_file = folder / TOKEN_FILE
         if not token_file.exists():
@@ -464,7 +480,7 @@ def _text(file: Path) -> str:
 
 
 def _say_lost(managers: Sequence[QueueManager]) -> None:
-    """Say how many messages end with this process, because they are not persistent."""
+    """Log how many messages are lost when this process ends, because they are not persistent."""
     for manager in managers:
         count = volatile_count(manager.engine)
         if count:
@@ -476,7 +492,7 @@ def _say_lost(managers: Sequence[QueueManager]) -> None:
 
 
 def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> Credentials:
-    """Define what a developer begins with; return the credentials of the first queue manager."""
+    """Define the objects and users of --dev; return the passwords for the first queue manager."""
     found: list[Credentials] = []
     for manager in managers:
         with wrong_values():
@@ -488,7 +504,7 @@ def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> 
 
 
 def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
-    """Return a certificate, and its key, for the names and addresses of this machine."""
+    """Return a self-signed certificate, with its key, for the names of this machine."""
     hosts = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
     hosts += [address.host for address in listen if address is not None]
     now_ms = SystemClock().now_ms()
@@ -496,7 +512,7 @@ def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
 
 
 def run_script(manager: QueueManager, text: str, said_by: str) -> None:
-    """Run MQSC; CommandFailed names the first command that was not carried out."""
+    """Run MQSC; CommandFailed names the first command that fails, and ``said_by``, its source."""
     result = manager.mqsc(text)
     wrong = next((command for command in result.commands if not command.ok), None)
     if wrong is not None:
@@ -512,9 +528,9 @@ def say_ready(
     *,
     as_json: bool,
 ) -> None:
-    """Print the first line: where the server listens, and what a client shows there.
+    """Print the first line of output: where the server listens, and with which credentials.
 
-    ``credentials`` are those of ``--dev``.
+    ``credentials`` are those of ``--dev``, None without it.
     """
     facts: dict[str, str | None] = dict(addresses)
     if credentials is not None:
@@ -533,10 +549,11 @@ def say_ready(
 def telemetry_of(
     managers: Sequence[QueueManager], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Have telemetry on for a block, if OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER asks for it.
+    """Turn on telemetry for a ``with`` block, if the environment asks for it.
 
-    Each holds names of exporters that are installed, as ``console`` or ``otlp``. The SDK reads its
-    other variables itself. Raises CommandFailed for an exporter that is not installed.
+    OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER have names of installed exporters, such as
+    ``console`` or ``otlp``. The SDK reads its other variables itself. Raises CommandFailed for an
+    exporter that is not installed.
     """
     asked = {name: _names(environment.get(name, "")) for name in (_TRACES, _METRICS)}
     if not any(asked.values()) or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":

@@ -1,4 +1,4 @@
-"""Lakes for commands: who answers, DuckDB or Spark, errors in one line, and lives for traces."""
+"""Lakes for commands: the choice between DuckDB and Spark, and errors on one line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LateOption = Annotated[
 
 @contextlib.contextmanager
 def pipeline_errors() -> Iterator[None]:
-    """Turn what can go wrong in the pipeline into one line and exit code 5."""
+    """Turn errors of the pipeline into CommandFailed: exit code 5, for ValueError 2."""
     from pyspark.errors import PySparkException
 
     from mayfly.pipeline.bulk.errors import BulkError
@@ -59,7 +59,7 @@ def pipeline_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_lives() -> Iterator[None]:
-    """End the command with exit code 1 for a lake in which no life can be replayed."""
+    """Turn NoLives, for a lake without messages to replay, into CommandFailed: exit code 1."""
     try:
         yield
     except NoLives as error:
@@ -68,7 +68,7 @@ def no_lives() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
-    """Turn what can go wrong with a lake into one line, without Spark: exit code 5, or 2."""
+    """Turn errors of a lake that is read without Spark into CommandFailed: exit code 5 or 2."""
     try:
         yield
     except PipelineError as error:
@@ -77,9 +77,10 @@ def lake_errors() -> Iterator[None]:
 
 
 def is_small(lake: Path, part: LakePart) -> bool:
-    """Return True if DuckDB answers for a part of a lake: it is small, or Spark is not installed.
+    """Return True if DuckDB shall answer for a part of a lake, False for Spark.
 
-    Where DuckDB is not installed Spark answers.
+    DuckDB answers if the part is small, or if Spark is not installed. Raises ModuleNotFoundError if
+    neither is installed.
     """
     if find_spec("duckdb") is None:
         if find_spec("pyspark") is None:
@@ -95,10 +96,10 @@ def is_small(lake: Path, part: LakePart) -> bool:
 def spark_session(
     app_name: str = "mayfly ledger", *, master: str = "local[*]", is_stream: bool = False
 ) -> Iterator[SparkSession]:
-    """Yield a session that ends with the command.
+    """Yield a Spark session, which ends with the ``with`` block.
 
-    A terminal is told every second how long Spark has been at work; of a stream, which tells of its
-    batches, until the session is there.
+    A terminal shows every second how long Spark has been running. For a stream, which shows its
+    batches, it does so only until the session has started.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(pipeline_errors())
@@ -118,19 +119,22 @@ def spark_session(
 
 
 def check_lake(lake: Path) -> None:
-    """Fail at once where there is no lake, not after the seconds that Spark takes to start."""
+    """Raise CommandFailed if there is no lake, before the seconds that Spark takes to start."""
     if not lake.is_dir():
         raise CommandFailed(ExitCode.PIPELINE, f"there is no lake at {lake}")
 
 
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
-    """Return the part of a lake that was named on the command line."""
+    """Return the part of a lake that options name; raises CommandFailed for a wrong moment."""
     with wrong_values():
         return part_between(first, last, queues or ())
 
 
 class LakeArchive:
-    """See ``mayfly.engine.Archive``; the folder need not be there before the first question."""
+    """A lake in which traces look for messages that the ledger no longer has.
+
+    It implements ``mayfly.engine.Archive``. The folder need not exist before the first question.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Take the folder of a lake, which ``mayfly ledger run`` fills."""
@@ -138,7 +142,10 @@ class LakeArchive:
         self.name = f"lake {folder}"
 
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
-        """Return lives with one of the ids, the latest first, each with its queue manager."""
+        """Return at most ``limit`` messages with one of the ids, the last to end first.
+
+        The name of its queue manager is with each. Raises ArchiveError if the lake cannot be read.
+        """
         try:
             # It takes a tenth of a second, and few traces are asked for.
             from mayfly.pipeline.lake.lives import lives_with_ids

@@ -1,4 +1,4 @@
-"""``mayfly ledger``: bring a ledger into a lake, keep the lake in order, and ask it."""
+"""``mayfly ledger``: stream a ledger into a lake, maintain the lake, and query it."""
 
 from __future__ import annotations
 
@@ -212,7 +212,10 @@ def _exported(
     late_after_ms: int | None,
     where: str | None,
 ) -> int:
-    """Write the lives and return how many; ``where`` is Spark's SQL."""
+    """Write the messages to a file and return their number.
+
+    ``where`` is a condition in Spark SQL.
+    """
     # A user's condition is Spark's whatever the size: its meaning must not change with that.
     if where is None and is_small(lake, part):
         with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
@@ -296,11 +299,11 @@ def report(
     plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell of each queue how its messages ended, how long they waited and how many were late.
+    """Show for each queue how its messages ended, how long they waited and how many were late.
 
-    A small lake is read whole, without Spark, and all is exact. A larger one answers from sketches
-    that are kept with it: counts are exact, percentiles right to about 1 % of rank. --rescan reads
-    every life instead.
+    A small lake is read completely, without Spark, and all figures are exact. For a larger lake the
+    figures come from sketches that are kept with it: counts are exact, percentiles right to about 1
+    % of rank. --rescan reads every message instead.
 
     \b
     Examples:
@@ -367,7 +370,7 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 def _answers(
     lake: Path, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
 ) -> tuple[list[QueueReport], Timeline | None]:
-    """Return the reports of a lake, and what is drawn of it where there are lives."""
+    """Return the reports of a lake, and the timeline to plot; None if nothing is to be plotted."""
 
     def is_drawn(reports: list[QueueReport]) -> bool:
         return has_plot and any(row.lives for row in reports)
@@ -389,7 +392,7 @@ def _answers(
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
-    """Fail at once, not after the seconds that Spark takes to start."""
+    """Raise CommandFailed if the server does not answer, before the seconds that Spark needs."""
     with pipeline_errors():
         from mayfly.pipeline.bulk.client import LedgerClient
 
@@ -398,9 +401,10 @@ def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
 
 
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
-    """Return url and token file of the server that has a queue manager open.
+    """Return the URL and the token file of the Flight server that has a queue manager open.
 
-    The server itself says, by the socket in the folder, which port is its own.
+    The server is asked for its port over the socket in the folder. Raises CommandFailed if there is
+    none.
     """
     if qmgr is None:
         raise CommandFailed(ExitCode.USAGE, "name the server with --url, or --qmgr")
@@ -424,7 +428,7 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
 
 
 def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
-    """Return what tells of a batch and its rows."""
+    """Return a function that prints the number of a batch and its rows."""
 
     def tell(batch: int, row_count: int) -> None:
         if not as_json:
@@ -444,9 +448,9 @@ def _await(
     keep_up: Callable[[], object],
     every_ms: int,
 ) -> int:
-    """Wait for the end of a stream or of our run, and return how many rows it brought.
+    """Wait until a stream ends or the command is interrupted; return how many rows it brought.
 
-    ``keep_up`` is called at this interval, 0: never.
+    ``keep_up`` is called at the interval ``every_ms``, 0: never. Raises the error of the stream.
     """
     row_count, next_batch, is_over = 0, 0, False
     kept_up_seconds = time.perf_counter()
@@ -470,7 +474,7 @@ def _await(
 
 
 def _print_reports(reports: list[QueueReport]) -> None:
-    """Print a line for each queue; waits are in seconds, from delivery time to get."""
+    """Print a line for each queue; waits, from delivery time to get, are in seconds."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for row in reports:
         got, expired = row.outcomes["got"], row.outcomes["expired"]
@@ -483,7 +487,7 @@ def _print_reports(reports: list[QueueReport]) -> None:
 
 
 def _print_books(reports: list[QueueReport]) -> None:
-    """Print the books of each queue, and which reports its messages were owed."""
+    """Print for each queue its balance (put = ended + present), and the reports that were owed."""
     rows: list[tuple[str, ...]] = [_BOOK_COLUMNS]
     for row in reports:
         books = row.balance

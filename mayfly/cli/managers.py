@@ -1,4 +1,4 @@
-"""How a command names a queue manager, and opens it or connects to the server that has it open."""
+"""How a command finds a queue manager: it opens the folder, or connects to its server."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _NOTHING = Configuration()
 
 
 class Given(NamedTuple):
-    """One ``--setting``."""
+    """One ``--setting NAME=VALUE``."""
 
     name: str
     value: SettingValue
 
 
 def setting_of(text: str) -> Given:
-    """Return ``NAME=VALUE``; raises BadParameter naming what is unknown or wrong."""
+    """Return ``NAME=VALUE`` as a setting; BadParameter says what is unknown or wrong."""
     name, equals, typed = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE, as in expiry.max_check=always")
@@ -118,12 +118,15 @@ SettingOption = Annotated[
 def configuration_of(
     platform: str | None, command_level: int | None, settings: Sequence[Given] | None
 ) -> Configuration:
-    """Return what the options say; of a setting that is given twice the last one counts."""
+    """Return the configuration that options give.
+
+    If a setting is given twice, the last one counts.
+    """
     return Configuration(platform, command_level, dict(settings or ()))
 
 
 def acting_user() -> str:
-    """Return the operating system's user who runs the command, empty where it is not known."""
+    """Return the operating system's user who runs the command; "" if it is not known."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -139,7 +142,7 @@ def folder_of(name: str, path: Path | None) -> Path:
 
 
 def existing_folder(name: str, path: Path | None) -> Path:
-    """Return the folder of a queue manager that is there; else it is MQRC_Q_MGR_NAME_ERROR."""
+    """Return the folder of a queue manager that exists; else raises MQRC_Q_MGR_NAME_ERROR."""
     folder = folder_of(name, path)
     if not (folder / DATABASE_FILE).exists():
         raise mq_error(
@@ -154,10 +157,11 @@ def existing_folder(name: str, path: Path | None) -> Path:
 def opened(
     name: str, path: Path | None, *, make: bool = False, given: Configuration = _NOTHING
 ) -> Iterator[QueueManager]:
-    """Open a queue manager for a block and close it afterwards.
+    """Open a queue manager for a ``with`` block, and close it afterwards.
 
-    One that is not there is made with ``make``, else it is MQRC_Q_MGR_NAME_ERROR. The
-    configuration ``given`` is kept in its folder; CommandFailed says what is wrong with it.
+    One that does not exist is made with ``make``, else MQRC_Q_MGR_NAME_ERROR is raised. The
+    configuration ``given`` is stored in its folder; CommandFailed says if it is wrong. Raises
+    FolderInUse if another process has the folder open.
     """
     folder = folder_of(name, path) if make else existing_folder(name, path)
     is_new = not (folder / DATABASE_FILE).exists()
@@ -186,11 +190,12 @@ def connected(
     make: bool = False,
     given: Configuration = _NOTHING,
 ) -> Iterator[Connection]:
-    """Connect to a queue manager for a block: by its folder, or to the server that has it open.
+    """Connect to a queue manager for a ``with`` block, by its folder or over its server.
 
-    The end of the block commits, unless it fails. One that is not there is made with ``make``. The
-    configuration ``given`` is kept in its folder. Raises as :func:`opened`; CommandFailed for a
-    server that cannot be reached, lets nobody in, or ends meanwhile.
+    The end of the block commits; an exception backs out. A queue manager that does not exist is
+    made with ``make``. The configuration ``given`` is stored in its folder. Raises
+    MQRC_Q_MGR_NAME_ERROR if there is no such queue manager, and CommandFailed if the server cannot
+    be reached, refuses the user, or ends meanwhile.
     """
     with ExitStack() as stack:
         connection = _connected(stack, name, place, program, make=make, given=given)
@@ -229,23 +234,23 @@ def _connected(
 
 
 def is_remote(place: str) -> bool:
-    """Return True if a place is a URL, as of a server, and no folder of this machine."""
+    """Return True if a place is the URL of a server, not a folder of this machine."""
     return scheme_of(place) not in ("", FILE_SCHEME)
 
 
 def is_here(connection: Connection) -> bool:
-    """Return True if this process has the queue manager open."""
+    """Return True if this process has the queue manager open itself."""
     return isinstance(connection, LocalConnection)
 
 
 def bring_back(name: str, place: str | None) -> None:
-    """Let the time of a queue manager that nobody has open go back to the wall clock's."""
+    """Set the time of a queue manager that no process has open back to the wall clock."""
     with opened(name, None if place is None else local_path(place)) as queue_manager:
         come_back(queue_manager.engine, queue_manager.close)
 
 
 def _check_not_given(name: str, given: Configuration) -> None:
-    """Refuse to configure a queue manager that runs elsewhere: it is configured at its start."""
+    """Raise CommandFailed for a configuration of a served queue manager: it is set at the start."""
     if not given.is_empty:
         raise CommandFailed(
             ExitCode.USAGE,
@@ -255,11 +260,10 @@ def _check_not_given(name: str, given: Configuration) -> None:
 
 @contextmanager
 def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connection]:
-    """Connect for a block as the operator to the server that has a folder open.
+    """Connect as the operator, for a ``with`` block, to the server that has a folder open.
 
-    Waits as :func:`in_folder` for a server that starts or ends, unless it is to be looked at as it
-    is now. Raises CommandFailed when none has the folder open, and the MQError of a server that
-    lets nobody in.
+    With ``waits`` it waits up to 30 seconds for a server that starts or ends. Raises CommandFailed
+    if no server has the folder open, and MQError if the server refuses.
     """
     if waits:
         connection = _once_served(name, folder, "mayfly")
@@ -278,11 +282,11 @@ def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connec
 def in_folder(
     name: str, folder: Path, program: str, check: Callable[[], object]
 ) -> Iterator[Connection | None]:
-    """Connect for a block by the socket in a folder, where nobody else can listen.
+    """Connect for a ``with`` block by the socket in a folder, where no other user can listen.
 
-    The command is the operator, by the token; its user's name stands in the messages it puts. While
-    the server starts or ends this says so and waits, up to 30 seconds: it is None when the server
-    has ended. ``check`` is called once there is a server, and may refuse.
+    The command is the operator, by the token; its messages have the name of its user. It waits, and
+    says so, up to 30 seconds for a server that starts or ends. The result is None if the server has
+    ended. ``check`` is called as soon as there is a server, and may raise CommandFailed.
     """
     with _admit():
         connection = _once_served(name, folder, program, check)
@@ -310,11 +314,12 @@ def _once_served(
 
 @contextmanager
 def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
-    """Connect for a block to the server at a URL, ``mq://HOST:PORT/QMGR?channel=CHANNEL``.
+    """Connect for a ``with`` block to the server at a URL, ``mq://HOST:PORT/QMGR?channel=CHANNEL``.
 
-    Without a channel the command is the operator, by the token in MAYFLY_TOKEN. By a channel it is
-    the user in MAYFLY_USER, or who runs it, with the password in MAYFLY_PASSWORD; a terminal is
-    asked for a password that is not there.
+    Without a channel the command is the operator, by the token in MAYFLY_TOKEN. With a channel it
+    is the user in MAYFLY_USER, or the one who runs it, with the password in MAYFLY_PASSWORD. A
+    password that is missing is asked for on a terminal. Raises CommandFailed if the server cannot
+    be reached or refuses.
     """
     try:
         endpoint = endpoint_of_url(url)
@@ -360,7 +365,7 @@ def _over_network(endpoint: Endpoint, account: str, password: str, program: str)
 
 @contextmanager
 def _admit() -> Iterator[None]:
-    """End the command when no server answers, or it lets the command's user not in."""
+    """Turn the MQError of a failed connect into CommandFailed: exit code 5."""
     try:
         yield
     except MQError as error:
@@ -368,7 +373,10 @@ def _admit() -> Iterator[None]:
 
 
 def _password(account: str) -> str:
-    """Return the password of a user; it never stands on a command line, which others can see."""
+    """Return the password of a user, from MAYFLY_PASSWORD or a terminal; "" without either.
+
+    It is never taken from the command line, which other users can see.
+    """
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None and sys.stdin.isatty():
         password = getpass.getpass(f"password of {account}: ")
@@ -377,7 +385,10 @@ def _password(account: str) -> str:
 
 @contextmanager
 def _broken_off(place: Path | str) -> Iterator[None]:
-    """End the command when the server ends, or its network does."""
+    """Turn a lost connection into CommandFailed (exit code 5).
+
+    Says if the last call is in doubt.
+    """
     try:
         yield
     except ConnectionBroken as error:

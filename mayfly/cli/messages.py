@@ -1,4 +1,4 @@
-"""``mayfly put``, ``get`` and ``browse``: messages of a queue, one by one."""
+"""``mayfly put``, ``get`` and ``browse``: the messages of a queue, one by one."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ _OPTIONS = c.MQGMO_WAIT | c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 def opened_queue(connection: Connection, name: str, options: int) -> int:
-    """Open a queue and return its handle; the name of a model makes no queue for a command.
+    """Open a queue and return its handle; ``options`` are MQOO_*.
 
-    Raises as MQOPEN; MQRC_UNKNOWN_OBJECT_NAME for a model, whose queue would end with the command.
+    A model queue raises MQRC_UNKNOWN_OBJECT_NAME, because its dynamic queue would end with the
+    command. Raises the other errors of MQOPEN.
     """
     try:
         return connection.call(ask.Open(name, options, dynamic_name="")).handle
@@ -62,7 +63,7 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
 
 
 def whole_id(typed: bytes | None) -> bytes:
-    """Return an id as verbs take it: 24 bytes, none for no id."""
+    """Return an id as verbs take it: padded to 24 bytes, b"" for None."""
     return b"" if typed is None else stored_id(typed, "id")
 
 
@@ -73,7 +74,7 @@ def browsed(
     msg_id: bytes | None = None,
     correl_id: bytes | None = None,
 ) -> Iterator[Message]:
-    """Yield the messages of a queue in get order, each read when it is asked for."""
+    """Yield the messages of a queue in get order; each is read when it is asked for."""
     handle = opened_queue(connection, name, c.MQOO_BROWSE)
     while True:
         try:
@@ -147,7 +148,7 @@ def put(
 ) -> None:
     """Put one message on a queue and print its id.
 
-    It is persistent: one that is not would end together with this command.
+    The message is persistent: one that is not would end together with this command.
 
     \b
     Example, a message that can be got in 5 seconds and for 15 seconds then:
@@ -197,7 +198,7 @@ def _content(body: str | None, file: Path | None) -> bytes:
 
 
 def _read(source: BinaryIO, name: str) -> bytes:
-    """Return all of a source, which may be a device without end."""
+    """Return all bytes of a source; MQRC_MSG_TOO_BIG_FOR_Q_MGR if it is longer than any message."""
     content = source.read(LONGEST_MESSAGE_BYTES + 1)
     if len(content) > LONGEST_MESSAGE_BYTES:
         raise _too_long(name)
@@ -233,9 +234,9 @@ def get(
 ) -> None:
     """Take the next message off a queue and print it.
 
-    The body is printed as it is, with --json the descriptor, too. The message leaves the queue only
-    once it is printed. One from the staging queue is printed without its delay header, which --json
-    shows as "delayed". Exit code 1 when there is none.
+    The body is printed unchanged; --json prints the descriptor too. The message leaves the queue
+    only after it is printed. One from the staging queue is printed without its delay header, which
+    --json shows as "delayed". Exit code 1 when there is none.
 
     \b
     Example:

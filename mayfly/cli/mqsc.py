@@ -40,8 +40,9 @@ def mqsc(
 ) -> None:
     """Run MQSC commands, as runmqsc does.
 
-    They come from a file, from stdin or from -c. A queue manager that is not there is made. With
-    --json the objects displayed (rows) and all replies are printed. Exit code 3 when one failed.
+    They come from a file, from stdin or from -c. A queue manager that does not exist is made. With
+    --json the displayed objects (rows) and all replies are printed. Exit code 3 when a command
+    failed.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line on stderr when it is not 0."""
+"""How a command ends: its exit code, and one line on stderr unless it is 0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXTRAS = {
 
 
 class ExitCode(IntEnum):
-    """The codes of the table in ``mayfly.cli``."""
+    """Exit codes of commands, explained in ``mayfly.cli``."""
 
     DONE = 0
     NOTHING = 1
@@ -54,17 +54,16 @@ Exit codes:
 
 
 class CommandFailed(Exception):
-    """Ends the command with a code and one line that says why."""
+    """Ends the command with an exit code, and one line on stderr that says why."""
 
     def __init__(self, code: ExitCode, text: str) -> None:
-        """Name the code and say in ``text`` what is wrong, with the value concerned."""
         super().__init__(text)
         self.code = code
         self.text = text
 
 
 class Commands(TyperGroup):
-    """The commands; turns the errors of a user or of the machine into a line and a code."""
+    """A group of commands that turns expected errors into one line and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
@@ -88,19 +87,19 @@ class Commands(TyperGroup):
 
 
 def group(*, epilog: str | None = None) -> typer.Typer:
-    """Return a new group of commands; ``mayfly.cli.app`` has its name and help."""
+    """Return a new, empty group of commands; ``mayfly.cli.app`` adds its name and help."""
     return typer.Typer(epilog=epilog, no_args_is_help=True, rich_markup_mode=None)
 
 
 def end(code: ExitCode, text: str) -> None:
-    """Say on stderr why the command ends, and end it."""
+    """Print a line on stderr and end the command with an exit code."""
     print(f"mayfly: {' '.join(text.split())}", file=sys.stderr)
     raise typer.Exit(code)
 
 
 @contextmanager
 def wrong_values() -> Iterator[None]:
-    """Take a ValueError inside as a mistake on the command line."""
+    """Turn a ValueError in a ``with`` block into CommandFailed: exit code 2."""
     try:
         yield
     except ValueError as error:
@@ -114,7 +113,7 @@ def _of_file(error: OSError) -> str:
 
 
 def _of_package(error: ModuleNotFoundError) -> str:
-    """Name the extra of a missing package; for a package of no extra raise the error, a bug."""
+    """Return how to install a missing package; raises the error if no extra has the package."""
     package = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package)
     if extra is None:

@@ -27,14 +27,14 @@ LiveOption = Annotated[
 
 
 class Health(NamedTuple):
-    """An answer to a probe: ``is_live`` False wants a new process, ``is_ready`` False no work."""
+    """The result of a probe: the state, and the number of connections (0 if it is not known)."""
 
     state: State
     connection_count: int = 0
 
     @property
     def is_live(self) -> bool:
-        """Whether a new process would be no better."""
+        """Whether the process works, so that a restart would not help."""
         return self.state.is_live
 
     @property
@@ -76,7 +76,7 @@ def ping(
 
 
 def health_of(name: str, folder: Path) -> Health:
-    """Look at the server of a folder; returns within a few seconds."""
+    """Return the state of the server of a folder; takes a few seconds at most."""
     if not is_served(folder):
         return Health(State.STOPPED)
     served = _told(folder)
@@ -110,7 +110,7 @@ def _told(folder: Path) -> Served | None:
 
 
 def _answers(folder: Path) -> bool:
-    """Return True if the server answers the first bytes of a connection in time."""
+    """Return True if the server answers the first bytes of a connection within 5 seconds."""
     way = FolderSocket(folder)
     try:
         with socket.socket(socket.AF_UNIX) as probe:

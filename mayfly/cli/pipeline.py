@@ -1,4 +1,4 @@
-"""``mayfly pipeline``: run a pipeline of a TOML file, check it, and say in words what it does."""
+"""``mayfly pipeline``: run the pipeline of a TOML file, check it, and explain it."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def run(
 ) -> None:
     """Run a pipeline until it is interrupted or, with --once, has nothing left to do.
 
-    Goes on where an earlier run ended. When its query fails, it is started again after a while; a
-    failure that no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish; a second
-    one does not wait. --json prints a line for each batch in which a row came or left. At the end
-    it prints one more line when rows are still held.
+    It continues where an earlier run ended. When its query fails, it is started again after a
+    while; a failure that no restart can repair ends the command. SIGINT or SIGTERM lets the running
+    batch finish; a second one does not wait. --json prints a line for each batch in which a row
+    came or left. At the end it prints one more line when rows are still held.
 
     \b
     Examples:
@@ -107,8 +107,8 @@ def check(
 ) -> None:
     """Find what would keep a pipeline from running.
 
-    Looks at the file, its servers and queues, the checkpoint and, by Spark, the expressions. Exit
-    code 1 when something is wrong; a warning alone is none.
+    Checks the file, its servers and queues, the checkpoint and, with Spark, the expressions. Exit
+    code 1 when something is wrong; warnings alone do not count.
 
     \b
     Examples:
@@ -146,7 +146,7 @@ def explain(file: File) -> None:
 
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
-    """Turn what can go wrong into one line and exit code 5, what is wrong in the file too."""
+    """Turn errors of the pipeline and of its file into CommandFailed: exit code 5."""
     with pipeline_errors():
         try:
             yield
@@ -193,7 +193,10 @@ def _line(problem: Problem, file: Path | None = None) -> str:
 def _metrics(
     name: str, file: Path | None, port: int | None
 ) -> Iterator[tuple[list[MetricsFile | MetricsServer], str | None]]:
-    """Open what shows metrics, and where a server answers; fails at once where it cannot."""
+    """Yield the outputs for metrics, and the URL of a server for them, None without one.
+
+    Raises CommandFailed if the port cannot be used.
+    """
     from mayfly.pipeline.metrics import MetricsFile, MetricsServer
     from mayfly.pipeline.progress import Progress
 
@@ -214,7 +217,7 @@ def _metrics(
 
 
 def _end(ending: Ending, *, as_json: bool) -> None:
-    """End the command as the pipeline has ended."""
+    """Print the result of a pipeline that ended; raises CommandFailed if it failed."""
     from mayfly.pipeline.supervise import End
 
     if ending.end is End.FAILED:
@@ -234,7 +237,7 @@ def _end(ending: Ending, *, as_json: bool) -> None:
 
 
 def status(progress: Progress) -> str:
-    """Return the counts of a pipeline as one line."""
+    """Return the counts of a pipeline on one line."""
     held = "?" if progress.held is None else f"{progress.held:,}"
     cells = [
         f"{progress.pipeline}",
@@ -255,7 +258,7 @@ def status(progress: Progress) -> str:
 
 
 class _Watcher:
-    """Tells people by a line that changes, and programs by a line for each batch."""
+    """Shows progress: to people on a line that changes, to programs as a line for each batch."""
 
     def __init__(self, console: Console, spinner: Spinner, *, as_json: bool) -> None:
         self._console = console
@@ -285,7 +288,7 @@ class _Watcher:
 
 @contextlib.contextmanager
 def _watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[_Watcher]:
-    """Yield a watcher that draws on a terminal and says nothing in a pipe but what goes wrong."""
+    """Yield a watcher that draws on a terminal; in a pipe it prints only what goes wrong."""
     console = Console(file=terminal)
     spinner = Spinner("dots", text=f"{name}  starting Spark")
     live = Live(spinner, console=console, refresh_per_second=10, transient=True)

@@ -177,7 +177,10 @@ def replay(
 def _trace_of_lives(
     source: Path, manager: str | None, *, is_by_correl_id: bool
 ) -> Callable[[pa.Table], pa.Table] | None:
-    """Return what makes a trace of the lives of a lake, None for a source that is a trace."""
+    """Return a function that makes a trace of the ended messages of a lake; None if it is a trace.
+
+    Raises ValueError for options that apply only to a lake.
+    """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
 
     if is_lake(source):
@@ -231,9 +234,9 @@ def _in_spark(
 
 
 def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
-    """Return what was typed for options, named as in _FIELDS, by queue.
+    """Return the settings by queue, from the texts of options named as in _FIELDS.
 
-    Raises ValueError with the option and the value.
+    Raises ValueError with the option and the value that is wrong.
     """
     typed = {
         name: dict(_pair(name, text) for text in _once(name, texts))
@@ -267,7 +270,7 @@ def _pair(name: str, text: str) -> tuple[str, Any]:
 
 
 def _once(name: str, texts: list[str]) -> list[str]:
-    """Return what was typed; raises ValueError for a queue that is named twice."""
+    """Return the texts of an option; raises ValueError if it is given twice for one queue."""
     queues = [text.rpartition("=")[0] or EVERY_OTHER for text in texts]
     for queue in queues:
         if queues.count(queue) > 1:
@@ -303,7 +306,7 @@ _FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
-    """Yield a line for each queue, what turned into what, and the first of the messages."""
+    """Yield a line for each queue, the changes of outcomes, and the first changed messages."""
     from mayfly.pipeline.replay.compare import turned
 
     befores, afters = compared.before.to_pylist(), compared.after.to_pylist()
@@ -323,7 +326,7 @@ def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
 
 
 def comparison_as_json(compared: Comparison, settings: Settings, messages: int) -> dict[str, Any]:
-    """Return the same for JSON, and the settings as they were understood."""
+    """Return the comparison and its settings for JSON, with the first changed messages."""
     from mayfly.pipeline.replay.compare import turned
 
     by_queue = {"*": settings} if isinstance(settings, WhatIf) else settings
@@ -349,7 +352,7 @@ def comparison_as_json(compared: Comparison, settings: Settings, messages: int) 
 
 
 def foremost(changed: pa.Table, count: int) -> list[dict[str, Any]]:
-    """Return the first messages, those with another outcome before those with another time."""
+    """Return the first ``count`` changed messages: those with another outcome come first."""
     import pyarrow.compute as pc
 
     is_other = pc.not_equal(changed["outcome"], changed["new_outcome"])
@@ -359,7 +362,7 @@ def foremost(changed: pa.Table, count: int) -> list[dict[str, Any]]:
 
 
 def write_changed(changed: pa.Table, out: Path) -> None:
-    """Write all messages that end otherwise; raises ValueError for a suffix that is none of ours.
+    """Write all changed messages to a .csv, .parquet or .arrow file; ValueError for another suffix.
 
     In a CSV file the correlation id is in hexadecimal.
     """

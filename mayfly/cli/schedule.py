@@ -1,4 +1,4 @@
-"""``mayfly schedule``: see and change what waits for its delivery time."""
+"""``mayfly schedule``: list, change and release delayed messages."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,14})(?![0-
 
 
 class Moment(NamedTuple):
-    """A moment in ms since 1970, or so many ms after the queue manager's present time."""
+    """A moment in ms since 1970, or in ms after the queue manager's present time."""
 
     ms: int
     is_from_now: bool = False
 
     def at(self, now_ms: int) -> int:
-        """Return the moment in ms since 1970."""
+        """Return the moment in ms since 1970; ``now_ms`` is the queue manager's time."""
         return now_ms + self.ms if self.is_from_now else self.ms
 
 
 class Wanted(NamedTuple):
-    """The messages that a command is about; ``where`` is without the delivery times."""
+    """Which messages a command is for; ``where`` is the filter without delivery times."""
 
     where: ScheduleFilter
     due_from: Moment | None
@@ -58,7 +58,7 @@ class Wanted(NamedTuple):
         return self == _EVERYTHING
 
     def at(self, now_ms: int) -> ScheduleFilter:
-        """Return the filter; a range that holds no moment is a mistake on the command line."""
+        """Return the complete filter; raises CommandFailed if its range of time is empty."""
         due_from_ms = None if self.due_from is None else self.due_from.at(now_ms)
         due_before_ms = None if self.due_before is None else self.due_before.at(now_ms)
         if due_from_ms is not None and due_before_ms is not None and due_from_ms >= due_before_ms:
@@ -73,12 +73,18 @@ _EVERYTHING = Wanted(ScheduleFilter(), None, None)
 
 
 def schedule_id(text: str) -> bytes:
-    """Return a MsgId of 24 bytes from its hexadecimal digits, with or without ``ID:``."""
+    """Return a MsgId of 24 bytes from its hexadecimal digits, with or without ``ID:``.
+
+    Raises BadParameter; missing bytes at the end are zero.
+    """
     return message_id(text).ljust(ID_BYTES, b"\0")
 
 
 def due_moment(text: str) -> Moment:
-    """Return a moment as :func:`moment_ms`, or ``+1h`` from now; raises BadParameter."""
+    """Return a moment of ISO 8601, of ms since 1970, or from now as ``+1h``.
+
+    Raises BadParameter.
+    """
     typed = text.strip()
     if typed.startswith("+"):
         return Moment(duration_ms(typed[1:]), is_from_now=True)
@@ -86,7 +92,7 @@ def due_moment(text: str) -> Moment:
 
 
 def signed_duration_ms(text: str) -> int:
-    """Return a duration in ms, less than 0 after a minus sign; raises BadParameter."""
+    """Return a duration such as ``1h`` or ``-1h`` in ms; raises BadParameter."""
     typed = text.strip()
     if typed.startswith("-"):
         return -duration_ms(typed[1:])
@@ -102,7 +108,7 @@ def limit_of(text: str) -> int:
 
 
 def position_of(text: str) -> int:
-    """Return a position as a list shows it: 64 bits, and less than 0; raises BadParameter."""
+    """Return a position that a list has shown, a negative 64-bit number; raises BadParameter."""
     typed = text.strip()
     if re.fullmatch(r"-[0-9]{1,19}", typed) is None or not -(2**63) <= int(typed) < 0:
         raise typer.BadParameter(f"{text!r} is not a position that a list has shown")
@@ -198,7 +204,10 @@ def filter_of(
     due_before: Moment | None,
     within_ms: int | None,
 ) -> Wanted:
-    """Return the messages that are meant; ``within_ms`` is another word for ``due_before``."""
+    """Return which messages the options mean; raises CommandFailed if they contradict each other.
+
+    ``within_ms`` means due from now up to and including this time.
+    """
     if within_ms is not None:
         if due_before is not None:
             raise CommandFailed(ExitCode.USAGE, "give --within or --due-before, not both")
@@ -212,7 +221,7 @@ def filter_of(
 def check_new_time(
     delay_ms: int | None, deliver_at_ms: int | None, by_ms: int | None, *, is_all: bool
 ) -> None:
-    """Raise CommandFailed unless a new delivery time is given in exactly one way."""
+    """Raise CommandFailed unless exactly one way to give a new delivery time is used."""
     given = [
         name
         for name, value in (("--delay", delay_ms), ("--at", deliver_at_ms), ("--by", by_ms))
@@ -281,7 +290,7 @@ def list_(
 def show(
     name: Name, msg_id: MsgId, *, path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show one message that waits. Exit code 1 when it does not, or no longer.
+    """Show one message that waits. Exit code 1 when it does not wait, or no longer.
 
     \b
     Example:
@@ -456,7 +465,7 @@ def audit(
     path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell who changed what, the latest first.
+    """Show who changed what, the latest first.
 
     With --json as one JSON line each. Exit code 1 when nobody did.
 
@@ -478,7 +487,7 @@ def audit(
 def _pages(
     waiting: Schedule, wanted: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
-    """Yield up to ``limit`` entries, a page of them in memory at a time; none is empty."""
+    """Yield up to ``limit`` delayed messages in pages of 1,000; no page is empty."""
     while limit:
         asked = min(limit, _PAGE_COUNT)
         page = waiting.list(wanted, limit=asked, after=after)
@@ -491,7 +500,10 @@ def _pages(
 
 
 class Action(NamedTuple):
-    """An operation: its verb, the receipts that mean success, and the calls that do it."""
+    """An operation on delayed messages.
+
+    It has its verb, the receipts that mean success, and the calls for one MsgId and for a filter.
+    """
 
     verb: str
     wanted: tuple[Receipt, ...]
@@ -513,10 +525,10 @@ class Request(NamedTuple):
 
 @contextmanager
 def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> Iterator[Schedule]:
-    """Open the schedule of a queue manager for a block, in the name of the command's user.
+    """Connect to the schedule of a queue manager for a ``with`` block.
 
-    With ``delivers`` due messages are put on their queues before the command ends: a message that
-    it reported as released can be got then. Warns when the delay processor does not run.
+    With ``delivers`` messages that are due are delivered before the command ends, so that a message
+    reported as released can be got. Prints a warning if the delay processor does not run.
     """
     with connected(name, path, program="mayfly schedule") as connection:
         yield Schedule(connection.call)
@@ -529,7 +541,7 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
 
 
 def carry_out(action: Action, request: Request) -> None:
-    """Do it and print the receipts; CommandFailed with NOTHING when one is not what was asked."""
+    """Do an operation and print its receipts; raises CommandFailed if one is not a success."""
     _check(action, request)
     missed: Counter[Receipt] = Counter()
     delivers = Receipt.RELEASED in action.wanted
@@ -547,7 +559,7 @@ def carry_out(action: Action, request: Request) -> None:
 
 
 def _check(action: Action, request: Request) -> None:
-    """Raise CommandFailed unless it is clear what is meant: ids, or --all."""
+    """Raise CommandFailed unless the options name messages by ids, or by --all."""
     has_filter = not request.wanted.is_everything
     if request.msg_ids and (request.is_all or has_filter):
         raise CommandFailed(ExitCode.USAGE, "give ids, or a filter with --all, not both")
@@ -563,9 +575,9 @@ def _check(action: Action, request: Request) -> None:
 def _one_by_one(
     action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
-    """Do each MsgId on its own and return the counts of receipts that mean no success.
+    """Do an operation for each MsgId; return the counts of receipts that mean no success.
 
-    A printed receipt stands, also when a later message is refused.
+    Operations that are done stay done if a later message is refused.
     """
     missed: Counter[Receipt] = Counter()
     for msg_id in msg_ids:
@@ -583,7 +595,7 @@ def _one_by_one(
 
 
 def _all(action: Action, waiting: Schedule, request: Request) -> None:
-    """All that match; that there is none is no mistake, so that it can be said twice."""
+    """Do an operation for all messages that match; success also if there is none."""
     if request.wanted.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
         typer.echo(f"{question} [y/N] ", nl=False, err=True)
@@ -598,7 +610,7 @@ def _all(action: Action, waiting: Schedule, request: Request) -> None:
 
 
 def _last(counts: Iterator[int], done: Receipt) -> int:
-    """Return the last count; a terminal is told those on the way."""
+    """Return the last of some counts; a terminal shows those before it after a second."""
     count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
     is_terminal = sys.stderr.isatty()
     try:
@@ -617,7 +629,7 @@ def _last(counts: Iterator[int], done: Receipt) -> int:
 
 
 def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
-    """Yield a page of entries as lines, aligned; due to the second, ``show`` tells it exactly."""
+    """Yield delayed messages as aligned lines, with delivery times to the second."""
     rows = [
         (
             entry.msg_id.hex(),
@@ -632,7 +644,7 @@ def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
 
 
 def details(entry: Scheduled) -> dict[str, object]:
-    """Return all there is to say of an entry, by label."""
+    """Return all fields of a delayed message by label, for people."""
     expire_at_ms = entry.expire_at_ms
     return {
         "MsgId": entry.msg_id.hex(),
@@ -650,7 +662,7 @@ def details(entry: Scheduled) -> dict[str, object]:
 
 
 def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
-    """Yield what was done as lines, aligned, below a head."""
+    """Yield changes of the schedule as aligned lines, after a heading."""
     rows = [
         (
             moment(entry.at_ms),

@@ -205,10 +205,9 @@ def serve(
 ) -> None:
     """Keep queue managers open for the programs of other processes and machines.
 
-    Runs until it is interrupted or terminated, which ends it in good order. Meanwhile the folders
-    belong to it, channels run, and commands are carried out here. SIGHUP reads
-    users, certificates and limits again. Messages that are not persistent, the default of a queue,
-    end with it.
+    Runs until it is interrupted or terminated, and then ends in good order. Meanwhile the folders
+    belong to it, channels run, and commands are carried out here. SIGHUP reads users, certificates
+    and limits again. Messages that are not persistent, the default of a queue, end with it.
 
     \b
     Examples:
@@ -242,9 +241,9 @@ def _settings(
     log: LogForm | None,
     development: Development,
 ) -> ServeSettings:
-    """Return the settings of options and file; an option takes precedence over the file.
+    """Return the settings from options and file; an option takes precedence over the file.
 
-    ``served`` is for each of the queue managers named on the command line.
+    ``served`` is used for each queue manager on the command line. Raises CommandFailed.
     """
     file = local_path(names[0])
     settings = (_of_file if file.suffix == _FILE_SUFFIX else _named)(names, served)
@@ -259,14 +258,17 @@ def _settings(
 
 
 def _named(names: list[str], given: ServedFolder) -> ServeSettings:
-    """Return what is said of queue managers that the command line names."""
+    """Return the settings for queue managers that the command line names.
+
+    May raise CommandFailed.
+    """
     if given.path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
     return ServeSettings(tuple(given._replace(name=name) for name in names))
 
 
 def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
-    """Return what a file says; options about queue managers belong into the file."""
+    """Return the settings of a file; CommandFailed if options belong into the file instead."""
     file = local_path(names[0])
     if len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, f"{file} names its queue managers: {names[1]!r} cannot")

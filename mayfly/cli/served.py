@@ -1,4 +1,4 @@
-"""Which process has a folder open: the file of its server, and how servers and commands wait."""
+"""``served.json``, the file by which commands find the server that has a folder open."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MAX_LOOKS_IN_VAIN: Final = 10
 
 
 class Served(NamedTuple):
-    """A server; no ``token_file``: it is in MAYFLY_TOKEN, no ``tls_certificate``: without TLS.
+    """How to reach a server; None means: token in MAYFLY_TOKEN, no TLS, no socket.
 
-    ``mq_socket`` is the socket in the folder, which is there from now on. ``is_ready`` is 0 while
-    other listeners start, then READY, and IMPAIRED where a loop of the server is gone.
+    ``mq_socket`` is the socket in the folder, which listens first. ``is_ready`` is 0 while other
+    listeners start, then READY, and IMPAIRED if a thread of the server has ended.
     """
 
     token_file: str | None
@@ -48,14 +48,14 @@ class Served(NamedTuple):
 
 
 class Serving:
-    """The file ``served.json`` in a folder that a server has, or is about to have, open.
+    """The file ``served.json`` in a folder that a server has open, or is about to open.
 
-    The file is locked from before the folder is opened until it is closed again. A file that is
-    not locked was left by a server that was killed: nobody believes it.
+    The file is locked from before the folder is opened until it is closed. A file that is not
+    locked was left by a server that was killed, and is ignored.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder unless it is there, and lock the file; raises FolderInUse, StoreError."""
+        """Make the folder if it is missing, and lock the file; raises FolderInUse or StoreError."""
         self._file = folder / SERVED_FILE
         try:
             folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Serving:
 
     @contextlib.contextmanager
     def announced(self, served: Served) -> Iterator[None]:
-        """Tell of the server for a block; programs and commands of this machine may come in."""
+        """Write how to reach the server for a ``with`` block; empty the file afterwards."""
         os.pwrite(self._descriptor, json.dumps(served._asdict()).encode(), 0)
         try:
             yield
@@ -75,25 +75,25 @@ class Serving:
             os.ftruncate(self._descriptor, 0)
 
     def tell(self, is_ready: int) -> None:
-        """Tell that all listeners are there, READY, or that a loop is gone, IMPAIRED.
+        """Record in the file that all listeners run (READY), or that a thread has ended (IMPAIRED).
 
-        Call it after :meth:`announced`.
+        Call it within :meth:`announced`.
         """
         # One byte is written, the last value: a reader finds the old file or the new one whole.
         written = str(is_ready).encode()
         os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))
 
     def close(self) -> None:
-        """Remove the file, once the folder is closed."""
+        """Remove and unlock the file; call it after the folder is closed."""
         self._file.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
-    """Return the server that has a folder open, None without one.
+    """Return how to reach the server that has a folder open; None without a server.
 
-    Waits, and says so, while a server is about to have it open or to have closed it; and until
-    ``all_listeners`` are there, of which the socket in the folder is one of the first.
+    Waits, and says so, while a server is about to open or to close the folder. With
+    ``all_listeners`` it also waits until they all run. Raises CommandFailed after 30 seconds.
     """
     for _ in looks(folder):
         if not is_served(folder):
@@ -105,7 +105,7 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
 
 
 def looks(folder: Path) -> Iterator[None]:
-    """Yield again and again while the server of a folder starts or ends, and say that it does.
+    """Yield every 20 ms, for polling a folder's server that starts or ends; prints that it waits.
 
     Raises CommandFailed after 30 seconds.
     """
@@ -122,7 +122,10 @@ def looks(folder: Path) -> Iterator[None]:
 
 
 def _locked(file: Path) -> int:
-    """Return a descriptor of the file, empty and locked; BlockingIOError when it is locked."""
+    """Return a descriptor of the file, empty and locked.
+
+    BlockingIOError if another process has it.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         lock = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -138,7 +141,7 @@ def _locked(file: Path) -> int:
 
 
 def is_served(folder: Path) -> bool:
-    """Return True while a server has a folder, or is about to open or close it."""
+    """Return True while a server has a folder open, or is about to open or close it."""
     try:
         descriptor = os.open(folder / SERVED_FILE, os.O_RDONLY)
     except FileNotFoundError:
@@ -153,9 +156,10 @@ def is_served(folder: Path) -> bool:
 
 
 def told_in(file: Path) -> Served | None:
-    """Return what a file tells, None for nothing; CommandFailed for one that no server has written.
+    """Return what a ``served.json`` says; None if it is missing or empty.
 
-    It may be that of a server that was killed: ask :func:`is_served`.
+    Raises CommandFailed if no server has written it. It may be left by a server that was killed:
+    ask :func:`is_served`.
     """
     try:
         text = file.read_bytes()
@@ -180,10 +184,10 @@ def told_in(file: Path) -> Served | None:
 
 
 def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[float], object]) -> _T:
-    """Open a folder as soon as no command has it open, and say for which command that waits.
+    """Open a folder as soon as no command has it open; logs which command it waits for.
 
-    ``pause`` waits so many seconds. Raises FolderInUse when a command does not end in 30 seconds,
-    and at once when the holder is no command of Mayfly.
+    ``opens`` opens it, and ``pause`` waits for some seconds. Raises FolderInUse if the command does
+    not end within 30 seconds, and at once if the holder is not a command of Mayfly.
     """
     waited_for, looks_in_vain = "", 0
     for _look in range(round(_PATIENCE_SECONDS / _COMMAND_LOOK_SECONDS)):
@@ -205,9 +209,9 @@ def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[flo
 
 
 def _command_of(process: int) -> str:
-    """Return the command of Mayfly that a process runs, empty for any other program.
+    """Return the Mayfly command that a process runs; "" for any other program.
 
-    Only two of its words are told: the text of a message may be among the others.
+    Only two of its words are shown, since others may be the text of a message.
     """
     try:
         arguments = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")

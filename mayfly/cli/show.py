@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, lines for people, and on a terminal how long it takes."""
+"""What commands print: JSON for programs, lines for people, and progress on a terminal."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STDERR = 2
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
-    """Print one JSON document; ``indent`` None puts it on one line."""
+    """Print a value as JSON; ``indent`` None prints it on one line."""
     print(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def as_json(message: Message) -> dict[str, Any]:
     """Return a message for JSON: ids in hexadecimal, the body as text or else as ``body_hex``.
 
-    A message from the staging queue has ``delayed`` as well: the fields of its delay header.
+    A message from the staging queue also has ``delayed``, the fields of its delay header.
     """
     descriptor = message.descriptor
     fields: dict[str, Any] = {
@@ -65,13 +65,13 @@ def as_json(message: Message) -> dict[str, Any]:
 
 
 def body_of(message: Message) -> bytes:
-    """Return the body, that of a message from the staging queue without its delay header."""
+    """Return the body of a message, without the delay header of one from the staging queue."""
     header = message.delay_header
     return message.body if header is None else message.body[header.length_bytes :]
 
 
 def as_line(message: Message) -> str:
-    """Return a message as one line: id, put, what is left of its life, bytes, its beginning."""
+    """Return a message on one line: id, put time, remaining life, bytes, beginning of its body."""
     left = remaining(message.remaining_ms)
     body = body_of(message)
     start = body[:_BODY_CHARACTERS].decode(errors="replace")
@@ -82,7 +82,10 @@ def as_line(message: Message) -> str:
 def aligned(
     rows: Sequence[Sequence[str]], *, right: Collection[int] | None = None
 ) -> Iterator[str]:
-    """Yield rows of cells as lines; ``right`` has the columns to the right, None: all but one."""
+    """Yield rows of cells as aligned lines.
+
+    ``right`` are the columns that are aligned right; None means all but the first.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if right is None:
         right = range(1, len(widths))
@@ -95,23 +98,26 @@ def aligned(
 
 
 def moment(at_ms: int) -> str:
-    """Return a moment to the second, UTC."""
+    """Return a moment in ms since 1970 as text in UTC, to the second."""
     return spelled_moment(at_ms).partition(".")[0]
 
 
 def remaining(remaining_ms: int | None) -> str:
-    """Return what is left of a life in its two largest units; never 0 while it lives (E4)."""
+    """Return a remaining life in its two largest units; never 0 while the message lives (E4).
+
+    None is "never", for a message without a deadline.
+    """
     return "never" if remaining_ms is None else spelled_duration(remaining_ms)
 
 
 def write_body(body: bytes) -> None:
-    """Write a body as it is, and a line end after it."""
+    """Write a body to stdout unchanged, and a line end after it."""
     sys.stdout.buffer.write(body + b"\n")
 
 
 @contextmanager
 def seconds_told(stderr: TextIO, what: str) -> Iterator[None]:
-    """Tell a terminal every second what takes so long, and take it back in the end."""
+    """Show on a terminal every second how long ``what`` takes, and clear the line afterwards."""
     if not stderr.isatty():
         yield
         return
@@ -138,9 +144,9 @@ def _tell_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
 
 @contextmanager
 def quiet_stderr() -> Iterator[TextIO]:
-    """Lead stderr of this process and its children nowhere; yields the real one for us alone.
+    """Discard what this process and its children write to stderr; yield the real stderr.
 
-    Java and Spark's workers inherit it and warn of much that is no concern of the user's.
+    Java and Spark's workers inherit it, and print warnings that do not concern the user.
     """
     sys.stderr.flush()
     kept = os.dup(_STDERR)

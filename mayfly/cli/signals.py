@@ -1,4 +1,4 @@
-"""Being interrupted or told to end, as something to wait for."""
+"""Signals as events and queues, for commands that wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stop_event() -> Iterator[threading.Event]:
-    """Yield what is set by SIGINT and SIGTERM; afterwards they mean again what they did before."""
+    """Yield an event that SIGINT and SIGTERM set; the handlers of before come back afterwards."""
     stopped = threading.Event()
     with _heard(_ENDS, lambda _number: stopped.set()):
         yield stopped
@@ -22,14 +22,14 @@ def stop_event() -> Iterator[threading.Event]:
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Iterator[None]:
-    """Call ``stop`` on SIGINT and SIGTERM, for the time of a block."""
+    """Call ``stop`` on SIGINT and SIGTERM during a ``with`` block."""
     with _heard(_ENDS, lambda _number: stop()):
         yield
 
 
 @contextmanager
 def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
-    """Yield a queue of the signals that arrive; afterwards they mean again what they did before."""
+    """Yield a queue of the signals that arrive; the handlers of before come back afterwards."""
     arrived: SimpleQueue[int] = SimpleQueue()
     with _heard(numbers, arrived.put):
         yield arrived
@@ -37,11 +37,10 @@ def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
 
 @contextmanager
 def _heard(numbers: tuple[signal.Signals, ...], tell: Callable[[int], object]) -> Iterator[None]:
-    """Call ``tell`` for each signal, for the time of a block.
+    """Call ``tell`` with the number of each signal during a ``with`` block, in a thread of its own.
 
-    The call is made by a thread of its own. A Python handler would run in the main thread. There it
-    may come too late, after a wait that is about to begin. Or it may come in the midst of a wait,
-    while the main thread holds a lock that ``tell`` needs.
+    A Python handler would run in the main thread: too late, if a wait is about to begin there; or
+    in the middle of a wait, while the main thread holds a lock that ``tell`` needs.
     """
     heard, said = socket.socketpair()
     said.setblocking(False)

@@ -20,7 +20,7 @@ AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="How many commands
 
 @trigger.callback()
 def _trigger() -> None:
-    """Make a group, although there is one command alone."""
+    """Make ``trigger`` a group of commands, although it has only one."""
 
 
 @trigger.command()

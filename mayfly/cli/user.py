@@ -40,8 +40,8 @@ def add(
 ) -> None:
     """Add a user; asks for the password twice.
 
-    The user comes in by the channels that are defined (CHLTYPE(SVRCONN)), and may do what its
-    authority records and those of its groups say. A queue manager that is served knows it at once.
+    The user connects by the channels that are defined (CHLTYPE(SVRCONN)), and may do what its
+    authority records and those of its groups allow. A running server knows the user at once.
 
     \b
     Examples:
@@ -139,7 +139,10 @@ def list_users(name: Name, *, path: FolderOption = None, as_json: JsonOption = F
 
 
 def _password(user_name: str, *, is_piped: bool) -> str:
-    """Return a password from standard input, or asked for twice: never from the command line."""
+    """Return a password from standard input, or from a terminal, typed twice.
+
+    Raises CommandFailed without a terminal, and if the two are not equal.
+    """
     if is_piped:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():

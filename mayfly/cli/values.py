@@ -1,4 +1,4 @@
-"""Values as people type them: durations with a unit, ids in hexadecimal, report options by name."""
+"""Values as people type them: durations with a unit, ids in hexadecimal, names of options."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FOREVER_MS = -1
 
 
 class Property(NamedTuple):
-    """A message property and the text it must have."""
+    """A message property and the text that it must have."""
 
     name: str
     value: str
 
 
 def local_path(text: str | Path) -> Path:
-    """Return a path of this machine; raises BadParameter for a URL of anywhere else."""
+    """Return a path of this machine; raises BadParameter for the URL of another one."""
     try:
         return files.local_path(text)
     except ValueError as error:
@@ -48,7 +48,7 @@ def local_path(text: str | Path) -> Path:
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration such as ``20s`` in ms; raises BadParameter, also for a number alone."""
+    """Return a duration such as ``20s`` in ms; raises BadParameter, also if the unit is missing."""
     typed = text.strip().lower()
     if typed == "0":
         return 0
@@ -69,9 +69,9 @@ def duration_ms(text: str) -> int:
 
 
 def moment_ms(text: str) -> int:
-    """Return a moment in ms since 1970 from ISO 8601 (without a zone: UTC) or such ms as digits.
+    """Return a moment in ms since 1970, from ISO 8601 (UTC if it has no zone) or from these ms.
 
-    Raises BadParameter, also for digits that can only be seconds: they would be long past.
+    Raises BadParameter, also for digits that can only be seconds since 1970.
     """
     typed = text.strip()
     if typed.isdecimal():
@@ -95,12 +95,12 @@ def moment_ms(text: str) -> int:
 
 
 def wait_ms(text: str) -> int:
-    """Return how long to wait in ms; ``forever`` is -1."""
+    """Return how long to wait in ms; ``forever`` is -1. Raises BadParameter."""
     return FOREVER_MS if text.strip().lower() == "forever" else duration_ms(text)
 
 
 def message_id(text: str) -> bytes:
-    """Return an id of up to 24 bytes from its hexadecimal digits, with or without ``ID:``.
+    """Return an id of 1 to 24 bytes from its hexadecimal digits, with or without ``ID:``.
 
     Raises BadParameter.
     """
@@ -118,7 +118,7 @@ def message_id(text: str) -> bytes:
 
 
 def property_of(text: str) -> Property:
-    """Return ``name=value``; raises BadParameter."""
+    """Return ``name=value`` as a property; raises BadParameter."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{text!r} is not name=value")

@@ -1,4 +1,4 @@
-"""``mayfly why``: say where a message is, or what became of it."""
+"""``mayfly why``: say where a message is, or how it ended."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _print_traces(name: str, found: TracesFound, *, as_json: bool) -> None:
 
 
 def lines_of(steps: tuple[Step, ...]) -> list[str]:
-    """Return the steps as a table, with the queue managers where there are several."""
+    """Return the steps of a trace as a table; it names queue managers if there are several."""
     several = len({step.queue_manager for step in steps}) > 1
     rows = [
         (spelled_moment(step.at_ms), *((step.queue_manager,) if several else ()), *step[1:4])

@@ -1,1 +1,1 @@
-"""Servers: each speaks one protocol for the queue managers it is given."""
+"""Servers: each one serves queue managers over one protocol."""

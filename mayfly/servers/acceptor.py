@@ -1,7 +1,7 @@
-"""The door of a server: sockets that listen, and TLS handshakes whose failures are logged.
+"""Accepts the connections of a server: sockets that listen, and TLS handshakes.
 
-asyncio's own server drops a handshake that fails without a word, and a connection that comes while
-it is being closed.
+asyncio's own server does not log a failed handshake, and drops a connection that comes while it is
+being closed.
 """
 
 from __future__ import annotations
@@ -41,26 +41,32 @@ _OTHER_CAUSE = "AMQ9620E", "the handshake has failed"
 
 
 class ConnectionHandler(Protocol):
-    """A server, as its door uses it; all calls come from its loop."""
+    """What an acceptor needs of a server; all calls come from the server's event loop."""
 
     log: logging.Logger
 
     @property
     def handshake_seconds(self) -> float | None:
-        """The longest time of a TLS handshake, None without a limit."""
+        """The longest time for a TLS handshake in seconds; None for no limit."""
 
     def capacity(self) -> int:
-        """Return the number of connections that are still free."""
+        """Return how many more connections the server accepts."""
 
     def new(self) -> asyncio.BaseProtocol:
-        """Return the protocol of asyncio for a client that is connected."""
+        """Return the asyncio protocol for a new connection."""
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Return the answer to a client whose first bytes are no TLS, where TLS is expected."""
+        """Return the answer to a client that does not use TLS where it must.
+
+        ``first`` are its first bytes.
+        """
 
 
 def tcp_sockets(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on all addresses of a host, port 0 on free ones; OSError."""
+    """Return sockets that listen on all addresses of a host; port 0 is any free port.
+
+    Raises OSError.
+    """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
     try:
@@ -75,7 +81,7 @@ def tcp_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def unix_socket(path: Path) -> socket.socket:
-    """Return a UNIX socket that listens, which its owner alone may open; raises OSError."""
+    """Return a UNIX socket that listens, and that only its owner may open; raises OSError."""
     made = socket.socket(socket.AF_UNIX)
     try:
         made.bind(str(path))
@@ -89,7 +95,7 @@ def unix_socket(path: Path) -> socket.socket:
 
 
 class Acceptor:
-    """Accepts the connections of some sockets; belongs to the loop that makes it."""
+    """Accepts connections on listening sockets; belongs to the event loop that makes it."""
 
     def __init__(
         self,
@@ -97,7 +103,7 @@ class Acceptor:
         handler: ConnectionHandler,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Begin to take connections, over TLS when there is a context for it."""
+        """Start to accept connections, over TLS if there is a context."""
         self._handler, self._context = handler, context
         #: Connections whose handshake has not ended.
         self._coming: set[asyncio.Task[None]] = set()
@@ -107,7 +113,7 @@ class Acceptor:
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Take no more connections but those that the system has accepted already."""
+        """Stop to listen; connections that the system has already accepted are still served."""
         listening, self._listening = self._listening, []
         for each in listening:
             self._loop.remove_reader(each)
@@ -117,7 +123,7 @@ class Acceptor:
                     self._begin(each.accept()[0])
 
     async def cut(self) -> None:
-        """End connections whose handshake has not ended."""
+        """Close connections whose TLS handshake has not ended."""
         coming = list(self._coming)
         for each in coming:
             each.cancel()
@@ -191,7 +197,7 @@ class Acceptor:
 
 
 async def _first_bytes(made: socket.socket) -> bytes:
-    """Return the first bytes of a client, which stay to be read; empty when it has gone."""
+    """Return the first bytes of a client without consuming them; b"" if it has closed."""
     loop = asyncio.get_running_loop()
     there = asyncio.Event()
     loop.add_reader(made, there.set)
@@ -203,7 +209,7 @@ async def _first_bytes(made: socket.socket) -> bytes:
 
 
 async def _refuse(made: socket.socket, told: bytes) -> None:
-    """Send a client an answer, and wait until it has hung up."""
+    """Send a client an answer, and wait until it closes the connection."""
     loop = asyncio.get_running_loop()
     # With bytes that are not read, a close would reset the connection before the client reads.
     await loop.sock_recv(made, _CHUNK_BYTES)
@@ -219,7 +225,7 @@ def _cause(error: ssl.SSLError) -> tuple[str, str]:
 
 
 def _name(made: socket.socket) -> str:
-    """Return the client for a log."""
+    """Return the client's address and port for the log."""
     try:
         name = made.getpeername()
     except OSError:
@@ -231,11 +237,11 @@ _INTERNET: Final = frozenset({socket.AF_INET, socket.AF_INET6})
 
 
 def send_at_once(transport: asyncio.BaseTransport) -> None:
-    """Turn Nagle's algorithm off on an accepted connection: TCP_NODELAY.
+    """Turn off Nagle's algorithm on an accepted connection (TCP_NODELAY).
 
-    With it a second answer waits until the client's system acknowledges the first one, 40 ms later
-    where the client sends nothing meanwhile. asyncio turns it off for addresses that it has looked
-    up, but not where a server listens on a numeric address.
+    With it, a second answer waits until the client acknowledges the first one, which takes 40 ms if
+    the client sends nothing meanwhile. asyncio does this itself, but not if the server listens on a
+    numeric address.
     """
     accepted = transport.get_extra_info("socket")
     if accepted is not None and accepted.family in _INTERNET:
@@ -247,5 +253,5 @@ _BUFFER_BYTES: Final = 16_384
 
 
 def lower_tls_buffers() -> None:
-    """Let TLS connections of this process have buffers of one record, from now on."""
+    """Set the read buffers of later TLS connections of this process to one record, 16 KiB."""
     sslproto.SSLProtocol.max_size = _BUFFER_BYTES

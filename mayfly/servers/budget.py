@@ -1,11 +1,11 @@
-"""The bound on the bytes of messages that all connections of a server have in memory together.
+"""The limit on the memory for messages of all connections of a server together.
 
-docs/SERVING.md says which bytes are counted, and what happens when all are used up. No client holds
-bytes of the budget while it waits for more of them. So one connection can always go on, and no wait
-is endless:
+docs/SERVING.md says which bytes are counted, and what happens when all are used. No client holds
+bytes of the budget while it waits for more. So one connection can always proceed, and no wait is
+endless:
 
-* a message is read when there is room for the whole of it, and has its room until it is put;
-* while others wait, a connection whose client sends or reads slowly is ended (``Patience``).
+* a message is read only when its whole length is reserved; the reservation ends after the put;
+* while others wait, a connection whose client sends or reads slowly is closed (``Patience``).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class Reservation:
-    """Bytes of a budget for one message: it has them (``is_there``), or waits for them."""
+    """Bytes of a budget for one message: they are reserved (``is_there``), or being waited for."""
 
     def __init__(self, budget: Budget, count: int, on_there: Callable[[], object] | None) -> None:
         self._budget, self.count, self.on_there = budget, count, on_there
         self.is_there = self.is_over = False
 
     def end(self) -> None:
-        """Give the bytes back, or end the wait for them; a second call does nothing."""
+        """Return the bytes, or stop to wait for them; a second call does nothing."""
         self._budget.end(self)
 
 
 class Budget:
-    """The bytes of one server; any thread may call its methods."""
+    """The memory budget of one server, in bytes; any thread may call its methods."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._changing = threading.Lock()
@@ -51,11 +51,11 @@ class Budget:
         self._waiting: deque[Reservation] = deque()
 
     def longest(self, message_bytes: int) -> int:
-        """Return the length of the longest message that can have room, in bytes."""
+        """Return the longest message that can be reserved, in bytes; never above the limit."""
         return min(message_bytes, self._limit)
 
     def limit(self, limit_bytes: int) -> None:
-        """Set another limit, for messages that come from now on."""
+        """Set another limit, which applies to reservations from now on."""
         with self._changing:
             self._left += limit_bytes - self._limit
             self._limit = limit_bytes
@@ -64,26 +64,26 @@ class Budget:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing is left, so that a client is given no message more."""
+        """Whether no byte is left: clients get no more messages."""
         return self._left < 0
 
     @property
     def is_scarce(self) -> bool:
-        """Whether less than an eighth is left, so that no message is asked for ahead."""
+        """Whether less than an eighth is left: no messages are read ahead."""
         return self._left * 8 < self._limit
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a message waits for room."""
+        """Whether a reservation is waiting for bytes."""
         return bool(self._waiting)
 
     def take(self, count: int) -> None:
-        """Count bytes that are in memory already, also above the limit."""
+        """Count bytes that are already in memory, even above the limit."""
         with self._changing:
             self._left -= count
 
     def give(self, count: int) -> None:
-        """Give bytes back; messages that wait may have their room by it."""
+        """Return counted bytes; this may end the wait of reservations."""
         with self._changing:
             self._left += count
             there = self._served()
@@ -92,9 +92,10 @@ class Budget:
     def reserve(
         self, count: int, on_there: Callable[[], object] | None = None
     ) -> Reservation | None:
-        """Return room for a message, which waits for it with ``on_there``; else None without room.
+        """Return a reservation of ``count`` bytes.
 
-        ``on_there`` is called once, by any thread, at the end of a wait.
+        If they are not free, the reservation waits, and ``on_there`` is called once, from any
+        thread, when it has them; without ``on_there`` the result is None.
         """
         made = Reservation(self, count, on_there)
         with self._changing:
@@ -108,7 +109,7 @@ class Budget:
         return made
 
     def end(self, reservation: Reservation) -> None:
-        """See :meth:`Reservation.end`."""
+        """Return the bytes of a reservation, or stop its wait; a second call does nothing."""
         with self._changing:
             if reservation.is_over:
                 return
@@ -125,7 +126,7 @@ class Budget:
         return count <= self._left or (self._left == self._limit)
 
     def _served(self) -> list[Reservation]:
-        """Give room to messages that wait, in their order; return those that have it now."""
+        """Give bytes to waiting reservations in their order; return those that have them now."""
         there: list[Reservation] = []
         while self._waiting and self._fits(self._waiting[0].count):
             reservation = self._waiting.popleft()
@@ -142,7 +143,7 @@ def _tell(there: list[Reservation]) -> None:
 
 
 class Held:
-    """The bytes that one connection has in memory; bytes above OWN_BYTES count."""
+    """The bytes that one connection has in memory; those above 64 KiB count against the budget."""
 
     __slots__ = ("_budget", "counted")
 
@@ -151,7 +152,7 @@ class Held:
         self.counted = 0
 
     def note(self, count: int) -> None:
-        """Note how many bytes there are now."""
+        """Set how many bytes the connection has in memory now."""
         change = max(0, count - OWN_BYTES) - self.counted
         if change > 0:
             self._budget.take(change)
@@ -161,7 +162,10 @@ class Held:
 
 
 class Patience:
-    """Ends a connection whose client is slow while others wait for bytes; belongs to its loop."""
+    """Closes a connection whose client is slow while others wait for memory; belongs to its loop.
+
+    A client has 30 seconds, and a second more for each 64 KiB.
+    """
 
     __slots__ = ("_budget", "_end", "_loop", "_timer")
 
@@ -172,13 +176,13 @@ class Patience:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, count: int) -> None:
-        """Start the time that the client has to send or to read this number of bytes."""
+        """Start the time limit for sending or reading this number of bytes."""
         self.stop()
         seconds = REQUEST_SECONDS + count / BYTES_A_SECOND
         self._timer = self._loop.call_later(seconds, self._look)
 
     def stop(self) -> None:
-        """Stop the time, as all bytes are sent or read."""
+        """Stop the time limit: all bytes are sent or read."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -192,12 +196,12 @@ class Patience:
 
 
 class Later:
-    """Calls of one connection that wait until something of the budget is left."""
+    """Calls of one connection that wait until the memory budget is no longer used up."""
 
     __slots__ = ("_budget", "_call_soon", "_calls", "_room")
 
     def __init__(self, budget: Budget, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        """Take ``call_soon``, by which a function is called in the loop of the connection."""
+        """Take ``call_soon``, which calls a function in the connection's event loop."""
         self._budget, self._call_soon = budget, call_soon
         self._calls: list[Callable[[], None]] = []
         self._room: Reservation | None = None
@@ -211,7 +215,7 @@ class Later:
                 self._call_soon(self._run)
 
     def end(self) -> None:
-        """Drop the calls that wait."""
+        """Drop the calls that are waiting."""
         self._calls.clear()
         self._leave()
 

@@ -1,4 +1,4 @@
-"""Clients of a server, whatever their protocol: their sockets, admission, places, connections."""
+"""Clients of a server, for all protocols: addresses, admission, channel instances, sessions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ INSTANCE_NUMBERS = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The client at the other end: its address, and the names in its certificate.
+    """The other end of a connection: its address, and the names in its certificate.
 
-    ``address`` is without the port, and empty for a UNIX socket. Subject and issuer are written as
-    in SSLPEER, ``CN=anna,O=Shop,C=DE``, and empty without a certificate.
+    ``address`` is the IP address without the port, "" for a UNIX socket. Subject and issuer are
+    written as in SSLPEER, ``CN=anna,O=Shop,C=DE``, and empty without a certificate.
     """
 
     address: str
@@ -38,7 +38,7 @@ class Peer:
 
     @classmethod
     def of(cls, transport: asyncio.BaseTransport) -> Peer:
-        """Return the other end of a transport."""
+        """Return the other end of an asyncio transport."""
         name = transport.get_extra_info("peername")
         address, port = (name[0], name[1]) if isinstance(name, tuple) else ("", 0)
         has_tls = transport.get_extra_info("ssl_object") is not None
@@ -48,19 +48,19 @@ class Peer:
         return cls(address, has_tls, port, *names)
 
     def __str__(self) -> str:
-        """Return it for a log."""
+        """Return address and port for the log."""
         return f"{self.address}({self.port})" if self.address else "a UNIX socket"
 
 
 class Admits(Protocol):
-    """Lets programs in; ``security.Admission`` does."""
+    """Decides which programs may connect; implemented by ``security.Admission``."""
 
     def submit(self, applicant: Applicant) -> Future[Admitted]:
-        """Begin to decide; the terms, or an MQError, may come long after, and hold no thread."""
+        """Start to decide; the future gets the terms, or an MQError, perhaps much later."""
 
 
 class Place(NamedTuple):
-    """The channel by which a client is connected, and its address without the port."""
+    """A channel of a queue manager, and the address of a client that uses it."""
 
     queue_manager: str
     channel: str
@@ -68,13 +68,13 @@ class Place(NamedTuple):
 
 
 class Instances:
-    """Counts the instances of each channel: MAXINST, and MAXINSTC for those of one address."""
+    """Counts the instances of each channel, for MAXINST, and for MAXINSTC by client address."""
 
     def __init__(self) -> None:
         self._by_place: Counter[Place] = Counter()
 
     def enter(self, place: Place, admitted: Admitted) -> None:
-        """Count a client; raises MQRC_CHANNEL_NOT_AVAILABLE for one too many."""
+        """Count one instance more; raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC."""
         same = sum(count for other, count in self._by_place.items() if other[:2] == place[:2])
         is_full = same >= admitted.max_instances
         if is_full or self._by_place[place] >= admitted.max_instances_per_client:
@@ -83,14 +83,17 @@ class Instances:
         self._by_place[place] += 1
 
     def leave(self, place: Place) -> None:
-        """End the count of a client."""
+        """Count one instance less."""
         self._by_place[place] -= 1
         if not self._by_place[place]:
             del self._by_place[place]
 
 
 def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:
-    """Return the queue manager that was asked for; raises MQRC_Q_MGR_NAME_ERROR."""
+    """Return the queue manager that a client asks for.
+
+    Raises MQRC_Q_MGR_NAME_ERROR if not served.
+    """
     manager = managers.get(applicant.queue_manager)
     if manager is None:
         said = f"queue manager {applicant.queue_manager!r} is not served here"
@@ -101,7 +104,10 @@ def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> Qu
 def connection_of(
     managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
 ) -> LocalConnection:
-    """Open a conversation on the terms of admission; raises MQRC_Q_MGR_NAME_ERROR."""
+    """Open a connection to a queue manager with the authority that admission has granted.
+
+    Raises MQRC_Q_MGR_NAME_ERROR if the queue manager is not served here.
+    """
     manager = manager_of(managers, applicant)
     # An operator has all authority; the name stands in the messages, the ledger and the audit.
     user, known_as = (None, admitted.user) if admitted.is_operator else (admitted.user, "")

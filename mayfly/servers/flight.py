@@ -1,9 +1,9 @@
-"""The Arrow Flight server of queue managers: rows in bulk, by position, for clients with a token.
+"""The Arrow Flight server of queue managers: ledger rows and messages in bulk, secured by a token.
 
-A server listens on a port and, for the commands of its machine, on a socket in the folder of each
-queue manager. A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger":
+It listens on a port and, for the commands of its machine, on a socket in the folder of each queue
+manager. A ticket, or the descriptor of an upload, is a JSON object with one verb: ``{"ledger":
 {"after": 0, "until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action
-has its verb as its type and such an object as its body. ``manager`` names the queue manager where
+has the verb as its type, and the arguments as its body. ``manager`` names the queue manager if
 several are served. ``flight_verbs.py`` has the verbs.
 """
 
@@ -61,7 +61,7 @@ _LOOK_SECONDS = 0.25
 
 
 class FlightServer:
-    """A Flight server for one or several queue managers, open from start() to stop()."""
+    """An Arrow Flight server for one or several queue managers; open from start() to stop()."""
 
     def __init__(
         self,
@@ -76,17 +76,18 @@ class FlightServer:
         folders: Mapping[str, Path] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Set up a server; port 0 takes any free one.
+        """Configure a server; port 0 is any free port.
 
-        Every call must show ``token``. ``tls_certificate`` is a certificate chain and its key, both
-        PEM; without it the token and the rows travel in the clear. ``client_roots``, PEM, are the
-        authorities that sign the certificates of clients: a client without one cannot connect.
-        ``folders``, by name of the queue manager, have a socket for this server as well. A
-        ``budget`` of memory may be shared with other servers.
+        Every call must have ``token``. ``tls_certificate`` is a certificate chain and its key, both
+        PEM; without it the token and the rows are not encrypted. ``client_roots`` (PEM) are the
+        authorities that sign the certificates of clients; a client without such a certificate
+        cannot connect. ``folders``, by name of the queue manager, get a socket for this server too.
+        ``budget`` limits the memory, and may be shared with other servers.
 
         gRPC reads a whole call before the token in it can be checked. Beyond the loopback interface
         ``client_roots`` are therefore required, unless ``without_client_certificates`` opens the
-        server to all clients. Raises ValueError.
+        server to all clients. Raises ValueError for options that contradict each other and for an
+        empty token.
         """
         if not token:
             raise ValueError("token is empty: anyone could read the ledger")
@@ -129,16 +130,19 @@ class FlightServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on, also when 0 was asked for."""
+        """The port it listens on, also if 0 was asked for."""
         return int(self._services[0].port) if self._services else self._port
 
     @property
     def url(self) -> str:
-        """The url for clients of any machine."""
+        """The URL for clients: grpc://HOST:PORT, or grpc+tls:// with TLS."""
         return f"{self._scheme}://{self._host}:{self.port}"
 
     def start(self) -> None:
-        """Begin to listen; OSError when the port is taken, or a folder can have no socket."""
+        """Start to listen.
+
+        Raises OSError if the port is in use or a folder cannot have a socket.
+        """
         if self._services:
             return
         self._stopping = threading.Event()
@@ -156,7 +160,7 @@ class FlightServer:
         self._loading.start()
 
     def stop(self) -> None:
-        """Refuse new calls and end those under way; returns within a few seconds."""
+        """Refuse new calls and end those that run; returns after a few seconds at most."""
         services, self._services = self._services, []
         sockets, self._sockets = self._sockets, []
         if self._loading is not None:
@@ -184,7 +188,7 @@ class FlightServer:
                 folder_socket.close()
 
     def _count(self, change: int) -> None:
-        """Let its queue managers know that calls may come from other processes, or no longer."""
+        """Tell the engines that calls may come from other processes (1), or no longer (-1)."""
         if self._is_counted != (change > 0):
             self._is_counted = change > 0
             for manager in self._managers.values():
@@ -239,7 +243,7 @@ class FlightServer:
 
 
 def _why_not_bound(host: str, port: int) -> str:
-    """Return what the system says to a bind; where it says nothing, the certificates are wrong."""
+    """Return why the system refuses to bind; if it does not, the certificates must be wrong."""
     try:
         [(family, _, _, _, address), *_] = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -254,7 +258,7 @@ def _why_not_bound(host: str, port: int) -> str:
 
 
 class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
-    """Answers the calls; runs on gRPC's own threads."""
+    """Answers Flight calls, in gRPC's own threads."""
 
     def __init__(
         self,
@@ -308,9 +312,9 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         writer.write(json.dumps(answer).encode())
 
     def _read(self, reader: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of an upload; the next one is read when there is room for more.
+        """Yield the batches of an upload; each is read when the memory budget allows it.
 
-        gRPC has read a batch whole by then, and reads only so far ahead.
+        gRPC has read a batch completely by then, and reads ahead only a few of them.
         """
         for chunk in reader:
             batch: pa.RecordBatch = chunk.data
@@ -336,7 +340,10 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         return [(ADDRESS_ACTION, "where the port of the server is"), *known]
 
     def _manager(self, verb: str, request: dict[str, Any]) -> ServedManager:
-        """Return the queue manager of a request, which then has the arguments of its verb alone."""
+        """Return the queue manager that a request names, and remove its name from the request.
+
+        Raises UnknownManager, and BadRequest for another version of the protocol.
+        """
         _check_protocol(verb, request)
         name = request.pop("manager", None)
         if name is None and len(self._managers) == 1:
@@ -350,7 +357,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
     def _batches(
         self, verb: TicketVerb, manager: ServedManager, rows: Iterator[Page], *, max_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows page by page: a slow client holds a page, never a cursor."""
+        """Yield rows page by page, so that a slow client keeps no cursor open."""
         with _in_terms_of_flight():
             for page in rows:
                 yield from pages(verb.to_batch(page, manager), max_bytes)
@@ -360,7 +367,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
 
 @contextmanager
 def _in_terms_of_flight() -> Iterator[None]:
-    """Raise the error of a verb as an error that Flight carries to the client."""
+    """Turn errors of verbs into errors that Flight sends to the client."""
     try:
         yield
     except BulkError as error:
@@ -384,7 +391,10 @@ def _object(body: bytes) -> dict[str, Any]:
 def _one_verb(
     asked: dict[str, Any], what: str, known: Collection[str]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the one verb of a ticket or descriptor, and its request."""
+    """Return the name and the arguments of the one verb of a ticket or descriptor.
+
+    BadRequest else.
+    """
     if len(asked) != 1 or next(iter(asked)) not in known:
         verbs = " or ".join(map(repr, known))
         raise BadRequest(f"a {what} has the one verb {verbs}, not {sorted(asked)}")
@@ -395,7 +405,7 @@ def _one_verb(
 
 
 def _check_protocol(verb: str, request: dict[str, Any]) -> None:
-    """Raise BadRequest where a client says that it speaks another version of the contract."""
+    """Raise BadRequest if a client asks for another version of a verb's protocol."""
     if verb in PROTOCOLS and request.pop(PROTOCOL, PROTOCOLS[verb]) != PROTOCOLS[verb]:
         raise BadRequest(f"{verb}: only protocol {PROTOCOLS[verb]} is spoken here")
 

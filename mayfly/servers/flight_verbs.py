@@ -1,9 +1,8 @@
-"""The verbs of the Flight server: the ledger by position, claims on queues, stages that are put.
+"""The verbs of the Flight server: read the ledger, claim messages of queues, put staged rows.
 
-A verb is a function of the queue manager and of the JSON object that was asked. It raises
-BulkError, ClaimError or MQError. Tables at the end give each verb its name: ``TICKETS``, whose rows
-are sent; ``ACTIONS``, answered by JSON; ``PUTS``, which take rows. A new verb is a function and a
-line there.
+A verb is a function of the queue manager and of the JSON object with its arguments. It raises
+BulkError, ClaimError or MQError. Tables at the end map names to verbs: ``TICKETS`` send rows,
+``ACTIONS`` are answered by JSON, ``PUTS`` receive rows. A new verb is a function and a line there.
 """
 
 from __future__ import annotations
@@ -65,7 +64,10 @@ RowT = TypeVar("RowT", bound=NamedTuple)
 
 
 class ServedManager(Protocol):
-    """A queue manager that is served; one that is no QueueManager has a ledger, and no queues."""
+    """A queue manager that is served.
+
+    One that is not a QueueManager has a ledger, but no queues.
+    """
 
     @property
     def name(self) -> str:
@@ -73,14 +75,14 @@ class ServedManager(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """Its ledger."""
+        """The ledger of the queue manager."""
 
 
 class TicketVerb(NamedTuple):
-    """A verb that gives rows of a schema.
+    """A verb that sends rows of a schema.
 
-    ``open`` checks the request at once and returns the pages, each read when it is sent. It must
-    hold no lock or read between two pages: the client may be slow.
+    ``open`` checks the request at once and returns the pages, each read when it is sent. Between
+    two pages it must not hold a lock or a read transaction, since the client may be slow.
     """
 
     schema: pa.Schema
@@ -89,16 +91,16 @@ class TicketVerb(NamedTuple):
 
 
 class ActionVerb(NamedTuple):
-    """A verb that is answered by one JSON object, or a list of them."""
+    """A verb that is answered by JSON."""
 
     description: str
     run: Callable[[ServedManager, Request], Any]
 
 
 class PutVerb(NamedTuple):
-    """A verb that takes record batches of a schema and is answered by one JSON object.
+    """A verb that receives record batches of a schema, and is answered by one JSON object.
 
-    The batches come as they are read from the client; the event is set when the server stops.
+    Each batch is read from the client when it is asked for; the event is set when the server stops.
     """
 
     schema: pa.Schema
@@ -106,7 +108,7 @@ class PutVerb(NamedTuple):
 
 
 class VerbRefused(BulkError):
-    """A refusal whose reason code comes from a verb, as in ``verbs/contracts/reasons.py``."""
+    """A refusal with the reason code of a verb, one of ``verbs/contracts/reasons.py``."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -114,14 +116,14 @@ class VerbRefused(BulkError):
 
 
 def request_of(kind: type[RowT], request: Request) -> RowT:
-    """Return a request as the row of its contract; raises BadRequest as :func:`fields_of`."""
+    """Return the arguments of a request as the NamedTuple of their contract; raises BadRequest."""
     return kind(*fields_of(request, **kinds_of(kind)))
 
 
 def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """Return the values of a request by name; raises BadRequest.
+    """Return the arguments of a request, checked by type, in the order of ``kinds``.
 
-    All are required, and there are no others; whole numbers have 64 bits.
+    Raises BadRequest if one is missing, unknown, of another type, or a number beyond 64 bits.
     """
     if request.keys() != kinds.keys():
         raise BadRequest(f"asked for {sorted(request)}, known: {sorted(kinds)}")
@@ -146,7 +148,7 @@ def _with_queues(manager: ServedManager) -> QueueManager:
 
 
 def open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:
-    """Return the rows of a range of positions."""
+    """Return the ledger rows after position ``after``, up to and including ``until``, in pages."""
     asked = _ledger_request(request)
     _check_range(manager.ledger, asked)
     manager.ledger.asked_position = max(asked.after, manager.ledger.asked_position or 0)
@@ -171,7 +173,7 @@ def _ledger_batch(rows: Page, manager: ServedManager) -> pa.RecordBatch:
 
 
 def ledger_info(manager: ServedManager, request: Request) -> Answer:
-    """Return the queue manager of the ledger, and the positions that it holds."""
+    """Return the name of the queue manager, and the first and last position of its ledger."""
     if request:
         said = f"{ledger.INFO_ACTION} takes nothing but a manager, not {sorted(request)}"
         raise BadRequest(said)
@@ -217,7 +219,10 @@ def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
 
 
 def attach(manager: ServedManager, request: Request) -> Answer:
-    """Begin to act as a consumer of a queue."""
+    """Register a consumer of a queue.
+
+    The reader that had its name before gets errors from now on.
+    """
     queues = _with_queues(manager)
     standing = queues.claims.attach(*request_of(claims.AttachRequest, request))
     return claims.Attached(
@@ -231,7 +236,7 @@ def attach(manager: ServedManager, request: Request) -> Answer:
 
 
 def claim(manager: ServedManager, request: Request) -> Answer:
-    """Claim the next messages behind a claim."""
+    """Claim the next messages after a claim, within limits of rows and bytes."""
     queues, asked = _with_queues(manager), request_of(claims.ClaimRequest, request)
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
     claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
@@ -239,26 +244,26 @@ def claim(manager: ServedManager, request: Request) -> Answer:
 
 
 def mark(manager: ServedManager, request: Request) -> Answer:
-    """Return a mark; a claim with this ``up_to`` stops at the messages that are there now."""
+    """Return a mark of now; a claim with this ``up_to`` takes no message that is put later."""
     queues = _with_queues(manager)
     fields_of(request)
     return claims.Mark(queues.claims.mark())._asdict()
 
 
 def end(manager: ServedManager, request: Request) -> Answer:
-    """End the lives of messages that claims hold."""
+    """End messages that claims hold, as if they had been got."""
     count = _with_queues(manager).claims.end(*request_of(claims.EndRequest, request))
     return claims.Counted(count)._asdict()
 
 
 def end_written(manager: ServedManager, request: Request) -> Answer:
-    """End claims that are written according to a checkpoint."""
+    """End the claims that a checkpoint shows as written."""
     queues, asked = _with_queues(manager), request_of(claims.EndWrittenRequest, request)
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
 
 def quiesce(manager: ServedManager, request: Request) -> Answer:
-    """Give a reader no further claim."""
+    """Give a reader no more claims."""
     _with_queues(manager).claims.quiesce(*request_of(claims.Reader, request))
     return {}
 
@@ -270,7 +275,7 @@ def renew(manager: ServedManager, request: Request) -> Answer:
 
 
 def claimed_rows(manager: ServedManager, request: Request) -> Answer:
-    """Return the ranges of rows that claims hold."""
+    """Return the ranges of row numbers that claims hold."""
     ranges = _with_queues(manager).claims.ranges(*request_of(claims.ClaimsRequest, request))
     return claims.ClaimedRows(ranges)._asdict()
 
@@ -284,20 +289,20 @@ def back_out(manager: ServedManager, request: Request) -> Answer:
 
 
 def release(manager: ServedManager, request: Request) -> Answer:
-    """Give back the messages that a consumer has claimed."""
+    """Return all messages that a consumer has claimed to their queue."""
     count = _with_queues(manager).claims.release(*request_of(claims.ReleaseRequest, request))
     return claims.Counted(count)._asdict()
 
 
 def consumers(manager: ServedManager, request: Request) -> Answer:
-    """List all consumers."""
+    """List all consumers with their claims."""
     queues = _with_queues(manager)
     fields_of(request)
     return {"consumers": [standing._asdict() for standing in queues.claims.standings()]}
 
 
 def browse_ranges(manager: ServedManager, request: Request) -> Answer:
-    """Cut the messages of a queue into parts that can be browsed side by side."""
+    """Split the messages of a queue into key ranges that can be browsed in parallel."""
     queues, asked = _with_queues(manager), request_of(claims.RangesRequest, request)
     if asked.part_count < 1:
         raise BadRequest(f"part_count >= 1 does not hold for {asked.part_count}")
@@ -305,7 +310,7 @@ def browse_ranges(manager: ServedManager, request: Request) -> Answer:
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
-    """Return the claimed messages of a range of rows."""
+    """Return the claimed messages of a range of row numbers, in pages."""
     asked = request_of(claims.ClaimedRequest, request)
     return _claimed(_with_queues(manager), asked)
 
@@ -326,7 +331,7 @@ def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[Pa
 
 
 def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
-    """Return the live messages of a range of keys that match."""
+    """Return the messages of a key range that can be got and match the ids, in pages."""
     asked = request_of(claims.BrowseRequest, request)
     match = Match(_identifier(asked.msg_id), _identifier(asked.correl_id))
     return _browsed(_with_queues(manager), asked, match)
@@ -382,9 +387,10 @@ def stage(
     batches: Iterator[pa.RecordBatch],
     stopping: threading.Event,
 ) -> Answer:
-    """Keep the rows of one attempt until a commit names it; an empty batch says that they are all.
+    """Store the rows that one attempt of a task uploads, until ``commit`` names it.
 
-    An upload may end without it: its task has died.
+    An empty batch marks the end of the rows. An upload that ends without it belongs to a task that
+    has died; its rows are discarded.
     """
     asked = _checked(request_of(stages.StageRequest, request))
     try:
@@ -412,7 +418,7 @@ def stage(
 
 
 def commit(manager: ServedManager, request: Request) -> Answer:
-    """Put some of the rows of a batch; ``is_done`` false asks to be called again."""
+    """Put rows of a batch; the client calls again until the answer has ``is_done``."""
     asked = _checked(request_of(stages.CommitRequest, request))
     named = [_stage_of(name) for name in asked.stages]
     try:
@@ -431,14 +437,14 @@ def commit(manager: ServedManager, request: Request) -> Answer:
 
 
 def surrendered(manager: ServedManager, request: Request) -> Answer:
-    """Return the rows of a batch that nobody has taken."""
+    """Return the rows of a batch that no queue could ever take, and that were left out."""
     asked = _checked(request_of(stages.SurrenderedRequest, request))
     rows = _with_queues(manager).stages.surrendered(asked.query, asked.batch)
     return stages.SurrenderedRows([(*row,) for row in rows])._asdict()
 
 
 def _staged_rows(blob: bytes) -> StagedRows:
-    """Return the rows of a blob, its data as it is and the other columns as values."""
+    """Return the rows of a blob: payloads as one buffer, the other columns as Python values."""
     with pa.ipc.open_stream(blob) as reader:
         batch = reader.read_next_batch()
     payload = batch.column(stages.PAYLOAD)
@@ -457,7 +463,7 @@ def _staged_rows(blob: bytes) -> StagedRows:
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in slices that each fit into a transaction; a larger single row goes alone."""
+    """Yield a batch in slices that fit into one transaction each; a larger row is a slice alone."""
     row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
     rows = min(TRANSACTION_ROWS, max(_BLOB_BYTES // row_bytes, 1))
     edges = [*range(0, batch.num_rows, rows), batch.num_rows]
@@ -466,7 +472,7 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _blob(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as bytes, without the columns that say nothing."""
+    """Return a batch as bytes, without columns that have only nulls."""
     said = [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -488,7 +494,7 @@ def _stage_of(name: Any) -> tuple[int, str]:
 
 
 def _checked(asked: RowT) -> RowT:
-    """Return a request in which no number is negative, and no text empty by mistake."""
+    """Return a request, or raise BadRequest if it has a negative number or an empty text."""
     for name, value in asked._asdict().items():
         is_empty = value == "" and name not in _MAY_BE_EMPTY
         if is_empty or (isinstance(value, int) and value < 0):

@@ -1,4 +1,4 @@
-"""A host: open queue managers and the listeners for them, from the start to the drain."""
+"""Runs the listeners of a server, from their start to the drain."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOG = logging.getLogger("mayfly.host")
 
 
 class Host:
-    """Runs listeners for queue managers, which its caller opens and closes.
+    """Runs listeners for queue managers; its caller opens and closes the queue managers.
 
-    One thread starts it, reloads it and ends it.
+    All methods are called by one thread.
     """
 
     def __init__(
@@ -29,9 +29,9 @@ class Host:
         admission: Admission,
         standing: ServerStatus | None = None,
     ) -> None:
-        """Take open queue managers, and listeners in the order of their start.
+        """Take open queue managers, and listeners in the order in which they start.
 
-        ``standing`` is the state of the host, which probes ask for.
+        ``standing`` is the status of the server, for health probes.
         """
         self._admission = admission
         self.managers = list(managers)
@@ -45,7 +45,7 @@ class Host:
     def start(self) -> dict[str, str]:
         """Start the listeners; return their addresses by name.
 
-        When one cannot listen the others are stopped, and OSError says which address is taken.
+        If one cannot listen, the others are stopped, and OSError says which address is in use.
         """
         addresses: dict[str, str] = {}
         try:
@@ -70,7 +70,10 @@ class Host:
         return addresses
 
     def reload(self) -> None:
-        """Let admission and listeners read their files again; one that cannot goes on as before."""
+        """Let admission and listeners read their files again.
+
+        A listener that cannot keeps the old ones.
+        """
         notify("RELOADING=1")
         self._admission.refresh()
         for listener in self._started:
@@ -88,10 +91,11 @@ class Host:
         notify("READY=1")
 
     def drain(self, timeout_ms: int) -> threading.Thread:
-        """Begin to drain all listeners; the thread that is returned ends when they have.
+        """Start to drain all listeners; return a thread that ends when all are drained.
 
-        They take no new connection, and connections that are idle or end their unit of work in
-        time end by themselves. :meth:`stop` ends the others.
+        Listeners accept no new connections. Connections close when they are idle or have ended
+        their unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the connections
+        that are left.
         """
         self.standing.state = State.DRAINING
         notify("STOPPING=1", "STATUS=draining")
@@ -114,7 +118,7 @@ class Host:
         return waiting
 
     def stop(self) -> None:
-        """End all connections, the listener that was started last first."""
+        """Close all connections, in the reverse order of the start."""
         self.standing.state = State.STOPPED
         while self._started:
             listener = self._started.pop()
@@ -124,7 +128,10 @@ class Host:
                 _LOG.exception("%s is not stopped", listener.name)
 
     def look(self) -> None:
-        """Do what listeners have to do once a second, and say which loop of the server is gone."""
+        """Do the work of listeners that is due once a second.
+
+        Log each server thread that has ended.
+        """
         for listener in self._started:
             try:
                 listener.look()
@@ -141,7 +148,7 @@ class Host:
     def stopped_managers(self) -> list[str]:
         """Return the names of queue managers that have stopped by themselves; logs each once.
 
-        A queue manager stops when its disk fails in the midst of a commit, or is damaged.
+        A queue manager stops if its disk fails during a commit, or if its database is damaged.
         """
         stopped = [manager.name for manager in self.managers if manager.is_stopped]
         for name in stopped:
@@ -152,9 +159,9 @@ class Host:
 
 
 def notify(*states: str) -> None:
-    """Send states such as ``READY=1``; without NOTIFY_SOCKET nothing is sent.
+    """Send states such as ``READY=1`` to systemd; does nothing without NOTIFY_SOCKET.
 
-    A service manager that does not listen any more is no error: there is nobody to tell.
+    An error is ignored: the service manager does not listen any more.
     """
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path:

@@ -1,4 +1,4 @@
-"""The listeners that a host runs, one class for each protocol, all with the same methods."""
+"""The listeners that a host runs, one class for each protocol."""
 
 from __future__ import annotations
 
@@ -30,39 +30,45 @@ _LOG = logging.getLogger("mayfly.listeners")
 
 
 class Listener:
-    """Takes connections over one protocol for the queue managers of a host.
+    """Accepts connections over one protocol for the queue managers of a host.
 
-    A listener that has nothing to do at one of these moments leaves the method as it is here.
+    Methods that a subclass does not override do nothing.
     """
 
     #: Its name in settings and in the ready line: ``mq``, ``flight``.
     name = ""
 
     def start(self) -> str:
-        """Begin to listen; return the address for clients. Raises OSError, naming the address."""
+        """Start to listen; return the address for clients.
+
+        Raises OSError, which names the address.
+        """
         raise NotImplementedError
 
     def reload(self) -> None:
-        """Read the files of TLS again, for connections that come from now on.
+        """Read the TLS files again, for connections that come from now on.
 
-        Raises OSError or ValueError for a file that cannot be used; the listener goes on as before.
+        Raises OSError or ValueError if a file cannot be used; the old files then stay in use.
         """
 
     def look(self) -> None:
-        """Do what is to be done once a second, which the host calls."""
+        """Do work that is due once a second; called by the host."""
 
     def drain(self, timeout_ms: int) -> None:
-        """Take no new connection; return when those there have ended, or after a time."""
+        """Accept no new connections.
+
+        Return when the present ones have ended, at most after a time.
+        """
 
     def stop(self) -> None:
-        """End all connections."""
+        """Close all connections."""
 
 
 class MqListener(Listener):
-    """The network protocol of Mayfly over TCP or TLS, and by ``mq.sock`` in folders.
+    """Mayfly's own network protocol over TCP or TLS, and over a socket ``mq.sock`` in each folder.
 
-    Programs of this machine look for the socket in the folder of their queue manager.
-    Administration of the queue managers knows all clients from the start to the stop.
+    Programs of this machine find the socket in the folder of their queue manager. DISPLAY CONN
+    shows its clients.
     """
 
     name = "mq"
@@ -79,9 +85,10 @@ class MqListener(Listener):
         folders: Sequence[Path] = (),
         announce: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the parts of the server; without an address it has sockets in folders alone.
+        """Take the parts of the server; without an address it has only the sockets in folders.
 
-        ``announce`` is called when these are there: it writes the file that leads programs to them.
+        ``announce`` is called when it listens: it writes the file by which programs find the
+        sockets.
         """
         self._budget = Budget(limits.memory_bytes) if budget is None else budget
         self._managers, self._admission, self._address = managers, admission, address
@@ -93,9 +100,9 @@ class MqListener(Listener):
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
-        """Begin to listen; return the address, "" for none.
+        """Start to listen; return the address, "" if there is only a socket.
 
-        Raises OSError for an address that is taken and for files of TLS that cannot be used.
+        Raises OSError if an address is in use or a TLS file cannot be used.
         """
         self._context = tls_context(self._tls)
         self._server = server = WireServer(
@@ -118,11 +125,11 @@ class MqListener(Listener):
         return address
 
     def reload(self) -> None:
-        """Load the certificate, its key and the authorities of clients into the context in use."""
+        """Load certificate, key and client authorities into the TLS context in use."""
         reload_tls(self._context, self._tls)
 
     def limit(self, limits: ClientLimits) -> None:
-        """Let other limits count from now on: for new connections, and those that are idle."""
+        """Apply other limits from now on: to new connections, and to idle ones."""
         if limits != self._limits:
             self._limits = limits
             self._budget.limit(limits.memory_bytes)
@@ -131,17 +138,20 @@ class MqListener(Listener):
                 self._server.limit(_limits_of(limits))
 
     def look(self) -> None:
-        """End connections that have asked for nothing for as long as is allowed."""
+        """Close connections that have sent no request for the idle time."""
         if self._limits.idle_seconds and self._server is not None:
             self._idle.look(self._server)
 
     def drain(self, timeout_ms: int) -> None:
-        """Take no new connection; those with an open unit of work have a time to end it."""
+        """Accept no new connections.
+
+        Those with an open unit of work have ``timeout_ms`` to end it.
+        """
         if self._server is not None:
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
-        """End all connections; their open units of work are backed out."""
+        """Close all connections; their open units of work are backed out."""
         if self._server is not None:
             self._server.close()
         self._known.close()
@@ -157,7 +167,7 @@ def _limits_of(limits: ClientLimits) -> Limits:
 
 
 class _IdleConnections:
-    """Finds connections that have asked for nothing, one look a second."""
+    """Finds connections that have sent no request for some seconds; it looks once a second."""
 
     def __init__(self, idle_seconds: int) -> None:
         self._idle_seconds = idle_seconds
@@ -165,7 +175,7 @@ class _IdleConnections:
         self._seen: dict[int, tuple[int, int]] = {}
 
     def look(self, server: WireServer) -> None:
-        """End idle connections; one with a verb under way or an open unit of work is not idle."""
+        """Close idle connections; one with a running call or an open unit of work is not idle."""
         seen: dict[int, tuple[int, int]] = {}
         for status in server.connections():
             count, looks = self._seen.get(status.number, (-1, 0))
@@ -190,9 +200,9 @@ class _IdleConnections:
 
 
 class FlightListener(Listener):
-    """Arrow Flight: pipelines, the ledger. pyarrow is imported when the listener starts.
+    """Arrow Flight, for pipelines and the ledger. pyarrow is imported only when it starts.
 
-    It keeps its certificate at a reload: gRPC has read it for as long as the process runs.
+    A reload does not change its certificate, since gRPC reads it only once.
     """
 
     name = "flight"
@@ -207,7 +217,10 @@ class FlightListener(Listener):
         tls: TlsFiles,
         budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server; sockets in ``folders`` are for commands."""
+        """Take the parts of the server.
+
+        ``folders`` get sockets for the commands of this machine.
+        """
         self._budget = budget
         self._managers, self._folders, self._address = managers, folders, address
         self._token, self._tls = token, tls
@@ -235,25 +248,22 @@ class FlightListener(Listener):
         return self._server.url
 
     def drain(self, timeout_ms: int) -> None:
-        """Refuse new calls and end those under way."""
+        """Refuse new calls and end those that run."""
         self.stop()
 
     def stop(self) -> None:
-        """End all calls; gives silent clients 5 seconds."""
+        """End all calls; clients that do not respond have 5 seconds."""
         if self._server is not None:
             self._server.stop()
 
     @property
     def is_held(self) -> bool:
-        """Whether a silent client has outlasted the stop, so that threads of gRPC still wait."""
+        """Whether a silent client has outlasted the stop, so that gRPC's threads still wait."""
         return self._server is not None and self._server.is_held
 
 
 class HttpListener(Listener):
-    """HTTP over TCP or TLS.
-
-    Administration of the queue managers knows its clients from the start to the stop.
-    """
+    """HTTP over TCP or TLS; DISPLAY CONN shows its clients."""
 
     name = "http"
 
@@ -269,9 +279,9 @@ class HttpListener(Listener):
         standing: ServerStatus,
         budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server; a ``budget`` may be shared with other listeners.
+        """Take the parts of the server; ``budget`` may be shared with other listeners.
 
-        The rules of ``channel`` are for programs, those of ``admin_channel`` for administrators.
+        The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
@@ -284,10 +294,10 @@ class HttpListener(Listener):
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
-        """Begin to listen.
+        """Start to listen; return the address.
 
-        Raises OSError for an address that is taken, for files of TLS that cannot be used, and where
-        Starlette or uvicorn are not installed.
+        Raises OSError if the address is in use, a TLS file cannot be used, or Starlette or uvicorn
+        is not installed.
         """
         try:
             from mayfly.servers.http.application import Application
@@ -314,11 +324,14 @@ class HttpListener(Listener):
         return address
 
     def reload(self) -> None:
-        """Load the certificate, its key and the authorities of clients into the context in use."""
+        """Load certificate, key and client authorities into the TLS context in use."""
         reload_tls(self._context, self._tls)
 
     def drain(self, timeout_ms: int) -> None:
-        """End waits and live streams, and wait for other requests; probes are still answered."""
+        """End waiting gets and live streams, and wait for other requests.
+
+        Probes are still answered.
+        """
         if self._service is not None:
             self._service.message_waits.end()
             self._service.feeds.end()
@@ -326,7 +339,7 @@ class HttpListener(Listener):
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
-        """End all connections, live streams and experiments."""
+        """Close all connections, live streams and experiments."""
         if self._service is not None:
             self._service.feeds.end()
             self._service.experiments.end()
@@ -340,7 +353,7 @@ def listened(
     address: ListenAddress,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Let a server listen; return the address with its port. Raises OSError, naming the address."""
+    """Start a server at an address; return the address with its port. OSError names the address."""
     try:
         return str(address._replace(port=listen(*address, context)))
     except OSError as error:
@@ -348,9 +361,9 @@ def listened(
 
 
 def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
-    """Return a context of a server, None without a certificate.
+    """Return the TLS context of a server; None without a certificate.
 
-    Raises OSError, of which SSLError is one, naming the files.
+    Raises OSError, which names the files, if they cannot be used.
     """
     if tls.certificate is None:
         return None
@@ -361,7 +374,7 @@ def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
 
 
 def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
-    """Load the files into the context in use; raises OSError, naming them."""
+    """Load the TLS files into the context in use; raises OSError, which names the files."""
     if context is not None:
         # They are tried apart first: a context with half of them could shake no hands.
         tls_context(tls)
@@ -369,7 +382,7 @@ def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
 
 
 def _load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:
-    """Load certificate, key and authorities of clients; raises OSError, naming the files."""
+    """Load certificate, key and client authorities; raises OSError, which names the files."""
     assert tls.certificate is not None
     try:
         context.load_cert_chain(tls.certificate, tls.key, password="")

@@ -1,7 +1,7 @@
-"""The log of a server on stderr: lines for people, or one JSON object a line.
+"""The log of a server on stderr: lines for people, or one JSON object on each line.
 
-Modules write to the logger ``mayfly`` and its children. Facts for programs are given as
-``extra={"queue_manager": "QM1"}``: each becomes a field of its own.
+Modules log to the logger ``mayfly`` and its children. Facts for programs are given as
+``extra={"queue_manager": "QM1"}``: each becomes a field of the JSON object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_EVERY_RECORD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 class LogForm(StrEnum):
     """The form of the log.
 
-    PLAIN has warnings and errors only, without their time. TEXT and JSON also have ordinary events:
+    PLAIN has only warnings and errors, without their time. TEXT and JSON also have ordinary events:
     listeners, connections, reloads, the end.
     """
 
@@ -53,7 +53,7 @@ class _Formatter(logging.Formatter):
 
 @contextmanager
 def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
-    """Write the log of this process to a stream for a block."""
+    """Write the log of this process to a stream for a ``with`` block."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Formatter(form))
     before, propagates = _LOGGER.level, _LOGGER.propagate
@@ -70,5 +70,5 @@ def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    """Return a text whose line breaks and control characters cannot imitate other lines."""
+    """Return a text on one line, without characters that could imitate another log line."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

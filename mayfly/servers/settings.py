@@ -1,4 +1,4 @@
-"""The settings of a server, and the TOML file that has them; each error names line and key."""
+"""The settings of a server, and the TOML file with them; errors name line and key."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def listen_address(text: str) -> ListenAddress:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True for an address of the loopback interface; a name is one only as localhost."""
+    """Return True for an address of the loopback interface, and for the name localhost."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -47,7 +47,11 @@ def is_loopback(host: str) -> bool:
 
 
 def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
-    """Raise ValueError unless settings name the clients of other machines that may use Flight."""
+    """Raise ValueError if it is not said which clients of other machines may use Flight.
+
+    Beyond the loopback interface either ``has_roots`` (their certificates are checked) or
+    ``is_open`` (they need none) must be set, not both.
+    """
     if has_roots and not has_tls:
         raise ValueError(
             "clients show certificates over TLS alone: name tls_certificate as well "
@@ -76,11 +80,11 @@ _NO_CONFIGURATION = Configuration()
 
 
 class ServedFolder(NamedTuple):
-    """A queue manager to serve; without ``path`` it is in ``$MAYFLY_HOME``.
+    """A queue manager to serve; without ``path`` its folder is in ``$MAYFLY_HOME``.
 
     ``mqsc`` are scripts that run at each start. ``expiry_interval_seconds`` is the interval of the
-    scan: 0 is never, None leaves it to the queue manager. In ``lake``, the folder of a lake,
-    traces of messages look for lives that the ledger no longer has.
+    expiry scan: 0 is never, None leaves it to the queue manager. ``lake`` is the folder of a lake,
+    in which traces look for messages that the ledger no longer has.
     """
 
     name: str
@@ -104,13 +108,13 @@ class TlsFiles(NamedTuple):
 
 
 class ClientLimits(NamedTuple):
-    """Limits for clients of the network protocol; 0 is no limit.
+    """Limits for clients of Mayfly's network protocol; 0 is no limit.
 
-    ``memory_bytes`` is for messages of all listeners together, on their way in and out.
-    ``connections`` is the number of sockets, ``outstanding_bytes`` that of bytes that wait for a
-    client that does not read. A socket is closed when no client is admitted on it within
-    ``admission_seconds``, or when it has no request for ``idle_seconds``. ``heartbeat_seconds`` is
-    the longest interval of heartbeats; a longer one of a channel is shortened.
+    ``memory_bytes`` is for messages of all listeners together, in both directions. ``connections``
+    is the number of sockets. ``outstanding_bytes`` is for bytes that a client has not read. A
+    socket is closed if no client is admitted on it within ``admission_seconds``, or if it has no
+    request for ``idle_seconds``. ``heartbeat_seconds`` is the longest interval of heartbeats; a
+    channel with a longer one uses this one.
     """
 
     connections: int = 10_000
@@ -122,7 +126,7 @@ class ClientLimits(NamedTuple):
 
 
 class Listen(NamedTuple):
-    """The addresses of the listeners; None: the listener is not started."""
+    """The addresses of the listeners; a listener with None is not started."""
 
     mq: ListenAddress | None = None
     flight: ListenAddress | None = None
@@ -135,10 +139,10 @@ DEFAULT_LISTEN = Listen(DEFAULT_MQ, DEFAULT_FLIGHT)
 
 
 class Development(NamedTuple):
-    """Settings for developers, which only the command line has.
+    """Settings for developers, which only the command line can set.
 
-    With ``is_on`` the objects, users and rules that a first program needs are defined. With
-    ``has_virtual_clock`` time stands still until an operator moves it on. With ``has_tls`` a
+    ``is_on`` defines the objects, users and rules that a first program needs. With
+    ``has_virtual_clock`` time stands still until an operator advances it. With ``has_tls`` a
     certificate is made for the server.
     """
 
@@ -168,7 +172,7 @@ class ServeSettings(NamedTuple):
 
 
 def check_settings(settings: ServeSettings) -> None:
-    """Raise ValueError for settings that contradict each other, naming them."""
+    """Raise ValueError for settings that contradict each other; the text names them."""
     names = [served.name for served in settings.queue_managers]
     if not names:
         raise ValueError("no queue manager is named")
@@ -218,10 +222,10 @@ _MAX_CONNECTIONS, _MAX_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
 
 def read_settings(path: Path) -> ServeSettings:
-    """Return the settings of ``mayfly serve`` in a file.
+    """Return the settings of ``mayfly serve`` in a TOML file.
 
-    Relative paths are counted from the folder of the file. Raises ConfigurationError, and OSError
-    when the file cannot be read.
+    Relative paths start at the folder of the file. Raises ConfigurationError for wrong settings,
+    and OSError if the file cannot be read.
     """
     top = read_tables(path)
     queue_managers = tuple(_queue_manager(table) for table in top.tables("queue_manager"))

@@ -1,4 +1,4 @@
-"""The state of a server and its queue managers, for probes (docs/SERVING.md)."""
+"""The status of a server and its queue managers, for health probes (docs/SERVING.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayfly.queue_manager import QueueManager
 
 
 class State(StrEnum):
-    """The state of a server and one of its queue managers."""
+    """The state of a queue manager as its server sees it."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -38,7 +38,7 @@ _LIVE: Final = frozenset(
 
 
 class ServerStatus:
-    """The state of a host: the host sets ``state``, and listeners that answer probes read it."""
+    """The status of a server: the host sets ``state``, and listeners that answer probes read it."""
 
     def __init__(self, managers: Sequence[QueueManager]) -> None:
         self._managers = list(managers)
@@ -49,9 +49,9 @@ class ServerStatus:
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
     def gone(self) -> list[str]:
-        """Return the names of loops of queue managers and listeners that are not there any more.
+        """Return the names of threads of queue managers and listeners that have ended.
 
-        Nobody does their work: the process should be started again.
+        Their work is not done any more, so the process should be restarted.
         """
         return sorted({name for each in self._managers for name in each.engine.runtime.gone()})
 

@@ -1,8 +1,8 @@
-"""The calls of a day as a stream of Spark: each comes at its moment of the machine's clock.
+"""The boarding calls of a day as a Spark stream: each row comes at its moment of the wall clock.
 
-The day runs a fixed number of times as fast as the real one. A row has the delivery time and the
-deadline of its call as moments of the machine's clock. So a batch that comes late shortens the wait
-of its calls and shifts nothing.
+The day passes a fixed number of times as fast as the real one. Delivery time and deadline of a row
+are moments of the wall clock. So a batch that comes late shortens the wait of its calls, and shifts
+nothing.
 """
 
 from __future__ import annotations
@@ -50,29 +50,29 @@ _OVERLAP_SECONDS = 1.0
 
 
 class Compression(NamedTuple):
-    """How a day runs on the machine's clock: from ``begin_ms`` on, ``factor`` times as fast."""
+    """How a day passes on the wall clock: from ``begin_ms`` on, ``factor`` times as fast."""
 
     day_begin_ms: int
     begin_ms: int
     factor: int
 
     def on_the_wall(self, day_ms: int) -> int:
-        """Return a moment of the day as one of the machine's clock, rounded down."""
+        """Return the moment of the wall clock (ms) for a moment of the day, rounded down."""
         return self.begin_ms + (day_ms - self.day_begin_ms) // self.factor
 
     def in_the_day(self, at_ms: int) -> int:
-        """Return a moment of the machine's clock as one of the day."""
+        """Return the moment of the day (ms) for a moment of the wall clock."""
         return self.day_begin_ms + (at_ms - self.begin_ms) * self.factor
 
     def minutes(self, duration_ms: int) -> float:
-        """Return a duration on the machine's clock in minutes of the day."""
+        """Return how many minutes of the day a duration of the wall clock (ms) lasts."""
         return duration_ms * self.factor / MINUTE_MS
 
 
 def write_calls(
     flights: Sequence[Flight], compression: Compression, reports: str, path: Path
 ) -> None:
-    """Write the calls, in put order, to the file that the stream waits for: the day begins.
+    """Write the calls, in put order, to the file that the stream waits for; thus the day begins.
 
     ``reports`` names the reply-to queue of expiration reports.
     """
@@ -94,16 +94,16 @@ def write_calls(
 
 
 def deadline_ms(flight: Flight, compression: Compression) -> int:
-    """Return the deadline of a call on the machine's clock."""
+    """Return the deadline of a call on the wall clock, in ms since 1970."""
     return compression.on_the_wall(flight.put_ms + LIFE_MS)
 
 
 def put_calls(
     spark: SparkSession, calls: Path, url: str, token_file: Path, checkpoint: Path
 ) -> StreamingQuery:
-    """Start the stream that puts the calls, exactly once, each at its moment.
+    """Start the stream that puts each call once, at its moment; return the streaming query.
 
-    Until `write_calls` has written them there are none.
+    There are no calls until `write_calls` has written them.
     """
     spark.dataSource.register(CallsSource)
     return (
@@ -119,15 +119,15 @@ def put_calls(
 
 
 class CallsSource(DataSource):
-    """The data source; its option ``path`` names the file that `write_calls` writes."""
+    """The Spark data source of calls; its option ``path`` is the file that `write_calls` writes."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` takes."""
+        """Return the name for ``format``."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns that the sink puts."""
+        """Return the columns that the Mayfly sink reads."""
         return from_arrow_schema(_COLUMNS)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
@@ -139,17 +139,17 @@ class CallRange(InputPartition):
     """The calls of one batch: ``[first, after)`` in put order."""
 
     def __init__(self, first: int, after: int) -> None:
-        """Take the numbers of the first call, and of the call after the last."""
+        """Take the number of the first call, and of the call after the last one."""
         super().__init__((first, after))
         self.first = first
         self.after = after
 
 
 class CallsReader(DataSourceStreamReader):
-    """Reads the calls whose moment has come; the offset is their number."""
+    """Reads the calls whose moment has come; the offset is how many these are."""
 
     def __init__(self, path: Path) -> None:
-        """Hold the path; the file is read in each batch."""
+        """Take the path of the file, which is read again for each batch."""
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
@@ -157,7 +157,7 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the number of calls whose moment has come."""
+        """Return the number of calls whose moment has come by now."""
         if not self._path.exists():
             return start
         moments = pq.read_table(self._path, columns=[_MOMENT])[_MOMENT].to_numpy()
@@ -165,16 +165,16 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: max(start[_OFFSET], due_count)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the calls of a batch as one share; the first batch, which has none, as several.
+        """Return the calls of a batch as one partition; the empty first batch as several.
 
-        Their tasks run at once and so have as many Python workers start as the streams will use: to
-        start one while the day goes by would cost hours of it.
+        Their tasks run in parallel, so that all Python workers that the streams will need are
+        started. A later start would take hours of the day.
         """
         share_count = 1 if end[_OFFSET] else _TASKS_AT_ONCE
         return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the calls of a share."""
+        """Yield the calls of a partition."""
         assert isinstance(partition, CallRange)
         if partition.first == partition.after:
             threading.Event().wait(_OVERLAP_SECONDS)

@@ -1,7 +1,7 @@
-"""One day of boarding calls through the real queue manager, on a clock that jumps through it.
+"""One day of boarding calls through a real queue manager, on a virtual clock.
 
-Every put, get, release, discard and report of the day happens at its own moment; only the waiting
-in between is left out.
+Every put, get, release, discard and report of the day happens at its own moment; only the waits in
+between are skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOKEN_BYTES = 32
 
 
 class DaySnapshot(NamedTuple):
-    """The day at one moment; the counts are of calls."""
+    """The numbers of calls in each state, at one moment of the day (ms since 1970)."""
 
     now_ms: int
     staged_count: int
@@ -41,10 +41,10 @@ class DaySnapshot(NamedTuple):
 
 
 class Waited(NamedTuple):
-    """A call that was asked for a millisecond too early, and again at its time.
+    """The call that was asked for a millisecond before its delivery time, and again at it.
 
-    ``found_early`` and ``found_in_time`` are True when it was there. ``got_ms`` is None when it was
-    never got; ``remaining_tenths`` is the Expiry that the get returned.
+    ``found_early`` and ``found_in_time`` say whether it was there. ``got_ms`` is None if it was
+    never got; ``remaining_tenths`` is the Expiry that the get returned, in tenths of a second.
     """
 
     flight: Flight
@@ -56,7 +56,10 @@ class Waited(NamedTuple):
 
 
 class Report(NamedTuple):
-    """An expiration report: the MsgId of the expired call, and the moment of the report."""
+    """An expiration report.
+
+    ``about`` is the MsgId of the expired call, ``put_ms`` when it was sent.
+    """
 
     msg_id: bytes
     about: bytes
@@ -65,7 +68,7 @@ class Report(NamedTuple):
 
 
 class Day(NamedTuple):
-    """The outcome of the calls: MsgIds by correlation id, calls that were got, reports."""
+    """The results of a day: MsgIds and moments of gets by correlation id, and the reports."""
 
     flights: Sequence[Flight]
     msg_ids: dict[bytes, bytes]
@@ -75,12 +78,12 @@ class Day(NamedTuple):
 
     @property
     def expired(self) -> list[Flight]:
-        """The flights whose call no gate got."""
+        """The flights whose call was never got."""
         return [flight for flight in self.flights if flight.correl_id not in self.got_ms]
 
 
 class _Verb(IntEnum):
-    """The actions of one moment, in this order."""
+    """The actions of a day; those of the same millisecond are done in this order."""
 
     PUT = 0
     ASK_EARLY = 1
@@ -97,7 +100,10 @@ class _Event(NamedTuple):
 def open_queue_manager(
     flights: Sequence[Flight], folder: Path | None
 ) -> tuple[QueueManager, VirtualClock]:
-    """Make the queue manager of the demo, at the whole minute before the first put of the day."""
+    """Make the queue manager of the demo, a minute or two before the first put of the day.
+
+    Returns it with its virtual clock.
+    """
     first_put_ms = min(flight.put_ms for flight in flights)
     clock = VirtualClock(first_put_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS)
     queue_manager = QueueManager(NAME, folder, clock)
@@ -108,7 +114,7 @@ def open_queue_manager(
 def define_queues(
     queue_manager: QueueManager, flights: Sequence[Flight], scan_seconds: int
 ) -> None:
-    """Define the queues of the flights and of their reports; the scan runs at this interval."""
+    """Define the queues for flights and reports, and the interval of the expiry scan."""
     queues = [*sorted({flight.queue for flight in flights}), REPORTS]
     script = [f"DEFINE QLOCAL({queue}) DEFPSIST(YES) MAXDEPTH(50000)" for queue in queues]
     run_mqsc(queue_manager, *script, f"ALTER QMGR EXPRYINT({scan_seconds})")
@@ -121,7 +127,7 @@ def run_mqsc(queue_manager: QueueManager, *commands: str) -> None:
 
 
 def make_token(folder: Path) -> Path:
-    """Write a token that nobody can guess to a private file of a folder; return the file."""
+    """Write a random token to a private file in a folder; return the file."""
     token_file = folder / "token"
     token_file.touch(mode=0o600)
     token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
@@ -134,9 +140,9 @@ def drive_day(
     flights: Sequence[Flight],
     tell: Callable[[DaySnapshot], None] = lambda _seen: None,
 ) -> Day:
-    """Run the day to the end of its last life, take all reports, and let the books settle.
+    """Run a day until its last call has ended; return the results, with all reports.
 
-    ``tell`` is called every ten minutes of the day. Needs at least one flight that was got.
+    ``tell`` is called every ten minutes of the day. At least one flight must leave on time.
     """
     drive = _Drive(queue_manager, clock, flights, tell)
     moments = groupby(_events(flights), key=lambda event: event.at_ms)
@@ -153,7 +159,7 @@ def drive_day(
 
 
 class _Drive:
-    """Runs the events of a day and keeps their results."""
+    """Runs the events of a day and records the results."""
 
     def __init__(
         self,
@@ -231,7 +237,7 @@ class _Drive:
 
 
 def _events(flights: Sequence[Flight]) -> list[_Event]:
-    """Return the events of the day in order; one flight is also asked for too early."""
+    """Return the events of the day in order; the call of one flight is also asked for too early."""
     example = _example(flights)
     due_ms = example.put_ms + DELAY_MS
     events = [_Event(flight.put_ms, _Verb.PUT, flight) for flight in flights]
@@ -246,7 +252,7 @@ def _events(flights: Sequence[Flight]) -> list[_Event]:
 
 
 def _example(flights: Sequence[Flight]) -> Flight:
-    """Return the first flight that leaves after its schedule and before its call expires."""
+    """Return the first flight that leaves after its delivery time and before its deadline."""
     return next(
         flight
         for flight in flights
@@ -275,7 +281,7 @@ def _take_reports(session: Session) -> Iterator[Report]:
 
 
 def problems_of(day: Day) -> list[str]:
-    """Return broken rules that show without ledger and replay."""
+    """Return what is wrong with a day, without looking at the ledger or a replay."""
     problems = []
     if day.waited.found_early:
         problems.append(f"{spelled(day.waited.flight.correl_id)} was got before its delivery time")

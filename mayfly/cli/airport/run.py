@@ -1,6 +1,6 @@
-"""The whole demo: a real day on a virtual clock and on the machine's, then its year in Spark.
+"""The whole demo: a real day on a virtual clock and on the wall clock, then its year in Spark.
 
-Everything is checked against everything else: books of the store, lake, replay, known answer.
+The results are compared: balances of the store, lake, replay, known answer.
 """
 
 from __future__ import annotations
@@ -68,24 +68,27 @@ _YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
 
 
 class Watcher(Protocol):
-    """Takes the progress of the demo."""
+    """Receives the progress of the demo."""
 
     def step(self, text: str) -> None:
-        """A step begins; the one before it is done."""
+        """Called when a step begins; the step before it is done."""
 
     def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
-        """The live day has come so far (``done`` of 1), and so many ledger rows are in the lake."""
+        """Called during the day.
+
+        ``done`` is its share from 0 to 1, ``lake_rows`` are ledger rows.
+        """
 
     def wall(self, seen: WallSeen) -> None:
-        """The day on the machine's clock looks like this now."""
+        """Called during the day on the wall clock."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """The input of a run: the date in 2013, the folder to write to, and the flights of the year.
 
-    The day goes by in ``day_seconds`` on the virtual clock, if the machine can, and ``compression``
-    times as fast as it did on the machine's.
+    The day on the virtual clock takes ``day_seconds`` or more. The day on the wall clock passes
+    ``compression`` times as fast as the real one.
     """
 
     out: Path
@@ -98,9 +101,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The results; ``problems`` is empty when everything agrees.
+    """The results of the demo; ``problems`` is empty if everything agrees.
 
-    ``lives`` are the ends of the day's calls by the lake, ``wall`` is the day on the machine's
+    ``lives`` are the ends of the day's calls according to the lake, ``wall`` is the day on the wall
     clock, ``year_outcomes`` the outcome table of the year replayed in Spark. Of the ``lake_rows``
     ledger rows, ``rows_during_day`` were in the lake before the day was over.
     """
@@ -118,16 +121,16 @@ class DemoResult:
     files: list[Path]
 
     def day_counts(self) -> dict[str, int]:
-        """Return the day as it was lived: calls put, got and expired by the lake, reports."""
+        """Return the numbers of the day: calls put, got and expired (from the lake), reports."""
         counts = _counts(self.lives) | {"calls": len(self.day.msg_ids)}
         return counts | {"reports": len(self.day.reports)}
 
     def year_counts(self) -> dict[str, int]:
-        """Return calls, got and expired of the year."""
+        """Return the numbers of calls, got and expired of the year."""
         return _counts(self.year_outcomes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return counts, lateness and problems for JSON; moments and durations are ms."""
+        """Return counts, lateness and problems for JSON; moments and durations are in ms."""
         return {
             "ok": not self.problems,
             "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
@@ -149,7 +152,7 @@ class DemoResult:
 
 @dataclass(frozen=True)
 class _LiveDay:
-    """The day as the queue manager and the lake have it."""
+    """The day on the virtual clock, as queue manager and lake have recorded it."""
 
     day: Day
     lives: pa.Table
@@ -160,7 +163,7 @@ class _LiveDay:
 
 
 def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
-    """Run it all; raises FileExistsError when the folder holds something that is not the demo's."""
+    """Run the demo; raises FileExistsError if the folder has files that the demo did not make."""
     _make_room(plan.out)
     watcher.step("Reading the flights of 2013 while Spark starts")
     with ThreadPoolExecutor(1) as pool:
@@ -193,7 +196,7 @@ def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
 
 
 def _make_room(out: Path) -> None:
-    """Remove the files of an earlier run; a file that is not the demo's stays and stops the run."""
+    """Remove the files of an earlier run; FileExistsError if the folder has other files."""
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
         raise FileExistsError(f"{out} holds files that the demo did not make; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
@@ -208,7 +211,7 @@ def _make_room(out: Path) -> None:
 
 @contextmanager
 def _session(out: Path) -> Iterator[SparkSession]:
-    """Yield a session of this very thread: on another, Spark does not find the sink."""
+    """Yield a Spark session made in this thread; Spark would not find the sink in another."""
     # Many short jobs: the settings for tests, but the three airports side by side.
     conf = {
         "spark.sql.warehouse.dir": str(out.absolute() / "lake"),
@@ -222,7 +225,10 @@ def _session(out: Path) -> Iterator[SparkSession]:
 
 
 def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watcher) -> _LiveDay:
-    """Drive the day while the stream fills the lake; return both once they have settled."""
+    """Run the day on the virtual clock while a stream fills the lake.
+
+    Return the results of both.
+    """
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
     of_day = flights_of_day(plan.month, plan.day, flights)
     queue_manager, clock = open_queue_manager(of_day, folder)
@@ -247,7 +253,7 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watch
 
 
 class _Pace:
-    """Slows the live day down to its pace, and to the stream beside it."""
+    """Slows down the day, so that it takes its time and the stream can follow."""
 
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: Watcher
@@ -292,7 +298,7 @@ def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return the ends of the calls by the lake, without the lives of reports and on staging."""
+    """Return the ends of the calls from the lake, without reports and releases."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
@@ -318,7 +324,7 @@ def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Tab
 
 
 def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
-    """Compare the year in Spark with the same in this process, and with the known answer."""
+    """Compare the year in Spark with a replay in this process, and with the known answer."""
     problems = []
     if not outcomes.equals(replay_in_process(trace_of(flights))):
         problems.append("the year replayed in Spark is not the year replayed in one process")

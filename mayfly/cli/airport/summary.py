@@ -1,4 +1,4 @@
-"""The figures of the demo: shares by airport, hour, day; the comparison of lake and replay.
+"""The figures of the demo: shares by airport, hour and day; comparison of lake and replay.
 
 All functions take outcome tables of `mayfly.pipeline.spark.replay` about boarding calls.
 """
@@ -30,30 +30,30 @@ _HOUR_MS = 60 * MINUTE_MS
 
 
 class End(NamedTuple):
-    """Outcome and moment of the end of one life; None: it has not ended."""
+    """The outcome of a message and when it ended (ms since 1970); None if it has not ended."""
 
     outcome: str
     ended_ms: int | None
 
 
 class Difference(NamedTuple):
-    """One call whose ends differ; no end, or several, are themselves a difference."""
+    """A call whose ends differ; also a call that ended not at all, or several times."""
 
     correl_id: bytes
     lake: tuple[End, ...]
     replay: tuple[End, ...]
 
     def __str__(self) -> str:
-        """Return the call with its ends in the lake and in the replay, in one line."""
+        """Return the call with its ends in the lake and in the replay, on one line."""
         return (
             f"{self.correl_id.decode()}: lake {_spelled(self.lake)}; replay {_spelled(self.replay)}"
         )
 
 
 class Presence(NamedTuple):
-    """Calls of some queues at moments in time: how many wait, can be got, have just expired.
+    """The numbers of calls that wait and that can be got, at each of some moments.
 
-    ``expired_count`` counts deadlines met since the moment before.
+    ``expired_count`` is the number of deadlines since the moment before.
     """
 
     moments_ms: Ints
@@ -63,7 +63,7 @@ class Presence(NamedTuple):
 
 
 class Lives(NamedTuple):
-    """The calls of one airport on one day in the order of their put, one place each."""
+    """The calls of one airport on one day in put order, as columns; ``place`` counts from 1."""
 
     label: list[str]
     place: Ints
@@ -74,7 +74,10 @@ class Lives(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """Share expired of each day, one row per weekday and one column per week; NaN is no day."""
+    """The share of expired calls of each day: a row for each weekday, a column for each week.
+
+    NaN means that there is no such day. ``month_column`` has the middle of each month.
+    """
 
     share: npt.NDArray[np.float64]
     label: npt.NDArray[np.str_]
@@ -82,23 +85,26 @@ class Calendar(NamedTuple):
 
 
 def by_airport(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired of each airport, and of all of them."""
+    """Return calls, got, expired and share_expired of each airport, and of all together."""
     shares = _shares(outcomes, "airport", airports(outcomes))
     return pa.concat_tables([shares, _shares(outcomes, "airport", pa.repeat("all", len(outcomes)))])
 
 
 def by_hour(outcomes: pa.Table) -> pa.Table:
-    """Return the same by the hour (0-23) of the scheduled departure."""
+    """Return calls, got, expired and share_expired by the hour (0-23) of scheduled departure."""
     return _shares(outcomes, "hour", pa.array(sched_ms(outcomes) % DAY_MS // _HOUR_MS))
 
 
 def by_day(outcomes: pa.Table) -> pa.Table:
-    """Return the same by the day of the scheduled departure; 0 is 1 January."""
+    """Return calls, got, expired and share_expired by the day of scheduled departure.
+
+    0 is 1 January.
+    """
     return _shares(outcomes, "day", pa.array(_day(outcomes)))
 
 
 def of_day(outcomes: pa.Table, month: int, day: int) -> pa.Table:
-    """Return the calls for departures scheduled on a day of 2013."""
+    """Return the calls for departures that are scheduled on a day of 2013."""
     return outcomes.filter(pa.array(_day(outcomes) == day_of_year(month, day)))
 
 
@@ -113,14 +119,14 @@ def airports(outcomes: pa.Table) -> pa.ChunkedArray:
 
 
 def sched_ms(outcomes: pa.Table) -> Ints:
-    """Return the scheduled departure of each call."""
+    """Return the scheduled departure of each call, in ms since 1970."""
     return ints(outcomes["put_ms"]) + LEAD_MS
 
 
 def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
-    """Count the calls that wait for delivery, and that can be got, at each of some moments.
+    """Count the calls that wait for delivery, and those that can be got, at each of some moments.
 
-    A call is on the queue from its put until its end, the millisecond of the end excluded.
+    A call is on the queue from its put until before the millisecond of its end.
     """
     outcomes = outcomes.filter(pc.not_equal(outcomes["outcome"], REFUSED))
     put_ms, deliver_at_ms = ints(outcomes["put_ms"]), ints(outcomes["deliver_at_ms"])
@@ -139,7 +145,7 @@ def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
 
 
 def lives_of(calls: pa.Table) -> Lives:
-    """Return the lives that ended, in put order, each with a label of its outcome."""
+    """Return the calls that ended, in put order, each with a label that says how."""
     calls = calls.filter(pc.is_in(calls["outcome"], pa.array([GOT, EXPIRED])))
     calls = calls.sort_by([("put_ms", "ascending"), ("seq", "ascending")])
     ended_ms = ints(calls["ended_ms"])
@@ -156,7 +162,7 @@ def lives_of(calls: pa.Table) -> Lives:
 
 
 def calendar_of(by_day: pa.Table) -> Calendar:
-    """Arrange `by_day` in weeks from Monday to Sunday."""
+    """Arrange the table of `by_day` in weeks from Monday to Sunday."""
     days = np.asarray(by_day["day"])
     dates = np.datetime64("2013-01-01") + days
     # 1 January 2013 was a Tuesday.
@@ -172,7 +178,7 @@ def calendar_of(by_day: pa.Table) -> Calendar:
 
 
 def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
-    """Return date and share, column and row of the days on which most of the calls expired."""
+    """Return the days with the largest shares of expired calls: label, column and row of each."""
     worst = np.argsort(np.nan_to_num(calendar.share), axis=None)[::-1][:count]
     days = []
     for weekday, week in zip(*np.unravel_index(worst, calendar.share.shape), strict=True):
@@ -183,11 +189,11 @@ def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
 
 
 def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
-    """Return the calls that end otherwise in the lake than in the replay; empty when they agree.
+    """Return the calls whose ends in the lake and in the replay differ; empty if all agree.
 
-    Both have the columns correl_id, outcome and ended_ms. Lives in the lake that went on to another
-    queue (released) are ignored. An expired message is discarded when a get or the scan meets it:
-    its end may be up to ``discard_within_ms`` after the deadline.
+    Both tables have the columns correl_id, outcome and ended_ms. Rows of the lake for messages that
+    were released are ignored. An expired message is discarded by a get or by the scan, so its end
+    may be up to ``discard_within_ms`` after the deadline.
     """
     left, right = _ends(lake), _ends(replay)
     return [
@@ -237,7 +243,7 @@ def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> 
 
 
 def _reached(times_ms: Ints, moments_ms: Ints) -> Ints:
-    """Count at each moment the times that have come, their own millisecond included."""
+    """Count for each moment the times up to and including it."""
     return np.searchsorted(np.sort(times_ms), moments_ms, side="right")
 
 

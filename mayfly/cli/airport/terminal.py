@@ -1,4 +1,4 @@
-"""The demo on a terminal: the picture of the day as it goes by, and the summary at the end."""
+"""The demo on a terminal: the state of the day while it passes, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HEADINGS |= {"got": "green", "expired": "red"}
 
 
 def picture(seen: WallSeen) -> RenderableType:
-    """Return the picture of one moment."""
+    """Return a table of the queues at one moment, with a bar for each."""
     every = QueueSeen(
         "all", *(sum(column) for column in zip(*(q[1:] for q in seen.queues), strict=True))
     )
@@ -55,7 +55,7 @@ def picture(seen: WallSeen) -> RenderableType:
 
 
 def _picture_bar(queue: QueueSeen) -> Text:
-    """Draw all calls of a queue's day as one bar; each kind that is there at all is seen."""
+    """Draw all calls of a queue's day as one bar, with a color for each state."""
     bar = Text()
     done = drawn = 0
     for part, style in _PARTS.items():
@@ -67,7 +67,7 @@ def _picture_bar(queue: QueueSeen) -> Text:
 
 
 def print_summary(result: DemoResult) -> None:
-    """Print two messages, the day and the year in numbers, the checks, and the files."""
+    """Print two example messages, the day and the year in numbers, the checks, and the files."""
     console = Console(highlight=False)
     plan = result.plan
     date = f"{plan.day} {summary.MONTHS[plan.month - 1]} 2013"

@@ -1,9 +1,9 @@
-"""The day once more, on the machine's clock: how it is lived, and how it is checked.
+"""The day on the wall clock: how it is run, and how it is checked.
 
-Spark puts the calls, gates get them, the lake fills. The queue manager is a new one; its own timer
-releases delayed calls and discards expired ones. A call that expires on one clock and is got on the
-other left shortly before its deadline: it was put, or asked for, too late. A difference without
-this cause is a problem.
+Spark puts the calls, gates get them, a stream fills the lake. The queue manager is a new one; its
+own timer releases delayed calls and discards expired ones. A call that expires on one clock and is
+got on the other left shortly before its deadline: it was put, or asked for, too late. A difference
+with another cause is a problem.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _HELD_UP_MS = SECOND_MS
 
 
 class Answer(NamedTuple):
-    """The moments at which a gate asked for the call of a flight and had it; None is never."""
+    """When a gate asked for the call of a flight, and when it got the call; None if it did not."""
 
     flight: Flight
     asked_ms: int
@@ -64,7 +64,10 @@ class Answer(NamedTuple):
 
 
 class Gates:
-    """Gates for all flights of a day, and the reader of reports; use it in a ``with`` block."""
+    """Threads that get the calls of a day as flights leave, and one that reads reports.
+
+    Use it as a context manager.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Gates:
         compression: Compression,
         reports: str,
     ) -> None:
-        """Order the flights by departure; no gate asks for the call of a cancelled one."""
+        """Sort the flights by departure; the calls of cancelled ones are not asked for."""
         self._queue_manager = queue_manager
         self._compression = compression
         self._reports = reports
@@ -105,12 +108,12 @@ class Gates:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close them; flights that have not left by now are not asked for."""
+        """Stop the threads; flights that have not left by now are not asked for."""
         self._is_over.set()
         self._pool.shutdown()
 
     def check(self) -> None:
-        """Raise what ended a thread before its time."""
+        """Raise the error of a thread that has failed."""
         for thread in self._threads:
             if thread.done():
                 thread.result()
@@ -120,7 +123,7 @@ class Gates:
         return list(self._answers)
 
     def reported(self) -> list[bytes]:
-        """Return the CorrelIds of the calls whose expiration was reported so far."""
+        """Return the CorrelIds of the calls that were reported as expired so far."""
         return list(self._reported)
 
     def _serve(self, line: SimpleQueue[tuple[int, Flight]]) -> None:
@@ -152,7 +155,7 @@ class Gates:
 
 
 class QueueSeen(NamedTuple):
-    """The calls of one queue at one moment; ``calls`` is the number of the whole day."""
+    """The numbers of calls of one queue in each state; ``calls`` is that of the whole day."""
 
     queue: str
     calls: int
@@ -168,9 +171,9 @@ class QueueSeen(NamedTuple):
 
 
 class WallSeen(NamedTuple):
-    """The day at one moment (``day_ms`` is its own time): calls, reports, ledger rows in the lake.
+    """The state of the day at one moment: calls, reports, and ledger rows in the lake.
 
-    ``done`` is the share of the day that is over, 1 at most.
+    ``day_ms`` is the time of the day; ``done`` is the share of the day that is over, at most 1.
     """
 
     day_ms: int
@@ -182,9 +185,9 @@ class WallSeen(NamedTuple):
 
 @dataclass(frozen=True)
 class WallDay:
-    """The outcome of the calls on the machine's clock.
+    """The results of the day on the wall clock.
 
-    ``lives`` are their ends by the lake, without the lives on the staging queue; ``seen`` are the
+    ``lives`` are the ends of calls according to the lake, without releases; ``seen`` are the
     snapshots of the day. Of the ``lake_rows`` ledger rows, ``rows_during_day`` were in the lake
     before the day was over; ``batch_count`` batches put the calls.
     """
@@ -209,10 +212,10 @@ def live_by_the_wall(
     factor: int = COMPRESSION,
     tell: Callable[[WallSeen], None] = lambda _seen: None,
 ) -> WallDay:
-    """Run a day ``factor`` times as fast as it was and let the books settle.
+    """Run a day ``factor`` times as fast as it was; return its results.
 
-    ``folder``, an empty one, takes the queue manager, the lake and the checkpoint. ``tell`` is
-    called some times a second. Raises an error that ends a stream or a gate before its time.
+    ``folder``, which must be empty, gets the queue manager, the lake and the checkpoint. ``tell``
+    is called five times a second. Raises the error of a stream or gate that fails.
     """
     token_file = make_token(folder)
     with (
@@ -234,13 +237,13 @@ def live_by_the_wall(
 
 
 def _running(query: StreamingQuery) -> StreamingQuery:
-    """Return a query whose first batch, an empty one, is done: the next ones are much faster."""
+    """Return a query whose first batch, an empty one, is done; later batches are much faster."""
     query.processAllAvailable()
     return query
 
 
 class _WallDrive:
-    """Takes snapshots while the day goes by, and ends it in order."""
+    """Takes snapshots while the day passes, and collects the results at its end."""
 
     def __init__(
         self,
@@ -261,7 +264,10 @@ class _WallDrive:
         self._rest = threading.Event()
 
     def drive(self, tell: Callable[[WallSeen], None]) -> None:
-        """Return when every call is got, or expired and reported, or the last look is over."""
+        """Return when every call was got, or has expired and was reported.
+
+        At most a minute after the day.
+        """
         while self._queue_manager.now_ms() < self._end_ms:
             self._look(tell)
         self._rows_during_day = _lake_rows(self._to_lake)
@@ -274,7 +280,10 @@ class _WallDrive:
                 break
 
     def result(self, spark: SparkSession, lake: Path) -> WallDay:
-        """Wait until the ledger and the lake have everything; call it with the gates closed."""
+        """Return the results when the lake has all ledger rows.
+
+        Call it after the gates are closed.
+        """
         queue_manager = self._queue_manager
         # Without the scan, balance rows are the last work that falls due.
         run_mqsc(queue_manager, "ALTER QMGR EXPRYINT(OFF)")
@@ -342,7 +351,7 @@ class _WallDrive:
 
 
 def _lake_rows(query: StreamingQuery) -> int:
-    """Return the number of ledger rows in the lake: positions count from 1."""
+    """Return the number of ledger rows in the lake, which is the last position."""
     progress = query.lastProgress
     return 0 if progress is None else int(json.loads(progress.sources[0].endOffset)["position"])
 
@@ -355,17 +364,17 @@ def _lives(spark: SparkSession, lake: Path) -> pa.Table:
 
 
 class Lateness(NamedTuple):
-    """Lateness on the machine's clock: the median and the largest value."""
+    """How late puts or gets were, in ms of the wall clock: the median and the maximum."""
 
     half_ms: int
     all_ms: int
 
 
 class Changed(NamedTuple):
-    """A call that was got on the virtual clock and expired on the machine's.
+    """A call that was got on the virtual clock and expired on the wall clock.
 
-    The flight left ``spare_ms`` before the deadline; not before ``late_ms`` after it left was the
-    call both put and asked for.
+    The flight left ``spare_ms`` before the deadline. The call was both put and asked for only
+    ``late_ms`` after the flight had left.
     """
 
     flight: Flight
@@ -374,7 +383,7 @@ class Changed(NamedTuple):
 
 
 def counts_of(day: WallDay) -> dict[str, int]:
-    """Return calls put by the lake, got by the gates, expired by their reports, and present."""
+    """Return the numbers of calls: put, got, reported as expired, and still present."""
     return {
         "calls": len(day.lives),
         "got": sum(answer.got_ms is not None for answer in day.answers),
@@ -384,14 +393,14 @@ def counts_of(day: WallDay) -> dict[str, int]:
 
 
 def put_lateness(day: WallDay) -> Lateness:
-    """Return the lateness of the puts that are in the lake."""
+    """Return how late the calls in the lake were put."""
     moments = {f.correl_id: day.compression.on_the_wall(f.put_ms) for f in day.flights}
     put = zip(*_columns(day, "correl_id", "put_ms"), strict=True)
     return _lateness([put_ms - moments[call] for call, put_ms in put if call in moments])
 
 
 def get_lateness(day: WallDay) -> Lateness:
-    """Return the lateness of the gets after the departures."""
+    """Return how late after the departures calls were got."""
     return _lateness(
         [
             answer.got_ms - _leaves_ms(day, answer.flight)
@@ -402,7 +411,7 @@ def get_lateness(day: WallDay) -> Lateness:
 
 
 def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
-    """Return the calls that were got on the virtual clock only, the narrowest miss first."""
+    """Return the calls that were got on the virtual clock only, the smallest ``spare_ms`` first."""
     put_ms = dict(zip(*_columns(day, "correl_id", "put_ms"), strict=True))
     asked_ms = {answer.flight.correl_id: answer.asked_ms for answer in day.answers}
     missed = set(virtually_got) - _got(day)
@@ -419,7 +428,7 @@ def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
 
 
 def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
-    """Return the day in numbers for JSON; lateness in ms of the machine's clock."""
+    """Return the numbers of the day for JSON; lateness is in ms of the wall clock."""
     return {
         "compression": day.compression.factor,
         **counts_of(day),
@@ -435,7 +444,7 @@ def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
 
 
 def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
-    """Return broken rules, books that do not add up, and differences without a cause."""
+    """Return broken rules, balances that do not add up, and differences without a cause."""
     found = [*day.book_problems, *_conservation_problems(day), *_window_problems(day)]
     found += [
         f"{spelled(correl_id)} was got after its deadline"
@@ -451,7 +460,10 @@ def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
 
 
 def _conservation_problems(day: WallDay) -> Iterator[str]:
-    """Compare flights, gates and reports with the queue manager's books in the lake, each once."""
+    """Compare flights, gates and reports with the ledger in the lake.
+
+    Each call must be there once.
+    """
     correl_ids, outcomes = _columns(day, "correl_id", "outcome")
     ended: dict[str, Counter[bytes]] = {GOT: Counter(), EXPIRED: Counter()}
     for correl_id, outcome in zip(correl_ids, outcomes, strict=True):
@@ -472,7 +484,7 @@ def _conservation_problems(day: WallDay) -> Iterator[str]:
 
 
 def _window_problems(day: WallDay) -> Iterator[str]:
-    """Find calls that ended outside of their window, as the lake has it."""
+    """Yield the calls that were got outside their window or expired inside it, as the lake says."""
     due = {flight.correl_id: deadline_ms(flight, day.compression) for flight in day.flights}
     names = ("correl_id", "outcome", "deliver_at_ms", "expire_at_ms", "ended_ms")
     for correl_id, outcome, deliver_ms, expire_ms, ended_ms in zip(

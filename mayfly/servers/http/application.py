@@ -1,4 +1,4 @@
-"""The ASGI application: which resource stands where, and the headers that all answers have."""
+"""The ASGI application: it sends each request to its resource, and adds headers to all answers."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ _FETCHED: Final = (b"sec-fetch-dest", b"empty")
 
 
 class Application:
-    """The ASGI application of a host; each request has a ``Line`` in its state.
+    """The ASGI application of a server: it picks the resource by the path of a request.
 
-    It adds headers to answers that do not have them. With ``is_loopback``, which is for a server on
-    the loopback interface without TLS, it answers to names of this machine alone. Else a page of
-    another site could lead its own name to this machine (DNS rebinding), and its scripts would be
-    those of the server.
+    The server puts the client's connection (``HttpConnection``) into the state of each request. The
+    application adds security and cache headers to answers that lack them. Set ``is_loopback`` for a
+    server on the loopback interface without TLS: a request whose Host header names another site
+    then gets status 421. So no web page can reach this server under its own host name (DNS
+    rebinding).
     """
 
     def __init__(self, service: Service, *, is_loopback: bool = False) -> None:
@@ -109,7 +110,7 @@ class Application:
         await self._of(scope)(scope, receive, send_guarded)
 
     def _of(self, scope: Scope) -> ASGIApp:
-        """Return the application that answers a request."""
+        """Return the ASGI application for a request: REST API, page, redirect or own resource."""
         if self._is_loopback:
             for name, value in scope["headers"]:
                 if name == b"host" and not is_of_this_machine(value):
@@ -128,9 +129,9 @@ class Application:
 
 @lru_cache(maxsize=64)
 def is_of_this_machine(host: bytes) -> bool:
-    """Return True if a Host header can only mean the machine of its client.
+    """Return True if a Host header names an IP address, ``localhost`` or a name without a dot.
 
-    It is an address, ``localhost``, or a name without a dot, which no other site has.
+    No other web site can have such a name. A port in the header is ignored.
     """
     name = host.decode("latin-1").lower()
     if name.startswith("["):

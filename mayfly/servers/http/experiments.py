@@ -1,7 +1,7 @@
-"""Experiments with recorded lives, each by a command in a process of its own.
+"""Replay and advice by HTTP: each experiment runs a ``mayfly`` command in a child process.
 
-The command needs numpy and pyarrow, memory and a core for some seconds: the server lends it none of
-these. It reads a trace that the server writes, and says its answer in JSON.
+The command needs numpy and pyarrow, and uses a processor core and memory for some seconds. It reads
+a trace file that the server writes, and prints its answer as JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_ERROR: Final = 2_000
 
 
 class Progress(StrEnum):
-    """The states of an experiment."""
+    """The state of an experiment."""
 
     RUNNING = "running"
     DONE = "done"
@@ -43,7 +43,12 @@ class Progress(StrEnum):
 
 @dataclass
 class Experiment:
-    """A question to the lives of a queue manager; ``command`` is that of ``mayfly``."""
+    """One experiment with the ended messages of a queue manager, and its answer.
+
+    ``command`` is ``replay`` or ``advise``, ``options`` are its arguments after the trace.
+    ``number`` is the id for clients. ``error`` says why the experiment failed, and is empty if it
+    did not; ``result`` is the JSON answer of the command, None until it is there.
+    """
 
     engine: Engine
     command: str
@@ -58,11 +63,11 @@ class Experiment:
 
 
 class TooManyExperiments(Exception):
-    """Two experiments run: another one would take the machine from the queue managers."""
+    """Two experiments run already, or the server is shutting down."""
 
 
 class Experiments:
-    """The experiments of a listener; any thread may call it."""
+    """Runs the experiments of one server; any thread may call its methods."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -71,7 +76,10 @@ class Experiments:
         self._is_over = False
 
     def begin(self, one: Experiment) -> None:
-        """Begin an experiment; raises TooManyExperiments."""
+        """Start an experiment in its own thread; raises TooManyExperiments while two are running.
+
+        The last 50 experiments are kept; older ones that have ended are forgotten.
+        """
         with self._changing:
             running = sum(each.state is Progress.RUNNING for each in self._known.values())
             if running >= _MAX_RUNNING or self._is_over:
@@ -85,13 +93,16 @@ class Experiments:
         ).start()
 
     def find(self, engine: Engine, command: str, number: str) -> Experiment | None:
-        """Return an experiment by its number, None when there is none such; 50 are kept."""
+        """Return the experiment with a number.
+
+        None if unknown, or of another manager or command.
+        """
         found = self._known.get(number)
         is_meant = found is not None and (found.engine, found.command) == (engine, command)
         return found if is_meant else None
 
     def end(self) -> None:
-        """End all of them, and begin no more."""
+        """Kill the commands that run, and refuse new experiments from now on."""
         with self._changing:
             self._is_over = True
             processes = list(self._processes)
@@ -114,7 +125,7 @@ class Experiments:
             one.state = state
 
     def _answer(self, one: Experiment, trace: Path) -> tuple[dict[str, Any] | None, str]:
-        """Return what the command answers, or why it does not."""
+        """Run the command on a trace; return its JSON answer and "", or None and why it failed."""
         called = [sys.executable, "-m", "mayfly", one.command, str(trace), "--json", *one.options]
         with self._changing:
             if self._is_over:

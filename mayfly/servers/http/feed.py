@@ -1,7 +1,7 @@
-"""The live figures of queue managers: computed once a second, encoded once, sent to all readers.
+"""The live figures of a queue manager: computed once a second, encoded once, sent to all readers.
 
-A feed works only while somebody listens. Its frames are server-sent events; each frame tells what
-has changed since the one before it, and the first one of a reader tells everything.
+A feed works only while it has readers. Its frames are server-sent events. The first frame that a
+reader gets has all figures; each later frame has what changed since the frame before.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ _RUN_BYTES: Final = 4
 
 
 class Frame(NamedTuple):
-    """Events of one moment; its number rises by one from frame to frame."""
+    """The server-sent events of one second, encoded; numbers rise by one from frame to frame."""
 
     number: int
     content: bytes
 
 
 class FeedReader:
-    """Frames of a feed that wait for the task that sends them to a client, all on its loop."""
+    """The queue of frames between a feed and the task that sends them to one client.
+
+    All methods but ``offer_from_elsewhere`` are called in the event loop that made the reader.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -56,11 +59,11 @@ class FeedReader:
         self.is_behind = False
 
     async def wait(self) -> None:
-        """Return when there is a frame, or the end."""
+        """Return when a frame is waiting, frames were dropped, or the feed has ended."""
         await self._has_news.wait()
 
     def take(self) -> Frame | None:
-        """Return the next frame, None when none waits."""
+        """Remove and return the next frame; None if no frame is waiting."""
         frame = self._waiting.popleft() if self._waiting else None
         if frame is not None:
             self._last = frame.number
@@ -69,7 +72,7 @@ class FeedReader:
         return frame
 
     def begin(self, frame: Frame) -> None:
-        """Note that a whole frame was taken: older ones tell nothing new."""
+        """Note that the client got a complete frame; drop waiting frames up to its number."""
         self._last, self.is_behind = frame.number, False
         while self._waiting and self._waiting[0].number <= frame.number:
             self._waiting.popleft()
@@ -77,12 +80,16 @@ class FeedReader:
             self._has_news.clear()
 
     def end(self) -> None:
-        """Note that nothing more comes; the client, its login or the feed has ended."""
+        """Note that no frame follows: the client, its login or the feed has ended."""
         self.is_over = True
         self._has_news.set()
 
     def offer_from_elsewhere(self, frame: Frame | None) -> None:
-        """Offer a frame, or None for the end; any thread may call it."""
+        """Add a frame from any thread; None ends the reader.
+
+        A reader with more than 4 waiting frames drops them all, and is ``is_behind`` until it has
+        got a complete frame. Does nothing if the event loop is closed.
+        """
         with contextlib.suppress(RuntimeError):
             # The loop is closed, and with it the connection.
             self._loop.call_soon_threadsafe(self._offer, frame)
@@ -99,9 +106,10 @@ class FeedReader:
 
 
 class Feed:
-    """The live figures of one queue manager; its clock drives the feed while it has readers.
+    """The live figures of one queue manager; its clock calls the feed while it has readers.
 
-    Any thread may call it; :meth:`join`, :meth:`leave` and :meth:`whole` wait for a look under way.
+    Any thread may call the methods. :meth:`join`, :meth:`leave` and :meth:`whole` wait while
+    figures are being computed.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -120,10 +128,10 @@ class Feed:
         self._is_over = False
 
     def join(self, reader: FeedReader, last_id: str = "") -> Frame:
-        """Begin to send frames to a reader; return its first one.
+        """Add a reader; return its first frame, with all figures.
 
-        The frame is empty when ``last_id`` is that of the newest frame, else it tells everything.
-        Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
+        The frame is empty if ``last_id`` is the id of the newest frame: the client has everything.
+        Raises MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
         with self._joining:
             is_first = not self._readers
@@ -140,7 +148,7 @@ class Feed:
         return frame
 
     def leave(self, reader: FeedReader) -> None:
-        """Send a reader nothing more; the last one ends the work."""
+        """Remove a reader; without readers no figures are computed."""
         with self._joining:
             with self._looking:
                 self._readers.discard(reader)
@@ -149,26 +157,26 @@ class Feed:
                 self._engine.clock.detach(self)
 
     def whole(self) -> Frame:
-        """Return the newest frame as one that tells everything."""
+        """Return the newest frame with all figures, not only those that changed."""
         with self._looking:
             return self._whole_frame()
 
     def end(self) -> None:
-        """Tell all readers, and those that join from now on, that nothing more comes."""
+        """Tell all readers, also those that join later, that no frame follows."""
         with self._looking:
             self._is_over = True
             self._tell(None)
 
     def next_due_ms(self) -> int | None:
-        """Return when the next look is due once that is so, None before.
+        """Return the moment of the next figures in ms since 1970 if it has come; None before.
 
-        A look never holds a virtual clock: an hour that passes in one step is looked at once. The
-        machine's clock looks after a second where nothing is said.
+        Thus a feed never stops a virtual clock: an hour that passes in one step gets one frame. The
+        system clock calls again after a second when the answer is None.
         """
         return self._due_ms if self._due_ms <= self._engine.clock.now_ms() else None
 
     def run_due(self) -> None:
-        """Look, and send what has changed to all readers."""
+        """Compute the figures, and send a frame to all readers if anything has changed."""
         with self._looking:
             if not self._readers:
                 return
@@ -186,7 +194,7 @@ class Feed:
                 self._tell(Frame(self._number, content))
 
     def _begin(self) -> None:
-        """Look for the first time; ids of frames tell this run from earlier ones."""
+        """Compute the first figures, and choose a random prefix for the ids of frames."""
         self._watch, self._look = Watch(self._engine, MAX_QUEUES), None
         self._run = self._engine.runtime.random_bytes(_RUN_BYTES).hex()
         self._number = 1
@@ -201,7 +209,7 @@ class Feed:
         return look
 
     def _whole_frame(self) -> Frame:
-        """Return the frame that tells everything, encoded once for all that need it."""
+        """Return the frame with all figures; it is encoded once, for all readers that need it."""
         if self._whole is None:
             assert self._look is not None
             self._whole = Frame(self._number, everything(self._look, self._id(self._number)))
@@ -216,7 +224,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of a reader, by queue manager."""
+    """The feeds of one server, one for each queue manager; any thread may call its methods."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -224,6 +232,7 @@ class Feeds:
         self._is_over = False
 
     def of(self, engine: Engine) -> Feed:
+        """Return the feed of a queue manager, made at the first call."""
         with self._changing:
             found = self._feeds.get(engine)
             if found is None:
@@ -233,7 +242,7 @@ class Feeds:
             return found
 
     def end(self) -> None:
-        """End all feeds, and those that begin from now on; any thread may call it."""
+        """End all feeds, and those that are made from now on."""
         with self._changing:
             self._is_over = True
             feeds = list(self._feeds.values())
@@ -253,14 +262,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Look(NamedTuple):
-    """The figures of one moment, and the overview that was made of them and those before."""
+    """The figures of one moment, and the ``overview`` event with rates since the moment before."""
 
     figures: LiveFigures
     overview: dict[str, Any]
 
 
 def everything(look: Look, frame_id: str) -> bytes:
-    """Return the events of a frame that tells all that is known."""
+    """Return the events of a frame with all figures, encoded."""
     queues = {
         "whole": True,
         "queues": [_queue(name, one) for name, one in look.figures.queues.items()],
@@ -270,7 +279,7 @@ def everything(look: Look, frame_id: str) -> bytes:
 
 
 def changes(before: Look, look: Look, frame_id: str) -> bytes:
-    """Return the events of a frame that tells what has changed; empty when only time has passed."""
+    """Return the events with what changed since ``before``; empty if only time has passed."""
     old, new = before.figures, look.figures
     events: list[tuple[str, Any]] = []
     if _without_time(look.overview) != _without_time(before.overview):
@@ -291,7 +300,7 @@ def changes(before: Look, look: Look, frame_id: str) -> bytes:
 
 
 def end_event(why: str) -> bytes:
-    """Return the event behind which nothing comes."""
+    """Return the last event of a stream, with the reason for its end."""
     return _event("end", {"why": why})
 
 
@@ -320,7 +329,7 @@ def _without_time(overview: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
-    """Return the members of the event; rates and lateness count from the look before."""
+    """Return the content of the ``overview`` event; rates and lateness are since ``before``."""
     interval_ms = 0 if before is None else now.now_ms - before.now_ms
     due_ms = now.next_due_ms
     return {
@@ -357,7 +366,7 @@ def _rates(
 
 
 def _lateness(before: LatenessCounts | None, now: LatenessCounts) -> dict[str, Any] | None:
-    """Return how late moments were met since the look before; None without any."""
+    """Return how late deliveries or expiries were since ``before``; None if there were none."""
     if before is None:
         return None
     counts = [b - a for a, b in zip(before.counts, now.counts, strict=True)]

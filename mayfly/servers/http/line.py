@@ -1,4 +1,4 @@
-"""One connection of a client: open conversations, admissions, bodies within limits, its status."""
+"""One HTTP connection of a client: its MQ conversations, admissions, status and request bodies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_REMEMBERED = 16
 
 
 class Key(NamedTuple):
-    """The conversation of a connection: where it leads, and whose it is."""
+    """Identifies an MQ conversation of a connection: queue manager, channel, and admitted user."""
 
     queue_manager: str
     channel: str
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """An admission by a channel: its user, its moment in ms since 1970, and how it ends."""
+    """An admission to a channel: the user, when (ms since 1970), and the function that ends it."""
 
     user: str
     connected_ms: int
@@ -51,9 +51,10 @@ class Entered(NamedTuple):
 
 
 class Line:
-    """A connection of a client; all of it belongs to the loop of the server.
+    """One HTTP connection of a client, with the MQ conversations that its requests use.
 
-    Other threads may call ``statuses``, ``end`` and ``quiesce``.
+    It belongs to the server's event loop; other threads may call ``statuses``, ``end`` and
+    ``quiesce`` only.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Line:
         self.give_time: Callable[[float], None] = lambda _seconds: None
 
     def when_over(self) -> asyncio.Future[None]:
-        """Return a future that is done when the client is gone, or is to go."""
+        """Return a future that is done when the client has gone or an operator ends it."""
         if self._over is None:
             self._over = self._loop.create_future()
             if self.is_lost or self.is_quiescing:
@@ -89,9 +90,10 @@ class Line:
         return self._over
 
     async def reserve(self, count: int) -> Reservation:
-        """Return room for a message; the request has no less time for the wait for it.
+        """Reserve memory for a message of ``count`` bytes; wait for it up to 30 seconds.
 
-        Raises MQRC_RESOURCE_PROBLEM when there is none in time, and for a client that has gone.
+        The wait does not shorten the time of the request. Raises MQRC_RESOURCE_PROBLEM if the
+        memory is not free by then, or if the client has gone.
         """
         there: asyncio.Future[None] = self._loop.create_future()
         tell = partial(self._loop.call_soon_threadsafe, finish, there)
@@ -116,17 +118,18 @@ class Line:
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
     def enter(self, place: Place, entered: Entered) -> None:
-        """Note an admission by a channel; ``leave`` is called when the client has gone."""
+        """Record an admission to a channel; its ``leave`` is called when the client has gone."""
         self._places[place] = entered
 
     def has_entered(self, place: Place) -> bool:
-        """Return True if the client was admitted by a channel before."""
+        """Return True if this connection was already admitted to a channel from this address."""
         return place in self._places
 
     def statuses(self) -> list[ClientConnection]:
-        """Return the status of each conversation, and of a client that has none at present.
+        """Return the status of each conversation, or of each channel without an open conversation.
 
-        A client that sends administrative requests alone has none. Its number is negative.
+        A client that sends administrative requests only has no conversation; its status then has
+        the negative number of the connection.
         """
         numbers: dict[tuple[str, str], list[int]] = {}
         for key, conversation in list(self._conversations.items()):
@@ -154,11 +157,14 @@ class Line:
         ]
 
     def end(self) -> None:
-        """End the connection at once."""
+        """End the connection at once; any thread may call it."""
         self._loop.call_soon_threadsafe(self._end)
 
     def quiesce(self) -> None:
-        """End the connection behind its request; the wait of that ends at once."""
+        """End the connection after its request; a wait for a message ends at once.
+
+        Any thread may call it.
+        """
         self._loop.call_soon_threadsafe(self._quiesce)
 
     def _end(self) -> None:
@@ -176,7 +182,7 @@ class Line:
             self._over.set_result(None)
 
     def conversation(self, key: Key, connect: Callable[[], Connection]) -> Connection:
-        """Return the conversation of a key, opened when it is not there or was closed."""
+        """Return the open conversation of a key, else a new one from ``connect``."""
         found = self._conversations.get(key)
         if found is None or not found.is_open:
             if len(self._conversations) >= _MAX_REMEMBERED:
@@ -185,17 +191,20 @@ class Line:
         return found
 
     def __enter__(self) -> None:
-        """Keep the conversations open for a block, also when the client goes meanwhile."""
+        """Keep the conversations open for a ``with`` block, even if the client goes meanwhile."""
         self._users += 1
 
     def __exit__(self, *_raised: object) -> None:
-        """Close them when the client has gone, and no other block is under way."""
+        """Close the conversations if the client has gone and no other request uses them."""
         self._users -= 1
         if self.is_lost and not self._users:
             self._close()
 
     def lose(self) -> None:
-        """Note that the client is gone; its conversations end, with no request under way."""
+        """Note that the client has gone; end its admissions and its conversations.
+
+        If a request still uses the conversations, they end after it.
+        """
         self.is_lost = True
         self._tell_over()
         places, self._places = self._places, {}
@@ -213,14 +222,14 @@ class Line:
 
 
 class Remembered:
-    """Values by keys that are forgotten after REMEMBERED_SECONDS; the oldest goes first."""
+    """A cache of at most 16 values, each valid for 5 seconds; the oldest value makes room."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._found: dict[Hashable, tuple[float, object]] = {}
 
     def get(self, key: Hashable) -> object:
-        """Return the value of a key; None when there is none, or it is too old."""
+        """Return the value of a key; None if it is not there or older than 5 seconds."""
         until, found = self._found.get(key, (0.0, None))
         return found if self._loop.time() < until else None
 
@@ -232,14 +241,14 @@ class Remembered:
 
 
 def line_of(request: HTTPConnection) -> Line:
-    """Return the connection that a request has come over."""
+    """Return the HTTP connection that a request came over."""
     line = request.scope["state"]["line"]
     assert isinstance(line, Line)
     return line
 
 
 def finish(future: asyncio.Future[None]) -> None:
-    """End a future, unless it has ended."""
+    """Set a future's result to None, unless it is done."""
     if not future.done():
         future.set_result(None)
 
@@ -253,7 +262,10 @@ def _close_all(conversations: list[Connection]) -> None:
 
 
 def _bytes_of(connected: Any) -> tuple[int, int]:
-    """Return the bytes sent and received by a socket; 0 where the system has no count."""
+    """Return the bytes sent and received by a socket.
+
+    Zeros where the system does not count them.
+    """
     option = getattr(socket, "TCP_INFO", None)
     if option is None or connected is None:
         return 0, 0
@@ -273,10 +285,10 @@ _TYPE: Final = "application/json"
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a body.
+    """Return the JSON object in the body of a request.
 
-    Raises WrongRequest. It is 415 for another media type, so that forms of other sites are
-    refused; 413 for more than 64 KiB; 400 for a body that is no JSON object.
+    Raises WrongRequest: 415 if the Content-Type is not application/json, which keeps out forms of
+    other sites; 413 for more than 64 KiB; 400 if the body is not a JSON object.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:
@@ -301,8 +313,8 @@ async def read_object(request: Request) -> dict[str, Any]:
 async def read_body(request: Request, max_bytes: int) -> bytes:
     """Return the body of a request.
 
-    Raises WrongRequest (413) for more bytes, before they come if their number is known. Raises
-    ClientDisconnect, also for a client that sends too slowly (``protocol``).
+    Raises WrongRequest (413) for more than ``max_bytes``, without reading them if Content-Length
+    says so. Raises ClientDisconnect if the client goes, or was cut off because it sends too slowly.
     """
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told) > max_bytes:
@@ -320,10 +332,11 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def room_for_body(request: Request, max_bytes: int) -> Reservation | None:
-    """Return room for the message in a body, to be ended when it is put; None where none is needed.
+    """Reserve memory for the body of a request; None if it needs no reservation.
 
-    A body whose length is not told has room for the longest one. Raises MQRC_RESOURCE_PROBLEM when
-    there is no room for a long one in time.
+    Bodies up to 64 KiB, and bodies that are refused as too long, need none. A body without a
+    Content-Length reserves ``max_bytes``. The caller ends the reservation when the message is put.
+    Raises MQRC_RESOURCE_PROBLEM if the memory is not free within 30 seconds.
     """
     told = request.headers.get("content-length", "")
     if told.isdecimal():

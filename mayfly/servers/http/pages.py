@@ -1,4 +1,4 @@
-"""Pages of this server: files that are read once, compressed once, and revalidated by ETag."""
+"""Static pages of this server: files that are read and compressed once, and revalidated by ETag."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HEADERS: Final = {
 
 
 class File(NamedTuple):
-    """A file as it is sent; the ETag is weak, since it stands for both forms."""
+    """A static file, plain and compressed by gzip; both have the same weak ETag."""
 
     plain: bytes
     compressed: bytes
@@ -50,23 +50,28 @@ class File(NamedTuple):
 
 
 class Pages:
-    """The ASGI application of a folder of files; ``index.html`` stands at its own path."""
+    """The ASGI application that serves the files of a folder below a path.
+
+    The path itself answers with ``index.html``. Files are read at the first request.
+    """
 
     def __init__(self, path: str, folder: Traversable) -> None:
-        """Take the path below which the files stand, and the folder; nothing is read yet."""
         self.path, self._folder = path, folder
 
     @cached_property
     def files(self) -> Mapping[str, File]:
-        """The files by their paths below the path of the page."""
+        """The files of the folder, by their paths relative to the page."""
         return dict(_read(self._folder, ""))
 
     def is_asked(self, path: str) -> bool:
-        """Return True for a path of the page, also without the slash at its end."""
+        """Return True for a path below this page, and for the page itself without last slash."""
         return path == self.path.rstrip("/") or path.startswith(self.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with a file: 304 when the client has it, 404 for none."""
+        """Send a file.
+
+        304 if the client has it, 404 if it does not exist, 405 for other methods.
+        """
         path, request = scope["path"], Headers(scope=scope)
         if scope["method"] not in _METHODS:
             said = f"{scope['method']} is none of {', '.join(_METHODS)}"
@@ -109,7 +114,7 @@ def _sent(found: File, request: Headers) -> Response:
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Return True if gzip is among the encodings that a client accepts, with a quality above 0."""
+    """Return True if an Accept-Encoding header accepts gzip, with a quality above 0."""
     for each in accepted.lower().split(","):
         name, _, quality = each.replace(" ", "").partition(";q=")
         if name == "gzip":

@@ -1,4 +1,4 @@
-"""Failures: the status of each reason code, and answers as problem+json (RFC 9457)."""
+"""Errors over HTTP: the status for each reason code, and problem+json answers (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _OF_REASON: Final[Mapping[int, HTTPStatus]] = {
 
 
 def status_of(error: MQError) -> HTTPStatus:
-    """Return the status of an error: that of its reason, else that of its class, else 500."""
+    """Return the HTTP status for an error: by its reason code, else by its class, else 500."""
     if not isinstance(error, LostAnswer) and error.reason in _OF_REASON:
         return _OF_REASON[error.reason]
     by_class = (status for kind, status in _OF_CLASS if isinstance(error, kind))
@@ -89,9 +89,9 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class Unauthorized(Exception):
-    """Credentials are missing or refused; the log of the server says why.
+    """Credentials are missing or refused (401); the log of the server says why.
 
-    ``is_login`` is True for the cookie of a login that has ended.
+    ``is_login`` is True if the request had the cookie of a login that has ended.
     """
 
     def __init__(self, detail: str, *, is_login: bool = False) -> None:
@@ -104,9 +104,9 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
 class WrongRequest(Exception):
-    """A request is wrong in itself, before a queue manager is asked.
+    """A request is wrong in itself, so no queue manager was asked; ``status`` is its HTTP status.
 
-    ``more`` are members of the problem beside those of every one.
+    ``more`` are additional members of the problem+json answer.
     """
 
     def __init__(
@@ -122,17 +122,17 @@ class WrongRequest(Exception):
 
 
 def of_mq_error(error: MQError) -> JSONResponse:
-    """Answer a request that a queue manager, or admission, has refused."""
+    """Return the problem answer for an error of a queue manager, with its reason code."""
     return problem(status_of(error), error.detail or error.text, error.reason)
 
 
 def of_unauthorized(error: Unauthorized) -> JSONResponse:
-    """Answer 401, with the challenge that asks for credentials."""
+    """Return the 401 answer, whose WWW-Authenticate header asks for credentials."""
     return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
 
 
 def of_wrong_request(error: WrongRequest) -> JSONResponse:
-    """Answer a request that is wrong in itself, as one for a resource that is not there."""
+    """Return the problem answer for a request that is wrong in itself."""
     return problem(error.status, error.detail, None, error.headers, **error.more)
 
 
@@ -143,7 +143,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **more: object,
 ) -> JSONResponse:
-    """Return an answer that tells of a failure; ``more`` are members of its own."""
+    """Return a problem+json answer; ``reason`` is an MQRC code, ``more`` are additional members."""
     told = {"title": status.phrase, "status": status.value, "detail": detail}
     content: dict[str, Any] = told | more
     if reason is not None:

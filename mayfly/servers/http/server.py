@@ -1,4 +1,4 @@
-"""The server of HTTP: uvicorn in a thread, with limits for each socket and for all of them."""
+"""The HTTP server: uvicorn in a thread, with limits for each connection and for all together."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ _TICK_SECONDS: Final = 1.0
 
 
 class HttpServer:
-    """Serves an application on one address; any thread may call its methods."""
+    """Serves an ASGI application on one address; any thread may call its methods."""
 
     def __init__(
         self, application: ASGIApp, budget: Budget, runtime: Runtime | None = None
     ) -> None:
-        """Take the application that answers requests; nothing listens yet."""
         self._application, self._budget = application, budget
         self._runtime = Runtime() if runtime is None else runtime
         self._server: _Server | None = None
         self._thread: Loop | None = None
 
     def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen; returns the port, chosen by the system for 0. Raises OSError."""
+        """Start to listen; return the port, which the system chooses if ``port`` is 0.
+
+        Raises OSError.
+        """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         places = Places(_CONNECTIONS, _PROBING)
@@ -92,22 +94,26 @@ class HttpServer:
         return found
 
     def connections(self) -> list[ClientConnection]:
-        """Return the status of each conversation, and of each client that has none at present."""
+        """Return the status of each open conversation, and of each admitted client without one."""
         return [status for line in self._lines() for status in line.statuses()]
 
     def end(self, number: int) -> bool:
-        """End the connection that has a conversation of this number; False when there is none.
+        """End the connection that has a conversation with this number; return False if none has.
 
-        A message that it holds goes back; one that was put stays.
+        A message that the connection has locked returns to its queue; a message that was put stays.
         """
         return self._with_line(number, Line.end)
 
     def quiesce(self, number: int) -> bool:
-        """Let that connection end behind its request; a wait for a message ends at once."""
+        """End the connection that has a conversation with this number, after its request.
+
+        A request that waits for a message ends its wait at once. Returns False if there is no such
+        conversation.
+        """
         return self._with_line(number, Line.quiesce)
 
     def _lines(self) -> list[Line]:
-        """Return the connections of clients."""
+        """Return the open connections of clients."""
         if self._server is None:
             return []
         return [
@@ -123,9 +129,9 @@ class HttpServer:
         return False
 
     def drain(self, timeout_ms: int) -> None:
-        """Return when no request is under way, or after a time; probes are answered all the while.
+        """Wait until no request is running, at most ``timeout_ms``; probes are still answered.
 
-        The application refuses other requests by then.
+        The application must refuse other requests before this is called.
         """
         if self._server is not None:
             waiting, waited_ms = threading.Event(), 0.0
@@ -134,7 +140,7 @@ class HttpServer:
                 waited_ms += _LOOK_SECONDS * 1_000
 
     def close(self) -> None:
-        """End all connections; requests under way have 5 seconds."""
+        """Stop the server; requests that are running have 5 seconds to end."""
         server, self._server = self._server, None
         if server is not None and self._thread is not None:
             server.end()
@@ -142,7 +148,7 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and ends as soon as its requests have."""
+    """A uvicorn server that reports when it listens, and stops as soon as its requests end."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -153,14 +159,14 @@ class _Server(uvicorn.Server):
         self._ended = asyncio.Event()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until the end; a failure ends the wait for the beginning as well."""
+        """Serve until the end; sets ``has_begun`` also if the server fails to start."""
         try:
             super().run(sockets)
         finally:
             self.has_begun.set()
 
     def end(self) -> None:
-        """End it from another thread."""
+        """Stop the server, from any thread."""
         assert self._loop is not None
         self.should_exit = True
         self._loop.call_soon_threadsafe(self._ended.set)
@@ -198,11 +204,11 @@ _PROBES: Final = frozenset((b"/health/live", b"/health/ready"))
 
 
 class Places:
-    """The places of one server; they belong to its loop.
+    """Limits the connections of a server; belongs to its event loop.
 
-    A connection for which no place is left is kept all the same, and may only probe. There are so
-    many places for such connections; a further one takes that of the connection that has had it for
-    the longest time. So clients that send half a request, and no more, keep no probe out.
+    A connection above the limit is accepted, but may send health probes only. There may be
+    ``probe_count`` of these; one more closes the oldest of them. So clients that open connections
+    and send nothing cannot keep probes out.
     """
 
     def __init__(self, count: int, probe_count: int) -> None:
@@ -212,7 +218,7 @@ class Places:
         self._probing: dict[Line, None] = {}
 
     def enter(self, line: Line) -> None:
-        """Give a connection a place; the oldest of those that may only probe may lose its own."""
+        """Add a connection: as a full one if there is space, else for probes only."""
         if len(self._seated) < self._count:
             self._seated.add(line)
             return
@@ -223,7 +229,10 @@ class Places:
             oldest.cut()
 
     def may_ask(self, line: Line, url: bytes) -> bool:
-        """Return True if a connection may send a request; one that only probes may move up."""
+        """Return True if a connection may send a request for this URL.
+
+        A connection for probes becomes a full one if there is space by now.
+        """
         if line in self._seated or url.partition(b"?")[0] in _PROBES:
             return True
         if len(self._seated) < self._count and line in self._probing:
@@ -233,7 +242,7 @@ class Places:
         return False
 
     def leave(self, line: Line) -> None:
-        """Free the place of a connection that is gone."""
+        """Remove a connection that has closed."""
         self._seated.discard(line)
         self._probing.pop(line, None)
 
@@ -253,16 +262,16 @@ _TOO_SLOW: Final = b"408 Request Timeout"
 
 
 class _Cycle(RequestResponseCycle):
-    """A request and its answer.
+    """One request and its answer.
 
-    A request that has come whole is read, also where its client is gone by now: uvicorn would drop
-    the body, and with it the message of a client that closes right behind.
+    uvicorn drops the body of a request whose client closes right after sending it, and with the
+    body the client's message. This class still returns a body that has arrived completely.
     """
 
     _is_read = False
 
     async def receive(self) -> Any:
-        """Return the next part of the body, or that the client is gone."""
+        """Return the next ASGI message: a part of the body, or ``http.disconnect``."""
         message: Any = await super().receive()
         has_body = not (self.more_body or self._is_read or self.response_complete)
         if message["type"] == "http.disconnect" and has_body:
@@ -274,14 +283,18 @@ class _Cycle(RequestResponseCycle):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Closes a connection whose client sends too much that is no body, or too slowly."""
+    """uvicorn's protocol of one connection; closes it if the client sends too slowly or too much.
+
+    Heads are limited to 16 KiB and 100 headers. Chunk sizes and other framing bytes are limited
+    too.
+    """
 
     line: Line
     #: The last request; None before the first.
     cycle: Any
 
     def __init__(self, *args: Any, places: Places, budget: Budget, **kwargs: Any) -> None:
-        """Begin before the first request; places and budget are those of the server."""
+        """Take the connection slots and the memory budget, which all connections share."""
         super().__init__(*args, **kwargs)
         self._places, self._budget = places, budget
         self._unread = Held(budget)
@@ -297,7 +310,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._wants_upgrade = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
-        """Begin a connection, and the time for its first request."""
+        """Set up the connection, and start the time limit for its first request."""
         # First: other threads look at the lines of all connections that are known.
         self.line = Line(Peer.of(transport), self.loop, self._budget)
         self.line.give_time = self._give_time
@@ -308,7 +321,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._places.enter(self.line)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the conversations of the client."""
+        """End the conversations of the client, and free its memory and its slot."""
         super().connection_lost(exc)
         self._cancel_timer()
         self._places.leave(self.line)
@@ -316,7 +329,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.line.lose()
 
     def pause_writing(self) -> None:
-        """Count what the client has not read."""
+        """Count the bytes that the client has not read; it has limited time to read them."""
         super().pause_writing()
         count = self.transport.get_write_buffer_size()
         self._unread.note(count)
@@ -331,11 +344,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread.note(0)
 
     def _give_time(self, seconds: float) -> None:
-        """Start the time for a request anew, in this number of seconds."""
+        """Restart the time limit of the request, ``seconds`` from now."""
         self._begun_at = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
-        """Read on; bytes that are no body are counted."""
+        """Parse bytes of the client; refuse a head or framing bytes that are too long (431)."""
         head_before, body_before = self._open_head(), self._body_bytes
         self._unset_keepalive_if_required()
         try:
@@ -358,7 +371,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._await_request()
 
     def _feed(self, data: bytes) -> None:
-        """Let the parser read bytes with any number of requests; raises HttpParserError."""
+        """Give bytes to the parser, which may hold several requests; raises HttpParserError."""
         rest: bytes | memoryview = data
         while rest:
             try:
@@ -372,7 +385,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
 
     def _open_head(self) -> int:
-        """Return the number of the request whose head is being read, 0 when none is."""
+        """Return the number of the request whose head is being read; 0 if none is."""
         return self._request_number if self._in_head else 0
 
     def on_message_begin(self) -> None:
@@ -383,14 +396,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self.scope["state"]["line"] = self.line
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; headers behind a body are counted and ignored."""
+        """Take a header; trailers, which come after a body, are counted and ignored."""
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
         if self._in_head and self._header_count <= MAX_HEADERS:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the request, unless its head is too long."""
+        """Start the request; refuse it (431) if its head is too long."""
         if self.transport.is_closing():
             return
         if self._header_count > MAX_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
@@ -410,13 +423,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.cycle.__class__ = _Cycle
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body, unless the request was refused."""
+        """Take a part of a body; ignored if the request was refused."""
         self._body_bytes += len(body)
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request, unless it was refused."""
+        """Note that the request is complete; ignored if it was refused."""
         if self._wants_upgrade:
             return
         self._is_whole = True
@@ -425,11 +438,12 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def _has_gone_on(self) -> bool:
-        """Read a head that asks for another protocol as the one of HTTP/1.1 that it is as well.
+        """Restart the parser with the same request, as HTTP/1.1 and without its Upgrade header.
 
-        The parser would take the body for the next request, which a proxy has never seen. Java's
-        client asks for HTTP/2 in this way with its first request. Returns False at the end of the
-        connection.
+        Otherwise the parser would take the body for the next request, which allows request
+        smuggling past a proxy. Java's client asks for HTTP/2 in this way with its first request.
+        Returns False if the connection is closing, or if the method is CONNECT, which is answered
+        with 400.
         """
         self._wants_upgrade = False
         if self.transport.is_closing():
@@ -445,7 +459,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return not self.transport.is_closing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; a client that reads its answer slowly has more time."""
+        """Close an idle connection; a client that is still reading its answer gets more time."""
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0:
             super().timeout_keep_alive_handler()
@@ -459,9 +473,9 @@ class GuardedProtocol(HttpToolsProtocol):
             )
 
     def _cut(self) -> None:
-        """End the connection at once.
+        """Reset the connection at once (SO_LINGER 0).
 
-        A close would wait for the client, and the kernel would keep what it has for minutes.
+        A normal close would wait for the client to read what the kernel still has, for minutes.
         """
         connected = self.transport.get_extra_info("socket")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -481,7 +495,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _look(self) -> None:
-        """End a connection whose request is late; one of a long body is given its time."""
+        """Refuse a request that is too late (408); bodies get a second more for each 64 KiB."""
         self._timer = None
         allowed_seconds = REQUEST_SECONDS + self._body_bytes / BYTES_A_SECOND
         left_seconds = self._begun_at + allowed_seconds - self.loop.time()

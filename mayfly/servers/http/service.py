@@ -1,4 +1,4 @@
-"""Admission by HTTP: the queue managers of a host, credentials of a request, logins by cookie."""
+"""Authentication over HTTP: credentials of requests, logins by cookie, rules of channels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ _LOG = logging.getLogger("mayfly.http")
 
 
 class Service:
-    """The queue managers of a host by name, the first one being asked where none is named."""
+    """The queue managers that HTTP serves, and what all its requests share.
+
+    A request that names no queue manager goes to the first one.
+    """
 
     def __init__(
         self,
@@ -64,11 +67,12 @@ class Service:
     async def admit(
         self, request: Request, channel: str | None = None, manager: str | None = None
     ) -> Visit:
-        """Admit the sender of a request: an administrator, unless a channel of others is named.
+        """Authenticate the sender of a request, as an administrator unless a channel is given.
 
-        Raises Unauthorized for wrong or missing credentials, WrongRequest (403) for a cookie
-        without the header CSRF_HEADER, and MQError for other refusals. The visit is remembered on
-        its connection for REMEMBERED_SECONDS.
+        ``channel`` is the channel whose rules apply; without ``manager`` the first queue manager is
+        meant. The result is cached on the connection for 5 seconds. Raises Unauthorized for wrong
+        or missing credentials; WrongRequest (403) for a cookie without the header CSRF_HEADER;
+        MQRC_Q_MGR_QUIESCING while the server drains; another MQError if the channel refuses.
         """
         if self.standing.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
@@ -86,10 +90,10 @@ class Service:
         return visit
 
     def credentials(self, request: Request) -> Credentials:
-        """Return the credentials of a request.
+        """Return the credentials of a request: from its header, cookie or client certificate.
 
-        Raises Unauthorized for a header that cannot be read and for a login that has ended,
-        WrongRequest (403) for a cookie that another site may have sent.
+        Raises Unauthorized for a header that cannot be read and for a login that has ended. Raises
+        WrongRequest (403) for a cookie without CSRF_HEADER, which another site may have sent.
         """
         given = request.headers.get("authorization", "")
         if given:
@@ -110,9 +114,10 @@ class Service:
     async def authenticate(
         self, request: Request, credentials: Credentials, channel: str, manager: str
     ) -> Visit:
-        """Admit a user by credentials; raises Unauthorized, and MQError as admission.
+        """Admit a user by credentials and by the rules of a channel.
 
-        Raises MQRC_CHANNEL_NOT_AVAILABLE for one connection too many of a channel.
+        Raises Unauthorized for wrong credentials, MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or
+        MAXINSTC, and other MQError if the channel refuses.
         """
         line = line_of(request)
         peer = line.peer
@@ -140,7 +145,7 @@ class Service:
         return Visit(self, applicant, admitted, credentials.mechanism)
 
     def _enter(self, line: Line, applicant: Applicant, admitted: Admitted) -> None:
-        """Count a connection as an instance of the channel that admits it."""
+        """Count the connection as an instance of the channel, unless that was done already."""
         place = Place(applicant.queue_manager, applicant.channel, applicant.address)
         # The operator's token is for no channel; a connection that is gone is no instance, and its
         # request is carried out.
@@ -157,7 +162,7 @@ class Service:
 
 
 class Visit(NamedTuple):
-    """The requests of a user that was admitted."""
+    """A user who was authenticated for a request, and the channel rules that apply."""
 
     service: Service
     applicant: Applicant
@@ -166,7 +171,7 @@ class Visit(NamedTuple):
 
     @contextmanager
     def connection(self) -> Iterator[LocalConnection]:
-        """Have a connection to the queue manager for a block, which may wait for the disk."""
+        """Open a connection to the queue manager for a ``with`` block, which runs in a thread."""
         made = self._connect()
         try:
             yield made
@@ -175,19 +180,19 @@ class Visit(NamedTuple):
 
     @contextmanager
     def operating_connection(self) -> Iterator[LocalConnection]:
-        """Have a connection for a block that may do everything, in the name of the user.
+        """Open a connection with all authority for a ``with`` block; audits still name the user.
 
-        It is for a user whose role was checked.
+        Call it only after the role of the user was checked.
         """
         operating = self._replace(admitted=replace(self.admitted, is_operator=True))
         with operating.connection() as made:
             yield made
 
     def conversation(self, request: Request) -> Connection:
-        """Return a conversation for the loop, to be used by verbs that do not wait.
+        """Return an MQ conversation for calls that do not block, to be used in the event loop.
 
-        It stays open for later requests of the client's connection. A request uses it within
-        ``with line_of(request)``.
+        It stays open for later requests of the same client connection. Use it within ``with
+        http_connection_of(request)``.
         """
         key = Key(self.applicant.queue_manager, self.applicant.channel, self.admitted)
         return line_of(request).conversation(
@@ -207,7 +212,7 @@ def _refused(credentials: Credentials) -> str:
 
 
 class Mechanism(Enum):
-    """Kinds of credentials, by the names of IBM's login resource."""
+    """The kinds of credentials, with the names of IBM's login resource."""
 
     NONE = "none"
     BASIC = "basic"
@@ -217,7 +222,7 @@ class Mechanism(Enum):
 
 
 class Credentials(NamedTuple):
-    """User and password, the latter the operator's token with ``TOKEN``."""
+    """A user name and password; with ``Mechanism.TOKEN`` the password is the operator's token."""
 
     mechanism: Mechanism = Mechanism.NONE
     user: str = ""
@@ -225,7 +230,7 @@ class Credentials(NamedTuple):
 
 
 def of_header(given: str) -> Credentials:
-    """Return the credentials of an Authorization header; raises Unauthorized for other text."""
+    """Return the credentials of an Authorization header, Basic or Bearer; raises Unauthorized."""
     scheme, _, said = given.partition(" ")
     if scheme.lower() == "basic":
         return _basic(said.strip())
@@ -235,7 +240,7 @@ def of_header(given: str) -> Credentials:
 
 
 def cookie_of(request: Request, name: str) -> str:
-    """Return the value of a cookie, "" without it."""
+    """Return the value of a cookie; "" if the request does not have it."""
     try:
         found = SimpleCookie(request.headers.get("cookie", "")).get(name)
     except CookieError:
@@ -244,7 +249,7 @@ def cookie_of(request: Request, name: str) -> str:
 
 
 def _basic(given: str) -> Credentials:
-    """Return user and password of Basic credentials (RFC 7617, in UTF-8)."""
+    """Return user and password of Basic credentials (RFC 7617, UTF-8); raises Unauthorized."""
     try:
         text = base64.b64decode(given, validate=True).decode()
     # Other errors of base64 and of UTF-8 are of this class.
@@ -270,10 +275,13 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """The logins of one listener; they belong to its loop."""
+    """The logins of one server; belongs to its event loop.
+
+    A password is kept only XORed with a stream made of the token, and the token only as a digest.
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Take the clock by which logins end."""
+        """Take the clock, in ms since 1970, by which logins end after two hours."""
         self._now_ms = now_ms
         #: Cookies know no port: two servers of a machine must not take each other's away.
         self.cookie = f"LtpaToken2_{secrets.token_hex(4)}"
@@ -282,7 +290,7 @@ class Sessions:
         self._of_users: dict[str, dict[bytes, None]] = {}
 
     def begin(self, user: str, password: str) -> str:
-        """Return the token of a new login; the oldest of 100 of this user ends for it."""
+        """Start a login; return its token. A user with 100 logins loses the oldest one."""
         of_user = self._of_users.get(user, {})
         while of_user:
             oldest = next(iter(of_user))
@@ -299,7 +307,7 @@ class Sessions:
         return token
 
     def find(self, token: str) -> Credentials | None:
-        """Return the user and password of a login; None for one that has ended."""
+        """Return the user and password of a login; None if the token is unknown or has expired."""
         digest = _digest(token)
         found = self._found.get(digest)
         if found is None:
@@ -311,6 +319,7 @@ class Sessions:
         return Credentials(Mechanism.FORM, found.user, password)
 
     def end(self, token: str) -> None:
+        """Forget a login; does nothing if the token is unknown."""
         self._forget(_digest(token))
 
     def _forget(self, digest: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Verbs that coroutines wait for: outcomes as futures of the loop, waits that a drain ends."""
+"""MQ verbs in coroutines: callbacks become futures of the loop, and a drain ends waits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _T = TypeVar("_T")
 
 
 class Outcomes:
-    """Futures that callbacks of other threads end; those that come together wake the loop once."""
+    """Turns callbacks from other threads into futures; wakes the loop once for several of them."""
 
     def __init__(self) -> None:
         self._arrived: deque[tuple[asyncio.Future[Any], object]] = deque()
         self._is_woken = False
 
     def ending(self, future: asyncio.Future[_T]) -> OnDone[_T]:
-        """Return the ``on_done`` that ends a future of the loop that runs."""
+        """Return the callback that sets the result or the error of a future, from any thread."""
         loop = future.get_loop()
 
         def on_done(outcome: _T | MQError) -> None:
@@ -37,7 +37,7 @@ class Outcomes:
         return on_done
 
     async def of(self, begin: Callable[[OnDone[_T]], object]) -> _T:
-        """Begin a verb with an ``on_done``; return its outcome. Raises its MQError."""
+        """Begin a verb with a callback, and await its result; raises its MQError."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         begin(self.ending(future))
         return await future
@@ -56,11 +56,11 @@ class Outcomes:
 
 
 class ClientGone(Exception):
-    """The client has gone while its request was waiting, so an answer would not be read."""
+    """The client has gone while its request was waiting; no answer is sent."""
 
 
 class Waits:
-    """The waits under way; a drain ends them."""
+    """All gets that wait for a message; a drain of the server cancels them."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -69,7 +69,7 @@ class Waits:
         self._is_over = False
 
     def end(self) -> None:
-        """End all waits, and those that begin from now on; any thread may call it."""
+        """Cancel all waits, and those that begin from now on; any thread may call it."""
         with self._changing:
             self._is_over = True
             draining = list(self._draining)
@@ -77,12 +77,12 @@ class Waits:
             each.get_loop().call_soon_threadsafe(finish, each)
 
     async def wait(self, line: Line, outcome: asyncio.Future[_T], under_way: UnderWay) -> _T:
-        """Return the outcome of a get that was begun with a wait.
+        """Await a get that waits for a message; return its outcome, or raise its error.
 
-        Raises the error of the get. When the client goes, is to go, or the server drains, the get
-        is cancelled, and ClientGone, MQRC_CONNECTION_QUIESCING or MQRC_Q_MGR_QUIESCING is raised. A
-        get that is decided already cannot be cancelled: its message is returned, and the caller
-        gives it back.
+        The get is cancelled if the client goes (raises ClientGone), if an operator ends the
+        connection (MQRC_CONNECTION_QUIESCING), or if the server drains (MQRC_Q_MGR_QUIESCING). A
+        get that has already got its message cannot be cancelled: the message is returned, and the
+        caller must give it back.
         """
         draining: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._changing:

@@ -1,4 +1,4 @@
-"""``…/authority-records``: rights of users and groups on objects (docs/AUTHORITY.md)."""
+"""``…/authority-records``: authority of users and groups over objects (docs/AUTHORITY.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_AUTHORITY: Final = "NONE"
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which records are listed: all that are as every parameter says."""
+    """Which records are listed: those that match all parameters."""
 
     object_type: _Type | None = None
     profile: Annotated[
@@ -54,7 +54,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class AuthorityRecord(Struct):
-    """A record: the authorities of a user or group on all objects that a profile stands for."""
+    """An authority record: what a user or group may do with the objects that a profile matches."""
 
     object_type: _Type
     profile: Annotated[str, Meta(description="a name, or one with ? * **; SELF of qmgr")]
@@ -64,20 +64,20 @@ class AuthorityRecord(Struct):
 
 
 class AuthorityRecords(Struct):
-    """Records by type, profile and entity."""
+    """Authority records by type, profile and entity."""
 
     records: list[AuthorityRecord]
     next: Next
 
 
 class Authorities(Struct, forbid_unknown_fields=True):
-    """All authorities that a record is to give."""
+    """All authorities that a record shall give."""
 
     authorities: _Words
 
 
 class AlteredAuthorities(Struct, forbid_unknown_fields=True):
-    """Authorities that a record gives more and less than before."""
+    """Authorities to add to a record, and to remove from it."""
 
     add: _Words = []
     remove: _Words = []
@@ -93,7 +93,7 @@ class Asked(Struct, forbid_unknown_fields=True):
 
 
 class Granted(Struct):
-    """All that a user or group may do to an object, whichever records give it."""
+    """All authorities of a user or group over an object, from all records together."""
 
     object_type: _Type
     name: str
@@ -123,7 +123,7 @@ def listed(call: Call[Listing, None]) -> AuthorityRecords:
 
 
 def granted(call: Call[Asked, None]) -> Granted:
-    """Tell all that a user or group may do to one object."""
+    """Show all authorities of a user or group over one object, from all records together."""
     asked = call.query
     object_type = _type(asked.object_type)
     entities = _entities(asked.principal, asked.group)
@@ -136,14 +136,14 @@ def granted(call: Call[Asked, None]) -> Granted:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[AuthorityRecord]:
-    """Show a record, with its ETag."""
+    """Show one authority record, with its ETag."""
     return _answered(_existing(call, _key(call)))
 
 
 def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
-    """Make a record (201), or replace what one gives (200), which needs If-Match.
+    """Create a record (201), or replace one (200), which requires If-Match.
 
-    The first record of a queue manager makes it check authority.
+    A queue manager checks authority as soon as it has its first record.
     """
     key, engine = _key(call), call.manager.engine
     wanted = _given(call.body.authorities)
@@ -160,7 +160,7 @@ def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
 
 
 def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord]:
-    """Add authorities to a record and take some away, as SET AUTHREC; a missing one is made."""
+    """Add authorities to a record and remove some, as SET AUTHREC; a missing record is created."""
     key, engine = _key(call), call.manager.engine
     add, remove = _given(call.body.add), _given(call.body.remove)
     with admin.definitions_unchanged(engine):
@@ -173,7 +173,7 @@ def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
-    """Delete a record; the authorities from other records stay."""
+    """Delete a record; authorities from other records stay."""
     key, engine = _key(call), call.manager.engine
     with admin.definitions_unchanged(engine):
         check_required_match(call.request, etag_of(_existing(call, key)))
@@ -181,7 +181,10 @@ def deleted(call: Call[NoQuery, None]) -> None:
 
 
 def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
-    """Return the record that a path names; raises WrongRequest (404) for what names none."""
+    """Return the record key in the path of a request.
+
+    Raises WrongRequest (404) if it is not valid.
+    """
     names = call.names
     kind = {"principal": admin.PRINCIPAL, "group": admin.GROUP}.get(names["entity_kind"])
     if kind is None:
@@ -217,7 +220,7 @@ def _found(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | N
 
 
 def _existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
-    """Return a record; raises WrongRequest (404)."""
+    """Return the record with a key; raises WrongRequest (404) if there is none."""
     found = _found(call, key)
     if found is None:
         said = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
@@ -245,7 +248,7 @@ def _given(words: list[str]) -> list[str]:
 
 
 def _single(object_type: str, words: list[str]) -> set[str]:
-    """Return authorities one by one: those that sum up are spelled out."""
+    """Return authorities one by one: ALL, ALLMQI and ALLADM become those they stand for."""
     known = admin.authorities_of(object_type)
     bits = 0
     for word in words:

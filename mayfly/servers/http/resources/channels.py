@@ -1,4 +1,4 @@
-"""``…/channels``: how channels stand; they are started, stopped, reset and resolved."""
+"""``…/channels``: the status of channels; start, stop, reset and resolve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_CLIENTS: Final = "SVRCONN"
 
 
 class Partner(Struct):
-    """A channel with one of its partners, as in DISPLAY CHSTATUS."""
+    """The status of a channel with one of its partners, as in DISPLAY CHSTATUS."""
 
     status: Annotated[Status, Meta(description="STATUS")]
     partner: Annotated[str, Meta(description="the queue manager at the other end, once known")]
@@ -43,7 +43,7 @@ class Partner(Struct):
 
 
 class Channel(Struct):
-    """A channel; one of clients tells how many there are (``…/connections`` lists them)."""
+    """A channel and its status; a channel of clients shows only how many clients it has."""
 
     name: Annotated[str, Meta(description="the name of the channel")]
     type: Annotated[str, Meta(description="CHLTYPE: SDR, RCVR or SVRCONN")]
@@ -63,7 +63,7 @@ class AllChannels(Struct):
 
 
 class Stop(Struct, forbid_unknown_fields=True):
-    """The way in which a channel is stopped."""
+    """How a channel is stopped."""
 
     mode: Annotated[
         Literal["quiesce", "force"],
@@ -75,13 +75,13 @@ class Stop(Struct, forbid_unknown_fields=True):
 
 
 class Reset(Struct, forbid_unknown_fields=True):
-    """A new beginning of the numbers of messages."""
+    """A new sequence number."""
 
     sequence: Annotated[int, Meta(ge=1, le=999_999_999, description="SEQNUM of the next message")]
 
 
 class Resolve(Struct, forbid_unknown_fields=True):
-    """The fate of a batch in doubt at the partner."""
+    """What becomes of a batch in doubt."""
 
     action: Annotated[
         Literal["commit", "backout"],
@@ -90,7 +90,7 @@ class Resolve(Struct, forbid_unknown_fields=True):
 
 
 def listed(call: Call[NoQuery, None]) -> AllChannels:
-    """List all channels with their partners, by name."""
+    """List all channels by name, with the status of their partners."""
     engine = call.manager.engine
     clients = client_connections(engine)
     found = inquire(engine, (CHANNEL,), "*")
@@ -103,9 +103,9 @@ def shown(call: Call[NoQuery, None]) -> Channel:
 
 
 def started(call: Call[NoQuery, None]) -> Channel:
-    """Start a sender, or let a receiver or a channel of clients accept again.
+    """Start a sender, or let a receiver or a channel of clients accept connections again.
 
-    Whether the partner can be reached turns out afterwards.
+    The answer does not wait for the partner: its status shows later whether it can be reached.
     """
     _found(call)
     channels_of(call.manager.engine).start(call.names["channel"])
@@ -113,7 +113,7 @@ def started(call: Call[NoQuery, None]) -> Channel:
 
 
 def stopped(call: Call[NoQuery, Stop]) -> Channel:
-    """Stop a channel, until it is started."""
+    """Stop a channel until it is started again."""
     _found(call)
     is_forced, is_inactive = call.body.mode == "force", call.body.inactive
     name = call.names["channel"]
@@ -122,16 +122,20 @@ def stopped(call: Call[NoQuery, Stop]) -> Channel:
 
 
 def reset(call: Call[NoQuery, Reset]) -> Channel:
-    """Set the number of the next message; a sender tells its receiver when it starts."""
+    """Set the sequence number of the next message.
+
+    A sender sends it to its receiver when it starts.
+    """
     _found(call)
     channels_of(call.manager.engine).reset(call.names["channel"], call.body.sequence)
     return _found(call)
 
 
 def resolved(call: Call[NoQuery, Resolve]) -> Channel:
-    """Settle a batch in doubt without the partner. One that is settled wrongly is lost or doubled.
+    """Commit or back out a batch in doubt without asking the partner.
 
-    The partner's LSTLUWID tells: when it is CURLUWID here, the batch has arrived.
+    A wrong decision loses or duplicates messages. Compare the partner's LSTLUWID with CURLUWID
+    here: if they are equal, the batch has arrived and is to be committed.
     """
     _found(call)
     is_committed = call.body.action == "commit"
@@ -140,7 +144,7 @@ def resolved(call: Call[NoQuery, Resolve]) -> Channel:
 
 
 def _found(call: Call[Any, Any]) -> Channel:
-    """Return the channel of a path; raises WrongRequest (404)."""
+    """Return the channel in the path of a request; raises WrongRequest (404) if there is none."""
     engine, name = call.manager.engine, call.names["channel"]
     found = [one for one in inquire(engine, (CHANNEL,), name) if one.name == name]
     if not found:

@@ -1,4 +1,4 @@
-"""``…/claims``: messages that consumers of pipelines have claimed; they are given back."""
+"""``…/claims``: messages that consumers of pipelines have claimed, and their release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mayfly.verbs.contracts.claims import ConsumerState
 
 
 class Claims(Struct):
-    """The claims of one consumer; those behind ``closed`` up to ``last`` are open."""
+    """The claims of one consumer; those after ``closed``, up to ``last``, are open."""
 
     consumer: Annotated[str, Meta(description="the name of the consumer")]
     queue: Annotated[str, Meta(description="the queue that it reads")]
@@ -36,13 +36,13 @@ class AllClaims(Struct):
 
 
 class Release(Struct, forbid_unknown_fields=True):
-    """Claimed messages go back to their queue."""
+    """How claimed messages are released."""
 
     dry_run: Annotated[bool, Meta(description="messages are counted, and nothing changes")] = False
 
 
 class Given(Struct):
-    """So many messages went back to their queue, or would go."""
+    """The number of messages that returned to their queue, or would return."""
 
     consumer: str
     message_count: int
@@ -50,7 +50,7 @@ class Given(Struct):
 
 
 def listed(call: Call[NoQuery, None]) -> AllClaims:
-    """List the consumers of pipelines with their claims, by name."""
+    """List the consumers of pipelines by name, with their claims."""
     with call.connection() as connection:
         return AllClaims([Claims(*one) for one in client.Claims(connection.call).standings()])
 
@@ -62,10 +62,10 @@ def shown(call: Call[NoQuery, None]) -> Claims:
 
 
 def released(call: Call[NoQuery, Release]) -> Given:
-    """Give the messages of a consumer back to their queue, counted as a backout.
+    """Return the claimed messages of a consumer to their queue; their backout counts rise by one.
 
-    Its reader is refused from now on. A batch that it has written already is then doubled: its
-    checkpoint tells (docs/SPARK.md).
+    The consumer's reader gets an error from now on. A batch that it has already written will be
+    written a second time; its checkpoint shows which one (docs/SPARK.md).
     """
     name, is_dry = call.names["consumer"], call.body.dry_run
     with call.connection() as connection:

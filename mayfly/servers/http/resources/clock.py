@@ -1,4 +1,4 @@
-"""``/mayfly/v1/clock``: the time of the queue managers, which a test may move."""
+"""``/mayfly/v1/clock``: the time of the queue managers; a test can advance a virtual clock."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Advance(Struct, forbid_unknown_fields=True):
 
 
 def show(call: Call[NoQuery, None]) -> Time:
-    """Say what time it is, and whether it goes by itself."""
+    """Show the time, and whether the clock is virtual."""
     with call.connection() as connection:
         return _time(call, connection.now_ms())
 
 
 def advance(call: Call[NoQuery, Advance]) -> Time:
-    """Move a virtual clock on, and do all work that falls due on the way; then answer.
+    """Advance a virtual clock, and do all work that falls due on the way before answering.
 
-    Raises MQRC_ENVIRONMENT_ERROR (409) where time goes by itself, MQRC_OPTIONS_ERROR (400) for a
-    step back.
+    Raises MQRC_ENVIRONMENT_ERROR (409) if the clock is not virtual, and MQRC_OPTIONS_ERROR (400)
+    for a step back.
     """
     with call.connection() as connection:
         Administration(connection.call).advance_clock(call.body.advance_ms)

@@ -1,4 +1,4 @@
-"""``…/connections``: the connections of a queue manager, which an operator can stop."""
+"""``…/connections``: the open connections of a queue manager; an operator can stop them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Connections(Struct):
 
 
 class Stopped(Struct):
-    """The connection was stopped."""
+    """The connection that was stopped."""
 
     id: str
 
 
 def listed(call: Call[NoQuery, None]) -> Connections:
-    """List the open connections, local ones and those of clients, the oldest first."""
+    """List the open connections, of local programs and of clients, the oldest first."""
     return Connections(
         [
             ConnectionShown(
@@ -64,9 +64,10 @@ def listed(call: Call[NoQuery, None]) -> Connections:
 
 
 def stopped(call: Call[NoQuery, None]) -> Stopped:
-    """Stop a connection: its unit of work is backed out, and its verbs fail from now on.
+    """Stop a connection: its unit of work is backed out, and its later calls fail.
 
-    The socket of a client ends with all that it carries.
+    If it belongs to a client, its socket is closed, and with it all other connections on that
+    socket.
     """
     identifier = call.names["connection"]
     try:

@@ -1,4 +1,4 @@
-"""``…/dead-letters``: messages that could not be delivered, with reasons, and their way back."""
+"""``…/dead-letters``: messages that could not be delivered, why, and their redrive."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Letters(Struct):
 
 
 class Redrive(Struct, forbid_unknown_fields=True):
-    """Dead letters that are put to the queues they were meant for."""
+    """Which dead letters are put again to the queues that they were meant for."""
 
     action: Literal["redrive"]
     where: Annotated[
@@ -72,9 +72,9 @@ class Redrive(Struct, forbid_unknown_fields=True):
 
 
 def listed(call: Call[Listing, None]) -> Letters:
-    """List the messages on the dead-letter queue, or on another such queue, in the order of gets.
+    """List the messages of a dead-letter queue in the order of gets.
 
-    All that a header would tell is null for a message without one.
+    A message without a dead-letter header has null for all that the header would say.
     """
     asked = call.query
     with call.connection() as connection:
@@ -86,10 +86,11 @@ def listed(call: Call[Listing, None]) -> Letters:
 
 
 def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
-    """Put dead letters to the queues they were meant for, once.
+    """Put dead letters to the queues that they were meant for, once.
 
-    The answer counts them by outcome. A letter whose queue refuses it stays, and is counted by its
-    reason. With ``dry_run`` nothing is put, and the answer counts the letters that would be tried.
+    The answer counts the letters by outcome. A letter whose queue refuses it stays, and is counted
+    by its reason code. With ``dry_run`` nothing is put, and the answer counts the letters that
+    would be tried.
     """
     table, queue, dry_run = _table(call.body.where), call.body.queue, call.body.dry_run
     with call.connection() as connection:
@@ -103,7 +104,7 @@ def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
 
 
 def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[Message]:
-    """Yield messages in the order of gets, those behind a token, which is in that order as well."""
+    """Yield the messages of a queue in get order that come after the message with a token."""
     handle = connection.call(ask.Open(queue, c.MQOO_BROWSE, dynamic_name="")).handle
     with contextlib.suppress(NoMessage):
         while True:

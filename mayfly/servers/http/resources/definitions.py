@@ -1,6 +1,7 @@
-"""``…/definitions/{kind}/{name}``: objects of all kinds that MQSC defines, by the same attributes.
+"""``…/definitions/{kind}/{name}``: the objects that MQSC defines, with the same attributes.
 
-A change needs the ETag of what it changes, so that no operator undoes what another one has done.
+A change requires the ETag of the present definition, so that no operator overwrites another's
+change.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Deleting(Struct, forbid_unknown_fields=True):
 
 
 class Definition(Struct):
-    """An object: its attributes, and beside them how it stands."""
+    """An object: its attributes, and values of its status."""
 
     kind: Annotated[str, Meta(description="as in MQSC, in lower case")]
     name: str
@@ -69,20 +70,20 @@ class Definitions(Struct):
 
 
 class NewDefinition(Struct, forbid_unknown_fields=True):
-    """An object as it is to be; attributes left out are as in ``like``, else as usual."""
+    """A new definition; a missing attribute is taken from the object ``like``, else its default."""
 
     attributes: _Attributes = {}
     like: Annotated[str, Meta(description="an object of the same kind that it is like")] = ""
 
 
 class Altered(Struct, forbid_unknown_fields=True):
-    """Attributes that change; all others stay."""
+    """The attributes to change; all others stay."""
 
     attributes: _Attributes
 
 
 def listed(call: Call[Listing, None]) -> Definitions:
-    """List objects of one kind by name, with all of their attributes."""
+    """List objects of one kind by name, with all their attributes."""
     asked = call.query
     records = admin.inquire(call.manager.engine, [_kind(call)], asked.name)
     page, following = page_by_name(
@@ -92,14 +93,14 @@ def listed(call: Call[Listing, None]) -> Definitions:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
-    """Show an object, with its ETag."""
+    """Show one object, with its ETag."""
     return _answered(_existing(call))
 
 
 def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
-    """Define an object (201), or replace one (200), which needs If-Match.
+    """Define an object (201), or replace one (200), which requires If-Match.
 
-    ``If-None-Match: *`` defines, and never replaces.
+    With ``If-None-Match: *`` an existing object is never replaced.
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
@@ -116,7 +117,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
 
 
 def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
-    """Change attributes of an object, all or none of them."""
+    """Change attributes of an object: all of them, or none if one is wrong."""
     kind, engine = _kind(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
@@ -126,7 +127,7 @@ def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
 
 
 def deleted(call: Call[Deleting, None]) -> None:
-    """Delete an object; a local queue with messages only with ``purge=true``."""
+    """Delete an object; a local queue that has messages only with ``purge=true``."""
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
         raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
@@ -144,14 +145,14 @@ def _kind(call: Call[Any, Any]) -> str:
 
 
 def _found(call: Call[Any, Any]) -> Definition | None:
-    """Return the object of a path, None when there is none."""
+    """Return the object in the path of a request; None if there is none."""
     kind, name = _kind(call), call.names["name"]
     records = admin.inquire(call.manager.engine, [kind], name)
     return next((_shown(record) for record in records if record.name == name), None)
 
 
 def _existing(call: Call[Any, Any]) -> Definition:
-    """Return the object of a path; raises WrongRequest (404)."""
+    """Return the object in the path of a request; raises WrongRequest (404) if there is none."""
     found = _found(call)
     if found is None:
         said = f"there is no {call.names['kind']} {call.names['name']!r}"
@@ -181,7 +182,10 @@ def _etag(found: Definition) -> str:
 
 
 def _typed(kind: str, given: Mapping[str, int | str]) -> dict[str, admin.Value]:
-    """Return attributes as the model has them; raises AdminError naming attribute and value."""
+    """Return attributes with words as numbers, as the engine stores them.
+
+    Raises AdminError, which names attribute and value, for a word that the attribute does not have.
+    """
     rows, typed = admin.object_type(kind).attributes, dict[str, admin.Value]()
     for key, value in given.items():
         keyword = admin.fold(key)

@@ -30,11 +30,11 @@ _TYPE: Final = "text/event-stream"
 
 
 async def streamed(call: Call[NoQuery, None]) -> Response:
-    """Tell live what changes, by the server-sent events overview, queues and gone.
+    """Stream changes of the figures live, as server-sent events overview, queues and gone.
 
-    The first frame tells everything, unless Last-Event-ID is the id of the newest one. The stream
-    ends with the event end when the server drains, the queue manager stops, or its user is let in
-    no longer.
+    The first frame has all figures, unless Last-Event-ID is the id of the newest frame. The stream
+    ends with the event ``end`` when the server drains, the queue manager stops, or the user loses
+    the right to look.
     """
     feed, reader = call.service.feeds.of(call.manager.engine), FeedReader()
     last_id = call.request.headers.get("last-event-id", "")
@@ -58,7 +58,7 @@ class _Stream(Response):
         self._quiet_looks = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send frames until the end."""
+        """Send frames until the stream ends or the client goes."""
         line, reader = line_of(self._call.request), self._reader
         line.when_over().add_done_callback(lambda _lost: reader.end())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -77,7 +77,7 @@ class _Stream(Response):
             await asyncio.shield(_leave(self._feed, reader))
 
     async def _send_frames(self, send: Send) -> str:
-        """Send what comes; return why nothing more does."""
+        """Send frames, and a comment after 15 seconds without one; return why the stream ends."""
         reader, looked = self._reader, True
         while True:
             try:
@@ -108,7 +108,7 @@ class _Stream(Response):
         return b"" if frame is None else frame.content
 
     async def _why_not(self) -> str:
-        """Say why the user may not look any more, empty while that is allowed."""
+        """Return why the user may no longer look; "" while it is allowed."""
         call = self._call
         try:
             visit = await call.service.admit(call.request, manager=call.names["qmgr"])
@@ -123,13 +123,16 @@ class _Stream(Response):
         return ""
 
     async def _send(self, send: Send, content: bytes) -> None:
-        """Send a part of the stream; raises TimeoutError for a client that does not read."""
+        """Send a part of the stream.
+
+        Raises TimeoutError if the client reads nothing for 30 seconds.
+        """
         async with asyncio.timeout(_UNREAD_SECONDS):
             await send({"type": "http.response.body", "body": content, "more_body": True})
 
 
 def _leave(feed: Feed, reader: FeedReader) -> asyncio.Future[None]:
-    """Leave a feed in a thread, as that may wait for the one of the clock."""
+    """Remove a reader from a feed, in a thread, since that may wait for the clock's thread."""
     return asyncio.get_running_loop().run_in_executor(None, feed.leave, reader)
 
 

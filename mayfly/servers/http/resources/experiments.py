@@ -1,4 +1,4 @@
-"""``…/replay`` and ``…/advice``: experiments with the lives in the ledger."""
+"""``…/replay`` and ``…/advice``: experiments with the ended messages of the ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QueueName: TypeAlias = Annotated[str, Meta(pattern=_QUEUE, title="a name of a q
 
 
 class TriedSetting(Struct, forbid_unknown_fields=True):
-    """Settings to try on one queue, or on all that have none of their own; see docs/REPLAY.md."""
+    """Settings to try on one queue, or on all queues that are not named (docs/REPLAY.md)."""
 
     queue: _QueueName | None = None
     cap_ms: _Duration | None = None
@@ -37,7 +37,7 @@ class TriedSetting(Struct, forbid_unknown_fields=True):
 
 
 class Replayed(Struct, forbid_unknown_fields=True):
-    """Lives that are replayed under other settings."""
+    """Which ended messages are replayed, and under which settings."""
 
     settings: Annotated[list[TriedSetting], Meta(max_length=100)]
     queue: _QueueName | None = None
@@ -47,7 +47,7 @@ class Replayed(Struct, forbid_unknown_fields=True):
 
 
 class Advised(Struct, forbid_unknown_fields=True):
-    """The settings of a listener on a queue; see `mayfly advise`."""
+    """The settings of a listener on a queue, as the options of `mayfly advise`."""
 
     queue: _QueueName
     longest_on_message_ms: _Duration
@@ -62,7 +62,7 @@ class Advised(Struct, forbid_unknown_fields=True):
 
 
 class ExperimentShown(Struct):
-    """A question, and its answer once it is done."""
+    """The state of an experiment, and its result once it is done."""
 
     id: Annotated[str, Meta(description="the last part of its path")]
     state: Progress
@@ -74,10 +74,10 @@ class ExperimentShown(Struct):
 
 
 def replayed(call: Call[NoQuery, Replayed]) -> ExperimentShown:
-    """Begin to replay the lives in the ledger under other settings.
+    """Start to replay the ended messages of the ledger under other settings.
 
-    The answer is that of mayfly replay, in some seconds, below the id: by queue and for messages
-    that would have ended otherwise.
+    After some seconds the result is at the id of the answer: that of mayfly replay, by queue, and
+    for the messages that would have ended differently.
     """
     asked = call.body
     options = [option for tried in asked.settings for option in _options_of(tried)]
@@ -88,10 +88,11 @@ def replayed(call: Call[NoQuery, Replayed]) -> ExperimentShown:
 
 
 def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
-    """Begin to look for a receive timeout and a transaction lifetime that are safe for a listener.
+    """Start to look for a receive timeout and a transaction lifetime that are safe for a listener.
 
-    The answer is that of mayfly advise, in some seconds, below the id: problems of the setting, the
-    recommended one, and what both would have done with the arrivals in the ledger.
+    After some seconds the result is at the id of the answer, that of mayfly advise: problems of the
+    present setting, the recommended setting, and what both would have done with the arrivals in the
+    ledger.
     """
     asked = call.body
     lifetime_s = asked.total_tran_lifetime_timeout_s
@@ -109,12 +110,12 @@ def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
 
 
 def replay_shown(call: Call[NoQuery, None]) -> ExperimentShown:
-    """Show a replay: its state, and its answer once it is done."""
+    """Show a replay: its state, and its result once it is done."""
     return _found(call, "replay")
 
 
 def advice_shown(call: Call[NoQuery, None]) -> ExperimentShown:
-    """Show an advice: its state, and its answer once it is done."""
+    """Show an advice: its state, and its result once it is done."""
     return _found(call, "advise")
 
 
@@ -133,13 +134,13 @@ def _options_of(tried: TriedSetting) -> list[str]:
 
 
 def _words(given: Mapping[str, object], queue: str = "") -> list[str]:
-    """Return the options of a command that have values."""
+    """Return command-line options as words, without options whose value is None."""
     options = [(option, f"{queue}{value}") for option, value in given.items() if value is not None]
     return [word for option in options for word in option]
 
 
 def _ms(duration_ms: int | None) -> str | None:
-    """Return a duration as the command reads it."""
+    """Return a duration as the command line writes it; None stays None."""
     return None if duration_ms is None else f"{duration_ms}ms"
 
 

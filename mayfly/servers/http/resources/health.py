@@ -1,4 +1,4 @@
-"""``/health/live`` and ``/health/ready``: probes, which anybody may ask (docs/SERVING.md)."""
+"""``/health/live`` and ``/health/ready``: health probes without credentials (docs/SERVING.md)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Health(Struct):
 
 
 async def live(call: Call[NoQuery, None]) -> Answered[Health]:
-    """Answer 200 while at least one queue manager works; else the process should be restarted."""
+    """Answer 200 while at least one queue manager works, else 503: restart the process."""
     return _answer(call, lambda states: any(state.is_live for state in states))
 
 
 async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
-    """Answer 200 while all queue managers take work, and no loop of the server is gone."""
+    """Answer 200 while all queue managers accept work and all server threads run, else 503."""
     return _answer(call, lambda states: all(state is State.READY for state in states))
 
 

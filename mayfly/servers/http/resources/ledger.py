@@ -1,4 +1,4 @@
-"""``…/ledger`` and ``…/expired``: lives that have ended, and messages that should have."""
+"""``…/ledger`` and ``…/expired``: messages that have ended, and expired ones still on queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Moment: TypeAlias = Annotated[int, Meta(ge=0, le=_LAST_POSITION, description="m
 
 
 class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which lives are counted."""
+    """Which ended messages are counted."""
 
     queue: Annotated[str | None, Meta(description="only those that ended on this queue")] = None
     outcome: Annotated[
@@ -32,7 +32,7 @@ class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
-    """Which lives are listed."""
+    """Which ended messages are listed."""
 
     id: Annotated[
         str | None, Meta(description="only those with this MsgId or CorrelId, in hexadecimal")
@@ -47,7 +47,7 @@ class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
 
 
 class Life(Struct):
-    """A life that has ended. Moments are ms since 1970; null and empty is what is not known."""
+    """A message that has ended. Moments are in ms since 1970; unknown values are null or empty."""
 
     position: Annotated[int, Meta(description="of its row in the ledger")]
     queue: str
@@ -75,14 +75,14 @@ class Life(Struct):
 
 
 class Lives(Struct):
-    """Lives, the newest first. A page may be short, or empty, and not be the last one."""
+    """Ended messages, the newest first. A page may be short, or empty, and not be the last one."""
 
     lives: list[Life]
     next: Next
 
 
 class EndedCount(Struct):
-    """Lives of one queue with one outcome."""
+    """The number of messages of one queue with one outcome."""
 
     queue: str
     outcome: str
@@ -90,7 +90,7 @@ class EndedCount(Struct):
 
 
 class LedgerSummary(Struct):
-    """Lives by queue and outcome, the most first."""
+    """Numbers of ended messages by queue and outcome, the largest first."""
 
     counts: list[EndedCount]
     others: Annotated[int, Meta(description="lives beyond these 1,000 counts")]
@@ -100,7 +100,7 @@ class LedgerSummary(Struct):
 
 
 class ExpiredQueue(Struct):
-    """Messages of a queue that have expired and are still there."""
+    """Messages that have expired and are still on a queue."""
 
     queue: str
     message_count: int
@@ -108,13 +108,13 @@ class ExpiredQueue(Struct):
 
 
 class ExpiredListing(Struct, forbid_unknown_fields=True):
-    """How many lives are told."""
+    """How many ended messages are shown."""
 
     limit: Annotated[int, Meta(ge=0, le=_MAX, description="so many at most")] = 20
 
 
 class ExpiredShown(Struct):
-    """Expired messages that are still there, and the latest ones that have been discarded."""
+    """Expired messages that are still on queues, and the last ones that were discarded."""
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
     present: Annotated[list[ExpiredQueue], Meta(description="by name of the queue")]
@@ -122,9 +122,9 @@ class ExpiredShown(Struct):
 
 
 def listed(call: Call[EndedListing, None]) -> Lives:
-    """List lives that have ended, the newest first.
+    """List messages that have ended, the newest first.
 
-    A request looks at 500,000 rows of the ledger at most; the next page goes on behind them.
+    A request reads at most 500,000 rows of the ledger; the next page continues after them.
     """
     asked = call.query
     where = _filter(asked)._replace(identifier=None if asked.id is None else _identifier(asked.id))
@@ -134,7 +134,7 @@ def listed(call: Call[EndedListing, None]) -> Lives:
 
 
 def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
-    """Count lives that have ended, by queue and outcome."""
+    """Count messages that have ended, by queue and outcome."""
     found = ended_summary(call.manager.engine, _filter(call.query))
     ordered = sorted(found.counts.items(), key=lambda each: (-each[1], each[0]))
     counts = [EndedCount(*key, count) for key, count in ordered[:_MAX]]
@@ -143,9 +143,9 @@ def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
 
 
 def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
-    """Tell which expired messages are still there, and which were met at last.
+    """Show which expired messages are still on queues, and which were discarded last.
 
-    Those that an open unit of work has are not told: they do not expire before it ends.
+    Messages in an open unit of work are not shown: they do not expire before it ends.
     """
     engine, limit = call.manager.engine, call.query.limit
     lives = ended_lives(engine, EndedFilter(outcome=State.EXPIRED.value), limit).lives

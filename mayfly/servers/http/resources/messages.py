@@ -1,4 +1,4 @@
-"""``…/messages/{id}/trace`` and ``…/traces``: where messages are, or what became of them."""
+"""``…/messages/{id}/trace`` and ``…/traces``: where messages are, or how they ended."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion
 
 
 async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:
-    """Tell of the messages with a MsgId or CorrelId, in hexadecimal, also when none is known.
+    """Trace the messages with a MsgId or CorrelId, given in hexadecimal.
 
-    ``sentence`` says it in one sentence, ``steps`` in order of time; see docs/WHY.md. All queue
-    managers of the server are asked at which the user may look; ``notes`` name the others. Raises
-    MQRC_MD_ERROR (400) for what is no id.
+    ``sentence`` gives the result in one sentence, also when no message is known; ``steps`` has the
+    details in order of time (docs/WHY.md). All queue managers of the server at which the user may
+    look are asked; ``notes`` names the others. Raises MQRC_MD_ERROR (400) if the id is not valid.
     """
     among, not_asked = await _asked(call)
     found = await run_in_threadpool(
@@ -39,7 +39,7 @@ _Moment = Annotated[int, Meta(ge=0)]
 
 
 class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property"}):
-    """The messages whose traces are returned."""
+    """Which messages are traced: those with a property, put in a range of time."""
 
     name: Annotated[str, Meta(min_length=1, description="the name of a message property")]
     value: Annotated[str, Meta(description="its value as text, a truth value as true or false")]
@@ -49,10 +49,10 @@ class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property
 
 
 async def traces(call: Call[WithProperty, None]) -> TracesJson:
-    """Tell of the messages that are here and have a property, the latest put first.
+    """Trace the messages on this server that have a property, the last put first.
 
-    Times are ms since 1970. Messages that have ended are not found, because the ledger keeps no
-    properties; ``notes`` say so. Raises MQRC_OPTIONS_ERROR (400) for a range that holds no moment.
+    Times are in ms since 1970. Messages that have ended are not found, because the ledger keeps no
+    properties; ``notes`` says so. Raises MQRC_OPTIONS_ERROR (400) for an empty range of time.
     """
     asked = call.query
     question = PropertyQuestion(
@@ -66,7 +66,7 @@ async def traces(call: Call[WithProperty, None]) -> TracesJson:
 
 
 async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
-    """Return the names of other queue managers at which the user may look, and of the rest."""
+    """Return the names of other queue managers: those at which the user may look, the rest."""
     others = call.service.managers.keys() - {call.manager.name}
     among = set[str]()
     for name in others:

@@ -1,4 +1,4 @@
-"""``/metrics``: the figures of the queue managers of a server in the text format of Prometheus."""
+"""``/metrics``: the figures of all queue managers in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ _NO_CHANNEL: Final = "(none)"
 
 
 def metrics(call: Call[NoQuery, None]) -> Response:
-    """Answer with all metrics, in the text format of Prometheus."""
+    """Return all metrics in the text format of Prometheus."""
     text = metrics_text(call.service.managers, call.service.standing)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def metrics_text(managers: Mapping[str, QueueManager], standing: ServerStatus) -> bytes:
-    """Return all metrics as text; a queue manager that has stopped has ``up`` 0 and no others."""
+    """Return all metrics as text.
+
+    A queue manager that has stopped has ``up`` 0 and nothing else.
+    """
     # A registry of its own: the library's default one would add metrics of the Python process.
     registry = CollectorRegistry()
     registry.register(_Snapshot(managers, standing))
@@ -59,14 +62,14 @@ def metrics_text(managers: Mapping[str, QueueManager], standing: ServerStatus) -
 
 
 class _Snapshot(Collector):
-    """The figures of all queue managers, taken once for one scrape."""
+    """The figures of all queue managers, computed when Prometheus asks."""
 
     def __init__(self, managers: Mapping[str, QueueManager], standing: ServerStatus) -> None:
         self._standing = standing
         self._managers = managers
 
     def describe(self) -> list[Metric]:
-        """Say nothing of what is to come: registering it takes no figures."""
+        """Return nothing, so that registering this collector computes no figures."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -258,7 +261,7 @@ def _of_channels(managers: Mapping[str, QueueManager]) -> Metric:
 
 
 def _standings(manager: QueueManager) -> list[tuple[str, str, Status]]:
-    """Return the name, the partner and the status of each channel, one for each of its partners."""
+    """Return name, partner and status of each channel with each of its partners."""
     engine = manager.engine
     channels = channels_of(engine)
     found: list[tuple[str, str, Status]] = []

@@ -1,4 +1,4 @@
-"""The description of all operations as an OpenAPI 3.1 document, made of their declarations."""
+"""The OpenAPI 3.1 description of all operations, generated from their declarations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _NOT_MODIFIED: Final = str(HTTPStatus.NOT_MODIFIED.value)
 
 
 class Problem(Struct):
-    """A failure (RFC 9457); members of its own may stand beside these."""
+    """A failed request (RFC 9457); an answer may have more members."""
 
     title: Annotated[str, Meta(description="the phrase of the status")]
     status: Annotated[int, Meta(description="the status of the answer")]
@@ -69,16 +69,16 @@ class Problem(Struct):
 
 
 class Description:
-    """The operations of a server, as programs and people read them."""
+    """All operations of a server, and their description as OpenAPI."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        """Take the operations; one more, of the description itself, is added."""
+        """Take the operations; the one that returns the description is added to ``operations``."""
         path = f"{OWN}/openapi.json"
         own = Operation("GET", path, self.openapi, None)
         self.operations = (*operations, own)
 
     def openapi(self, call: Call[NoQuery, None]) -> dict[str, Any]:
-        """Describe all operations as an OpenAPI 3.1 document. Anybody may ask."""
+        """Return the OpenAPI 3.1 description of all operations; needs no credentials."""
         cookie = {"type": "apiKey", "in": "cookie", "name": call.service.sessions.cookie}
         components = self._document["components"]
         schemes = {**components["securitySchemes"], _COOKIE: cookie}
@@ -103,7 +103,7 @@ class Description:
 
 
 class _Schemas:
-    """JSON Schemas of all bodies and answers."""
+    """The JSON Schemas of all bodies and answers."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         declared = (kind for one in operations for kind in (one.body, one.answer))
@@ -204,13 +204,13 @@ def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _about(kind: Any) -> str:
-    """Return the first paragraph of the docstring of a type."""
+    """Return the first paragraph of a type's docstring; "It is done." without one."""
     about = cleandoc(getattr(kind, "__doc__", None) or "") if isinstance(kind, type) else ""
     return _marked(" ".join(about.partition("\n\n")[0].split())) or "It is done."
 
 
 def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
-    """Return the failures that an operation has because of its declaration."""
+    """Return the error statuses that follow from an operation's declaration, with descriptions."""
     found = {
         HTTPStatus.BAD_REQUEST: "a value is wrong; the detail names it",
         HTTPStatus.INTERNAL_SERVER_ERROR: "the handling has failed; the log says how",
@@ -233,7 +233,7 @@ def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
 
 
 def _documented(handler: Callable[..., Any]) -> tuple[str, str]:
-    """Return the first sentence of a handler's docstring, and the rest as CommonMark."""
+    """Return the first paragraph of a handler's docstring, and the rest, as CommonMark."""
     summary, _, rest = (getdoc(handler) or "").partition("\n\n")
     return " ".join(summary.split()).removesuffix("."), _marked(rest)
 
@@ -244,12 +244,12 @@ def _about_module(one: Operation) -> str:
 
 
 def _marked(text: str) -> str:
-    """Return text of a docstring as CommonMark."""
+    """Return docstring text as CommonMark: double backquotes become single ones."""
     return text.replace("``", "`")
 
 
 def _cleaned(schema: Any) -> Any:
-    """Return a schema whose descriptions are CommonMark."""
+    """Return a JSON Schema with its descriptions as CommonMark."""
     if isinstance(schema, dict):
         return {
             key: _marked(cleandoc(value))

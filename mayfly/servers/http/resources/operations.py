@@ -1,8 +1,8 @@
-"""The declaration of an operation: one method of one resource of Mayfly's own.
+"""The declaration of an operation: one method of one resource of Mayfly's own API.
 
-A declaration says all that is to be known of an operation, once. ``routing`` finds, checks and
-answers requests by it, ``openapi`` describes it. The types of query, body and answer are those in
-the annotations of the handler. Pages of lists and ETags are here for handlers.
+An operation is declared once. ``routing`` finds, checks and answers requests by the declaration,
+and ``openapi`` describes it. The types of query, body and answer are those in the annotations of
+the handler. This module also has pages of lists and ETags, which handlers use.
 """
 
 from __future__ import annotations
@@ -72,12 +72,16 @@ SECRET: Final = {"is_secret": True}
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """An operation takes no query parameters."""
+    """For operations without query parameters."""
 
 
 @dataclass(frozen=True)
 class Call(Generic[_Q, _B]):
-    """A request that was admitted and checked; ``names`` are the parts of the path in braces."""
+    """A request that was authenticated and checked, as handlers take it.
+
+    ``names`` are the values for the braces of the path. ``admitted`` is None for an operation that
+    needs no credentials.
+    """
 
     service: Service
     request: Request
@@ -88,25 +92,25 @@ class Call(Generic[_Q, _B]):
 
     @property
     def visit(self) -> Visit:
-        """The visit of the user; an operation that anybody may ask has none."""
+        """The authenticated user; not for operations without credentials."""
         assert self.admitted is not None
         return self.admitted
 
     @property
     def manager(self) -> QueueManager:
-        """The queue manager of the path, else the first one of the server."""
+        """The queue manager in the path, else the first one of the server."""
         return self.service.managers[self.visit.applicant.queue_manager]
 
     def connection(self) -> AbstractContextManager[LocalConnection]:
-        """Have a connection for a block: the role was checked, so it may do everything.
+        """Open a connection with all authority for a ``with`` block: the role was checked before.
 
-        Its changes stand in audits under the name of the user.
+        Audits show its changes under the name of the user.
         """
         return self.visit.operating_connection()
 
 
 class Answered(NamedTuple, Generic[_A]):
-    """An answer with headers of its own, or with another status than the usual one."""
+    """An answer with additional headers, or with another status than ``Operation.status``."""
 
     content: _A
     headers: Mapping[str, str] = {}
@@ -117,13 +121,13 @@ class Answered(NamedTuple, Generic[_A]):
 class Operation:
     """One method of a path, which is written as in OpenAPI.
 
-    The ``handler`` takes a ``Call[Query, Body]``. A plain function works in a thread, and may wait
-    for the disk; a coroutine works in the loop. It returns its answer, ``Answered``, or a Response
-    of Starlette for what is no JSON, or raises MQError or ``WrongRequest``. Without a ``role``
-    anybody may ask. ``status`` is that of success. ``problems`` are statuses of failures of its
-    own, each with the case that it stands for; ``other_answers`` are more statuses of the usual
-    answer. ``headers`` are those of a request that it heeds. Where it ``has_etag`` its answers have
-    that header, and a GET with If-None-Match is 304 when nothing has changed.
+    ``handler`` takes a ``Call[Query, Body]``. A plain function runs in a thread, and may wait for
+    the disk; a coroutine runs in the event loop. It returns the content of the answer, an
+    ``Answered``, or a Starlette Response if the answer is not JSON; it may raise MQError or
+    WrongRequest. Without a ``role`` no credentials are needed. ``status`` is the status of success.
+    ``problems`` describes error statuses that only this operation has; ``other_answers`` describes
+    more success statuses. ``headers`` are request headers that the handler uses. With ``has_etag``
+    answers have an ETag, and a GET with a matching If-None-Match gets 304.
     """
 
     method: str
@@ -139,17 +143,17 @@ class Operation:
 
     @property
     def tag(self) -> str:
-        """Its heading: the module of the handler in words."""
+        """The heading of the operation in the description: the name of the handler's module."""
         return self.handler.__module__.rpartition(".")[2].replace("_", " ")
 
     @property
     def name(self) -> str:
-        """Its name in programs that are generated from the description."""
+        """The operation's id in the description, from which generators make function names."""
         return f"{self.tag.replace(' ', '_')}_{self.handler.__name__}"
 
     @property
     def names(self) -> list[str]:
-        """The parts of the path in braces."""
+        """The names in the braces of the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @cached_property
@@ -160,12 +164,12 @@ class Operation:
 
     @cached_property
     def body(self) -> Any:
-        """The type of the body, None for none."""
+        """The type of the body; None if there is no body."""
         return None if self._types[1] is type(None) else self._types[1]
 
     @cached_property
     def answer(self) -> Any:
-        """The type of the answer; None for none, and for what is no JSON."""
+        """The type of the answer's JSON; None if there is no answer, or it is not JSON."""
         found = self._hints.get("return")
         if get_origin(found) is Answered:
             [found] = get_args(found)
@@ -196,14 +200,18 @@ Next: TypeAlias = Annotated[
 
 
 def check_span(from_ms: int | None, before_ms: int | None) -> None:
-    """Raise WrongRequest (400) for a span of time that ends before it begins."""
+    """Raise WrongRequest (400) if a range of time ends before it begins."""
     if from_ms is not None and before_ms is not None and from_ms > before_ms:
         said = f"from_ms {from_ms} is behind before_ms {before_ms}"
         raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
 
 
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
-    """Return a page of values by name, those behind ``after``, and the ``next`` of the answer."""
+    """Return at most ``limit`` values with names after ``after``, and the last name or None.
+
+    The name is None if there are no more values. ``found`` has pairs of name and value in any
+    order.
+    """
     rest = ((name, value) for name, value in sorted(found, key=lambda one: one[0]) if name > after)
     page = list(islice(rest, limit + 1))
     following = page[limit - 1][0] if len(page) > limit else None
@@ -224,20 +232,20 @@ MATCH_REQUIRED: Final = {
 
 
 def etag_of(value: object) -> str:
-    """Return the ETag of what an answer shows: it changes with the value."""
+    """Return the ETag for the content of an answer; it changes with the content."""
     written = msgspec.json.encode(value, order="sorted")
     return f'"{blake2b(written, digest_size=12).hexdigest()}"'
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Return True for a GET whose If-None-Match names an ETag."""
+    """Return True for a GET or HEAD whose If-None-Match names an ETag: answer 304."""
     return request.method in ("GET", "HEAD") and _names(_given(request, "if-none-match"), etag)
 
 
 def check_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest (412) for a header If-Match or If-None-Match that is not true.
+    """Raise WrongRequest (412) if the request's If-Match or If-None-Match does not hold.
 
-    ``etag`` is that of what is there, None for nothing.
+    ``etag`` is that of the present object, None if there is no object.
     """
     wanted, unwanted = _given(request, "if-match"), _given(request, "if-none-match")
     if wanted and not _names(wanted, etag):
@@ -250,12 +258,12 @@ def check_match(request: Request, etag: str | None) -> None:
 
 
 def is_conditional(request: Request) -> bool:
-    """Return True if a request says what it has seen: If-Match or If-None-Match."""
+    """Return True if a request has If-Match or If-None-Match."""
     return bool(_given(request, "if-match") or _given(request, "if-none-match"))
 
 
 def check_required_match(request: Request, etag: str | None) -> None:
-    """Raise as check_match, and WrongRequest (428) where If-Match is missing."""
+    """Raise WrongRequest if If-Match is missing (428) or does not hold (412)."""
     if not _given(request, "if-match"):
         said = "If-Match is missing: it is the ETag of what is to be changed, or *"
         raise WrongRequest(HTTPStatus.PRECONDITION_REQUIRED, said)
@@ -263,7 +271,11 @@ def check_required_match(request: Request, etag: str | None) -> None:
 
 
 def check_put(request: Request, etag: str | None) -> None:
-    """Raise as check_match; what is there is replaced with If-Match alone (428)."""
+    """Raise WrongRequest if a PUT must not create or replace an object.
+
+    An existing object is replaced only with If-Match (428 without it). ``etag`` is that of the
+    object, None if there is none; a header that does not hold is 412.
+    """
     check_match(request, etag)
     if etag is not None:
         check_required_match(request, etag)

@@ -1,4 +1,4 @@
-"""``…/queues``: local queues by where their messages stand, and how lives on them have ended."""
+"""``…/queues``: local queues with their depths, and the outcomes of messages on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Together(TypedDict):
-    """One local queue, or several together."""
+    """The figures of one local queue, or of several together."""
 
     depth: Annotated[int, Meta(description="CURDEPTH, messages of open units of work included")]
     present: Annotated[
@@ -48,13 +48,13 @@ class Together(TypedDict):
 
 
 class Queue(Together):
-    """One local queue by where its messages stand, and how lives on it have ended."""
+    """The figures of one local queue."""
 
     name: Annotated[str, Meta(description="the name of the queue")]
 
 
 class Queues(Struct):
-    """Local queues, beside figures of the queue manager."""
+    """Local queues, and figures of the queue manager."""
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
     next_due_ms: Annotated[
@@ -71,7 +71,7 @@ class Queues(Struct):
 
 
 def listed(call: Call[Listing, None]) -> Queues:
-    """List the predefined local queues by name, beside the queue manager's own figures."""
+    """List the predefined local queues by name, and figures of the queue manager."""
     asked = call.query
     found = figures(call.manager.engine, asked.limit, after=asked.after)
     page = [_shown(found, name, one) for name, one in found.queues.items()]

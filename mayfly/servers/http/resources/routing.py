@@ -1,6 +1,6 @@
-"""The ASGI application of Mayfly's own resources: finds, checks and answers by the declarations.
+"""The ASGI application of Mayfly's own API: finds, checks and answers requests by declarations.
 
-A path is read as it was sent: names of queues hold ``/`` as ``%2F``.
+Paths are decoded segment by segment, since names of queues contain ``/`` as ``%2F``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mayfly.servers.http.waits import ClientGone
 
 
 class OwnResources:
-    """The ASGI application of some operations."""
+    """The ASGI application of Mayfly's own API."""
 
     def __init__(self, service: Service, operations: Iterable[Operation]) -> None:
         self._service = service
@@ -81,7 +81,11 @@ class OwnResources:
         return _response(operation, call, await run_in_threadpool(operation.handler, call))
 
     def _found(self, request: Request) -> tuple[Operation, dict[str, str]]:
-        """Return the operation of a request, and the parts of its path that stand for braces."""
+        """Return the operation for a request, and the values for the braces of its path.
+
+        Raises WrongRequest: 404 for an unknown path, 405 for another method, 400 for a path not in
+        UTF-8.
+        """
         raw: bytes = request.scope["raw_path"]
         try:
             segments = [unquote_to_bytes(part).decode() for part in raw.split(b"/")]
@@ -101,7 +105,11 @@ class OwnResources:
     async def _authenticate(
         self, request: Request, operation: Operation, names: Mapping[str, str]
     ) -> Visit | None:
-        """Let a user in who has the role of an operation; raises as admission."""
+        """Authenticate the user and check the role of an operation; None if it has no role.
+
+        Raises WrongRequest (404) if the queue manager is not served here, and the errors of
+        ``Service.admit``.
+        """
         if operation.role is None:
             return None
         service = self._service
@@ -116,7 +124,7 @@ class OwnResources:
 
 
 def _names(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    """Return the parts of a path that a pattern has in braces, None for another path."""
+    """Return the values for the braces of a path pattern; None if the path does not match."""
     if len(pattern) != len(segments):
         return None
     found = {}
@@ -148,7 +156,7 @@ _LONGEST_SHOWN: Final = 200
 
 
 class _Kind(NamedTuple):
-    """The type of a value, the words that its declaration has for it, and whether it is secret."""
+    """The type of a value, its declared title, and whether its value must not be shown."""
 
     type: inspect.Type
     title: str = ""
@@ -156,9 +164,10 @@ class _Kind(NamedTuple):
 
 
 def checked_query(request: Request, kind: type[_T]) -> _T:
-    """Return the query parameters of a request; raises WrongRequest (400).
+    """Return the query parameters of a request as their type.
 
-    A parameter that is unknown or given twice is refused, as is a value that is not of its type.
+    Raises WrongRequest (400), with name and value, for a parameter that is unknown, missing, given
+    twice or not of its type.
     """
     fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
     for name, text in request.query_params.multi_items():
@@ -178,9 +187,9 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
 
 
 def checked_body(found: object, kind: Any) -> Any:
-    """Return a body by its type; raises WrongRequest (400) naming the first value that is wrong.
+    """Return a JSON body as its type; raises WrongRequest (400), which names the first wrong field.
 
-    A field that is missing, or is none of the type, is wrong as well.
+    A field that is missing or unknown is wrong too.
     """
     try:
         return msgspec.convert(found, kind)
@@ -198,7 +207,7 @@ def _fields(kind: inspect.Type) -> dict[str, inspect.Field]:
 
 
 def _kind(found: inspect.Type) -> _Kind:
-    """Return a type without its description, and without the alternative of no value."""
+    """Return a type without its metadata, and without None as an alternative."""
     title, is_secret = "", False
     while isinstance(found, (inspect.Metadata, inspect.UnionType)):
         if isinstance(found, inspect.Metadata):
@@ -214,7 +223,7 @@ def _kind(found: inspect.Type) -> _Kind:
 
 
 def _of_text(expected: inspect.Type, text: str) -> object:
-    """Return the value of a query parameter; one that is no number or switch stays text."""
+    """Return the value of a query parameter; text that is no number or boolean stays text."""
     if isinstance(expected, inspect.IntType):
         return int(text) if _WHOLE.fullmatch(text) else text
     if isinstance(expected, inspect.BoolType):
@@ -223,7 +232,7 @@ def _of_text(expected: inspect.Type, text: str) -> object:
 
 
 def _mistake(found: object, kind: inspect.Type) -> str:
-    """Return what is wrong with a body; "" where no field is to blame."""
+    """Return what is wrong with a body; "" if no single field is wrong."""
     if not isinstance(found, dict):
         return "the body is no JSON object"
     fields = _fields(kind)
@@ -234,7 +243,7 @@ def _mistake(found: object, kind: inspect.Type) -> str:
 
 
 def _mistake_of(field: inspect.Field, around: Mapping[str, object]) -> str:
-    """Return what is wrong with one field of an object, "" for nothing."""
+    """Return what is wrong with one field of an object; "" if nothing is."""
     name, kind = field.encode_name, _kind(field.type)
     if name not in around and not field.required:
         return ""
@@ -252,7 +261,7 @@ def _mistake_of(field: inspect.Field, around: Mapping[str, object]) -> str:
 
 
 def _mistake_within(name: str, found: object, kind: _Kind) -> str:
-    """Return what is wrong with an object that is a field of another one."""
+    """Return what is wrong with an object inside another one; "" if nothing is."""
     if not isinstance(found, dict):
         return f"{name} {_shown(found)} is not an object"
     fields = _fields(kind.type)
@@ -327,7 +336,7 @@ _WHOLE_NUMBER: Final = "a whole number"
 
 
 def _words(kind: _Kind) -> str:
-    """Return in words what values of a type are."""
+    """Return in words which values a type allows, for error texts."""
     expected = kind.type
     if kind.title:
         return kind.title
@@ -361,6 +370,6 @@ _OTHER_WORDS: Final[Mapping[type[inspect.Type], str]] = {
 
 
 def _shown(value: object) -> str:
-    """Return a value as an error shows it: a long one in part."""
+    """Return a value as error texts show it: at most 200 characters of it."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

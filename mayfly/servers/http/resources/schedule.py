@@ -1,4 +1,4 @@
-"""``…/schedule``: delayed messages are listed, cancelled, rescheduled and released."""
+"""``…/schedule``: list, cancel, reschedule and release delayed messages."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class Page(Struct):
 
 
 class Changes(Struct):
-    """The latest changes of the schedule, the newest first."""
+    """The last changes of the schedule, the newest first."""
 
     changes: list[AuditJson]
     next: Next
 
 
 class Filter(Struct, forbid_unknown_fields=True):
-    """The messages that all of its fields are true of."""
+    """Which messages are changed: those that match all fields."""
 
     queue: Annotated[str | UnsetType, Meta(description="their target")] = UNSET
     sender: Annotated[str | UnsetType, Meta(description="their UserIdentifier")] = UNSET
@@ -109,14 +109,14 @@ def _or_none(value: _T | UnsetType) -> _T | None:
 
 
 class NewTime(Struct, forbid_unknown_fields=True):
-    """Another delivery time: one of the two."""
+    """A new delivery time: give one of the two fields."""
 
     delay_ms: Annotated[int | UnsetType, Meta(description="ms from now")] = UNSET
     deliver_at_ms: Annotated[int | UnsetType, Meta(description="ms since 1970, UTC")] = UNSET
 
 
 class Change(Struct, forbid_unknown_fields=True):
-    """A change of all messages that a filter finds; ``reschedule`` takes one of the times."""
+    """A change of all messages that match a filter; ``reschedule`` needs one of the three times."""
 
     action: Literal["cancel", "release", "reschedule"]
     where: Annotated[Filter, Meta(title="a filter")]
@@ -128,7 +128,7 @@ class Change(Struct, forbid_unknown_fields=True):
 
 
 class Receipted(Struct):
-    """All messages that wait under the MsgId were changed, so many of them."""
+    """The receipt for a MsgId, and the number of messages under this MsgId that were changed."""
 
     msg_id: str
     receipt: Receipt
@@ -136,7 +136,7 @@ class Receipted(Struct):
 
 
 class Counted(Struct):
-    """So many messages were changed, or would be."""
+    """The number of messages that were changed, or would be."""
 
     receipt: Receipt
     message_count: int
@@ -144,9 +144,10 @@ class Counted(Struct):
 
 
 class _Action(NamedTuple):
-    """An operation on delayed messages, and the receipt that means success.
+    """An operation on delayed messages: the receipt that means success, and the calls that do it.
 
-    The verbs take the schedule, an id or a filter, and the times that a request may give.
+    ``one`` takes the schedule and a MsgId, ``many`` the schedule and a filter; both take the
+    ``times`` that a request may give.
     """
 
     receipt: Receipt
@@ -189,7 +190,7 @@ def listed(call: Call[Listing, None]) -> Page:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
-    """Show the delayed message of a MsgId, of several the next one due, with its ETag."""
+    """Show the delayed message with a MsgId, with its ETag; of several, the next one due."""
     msg_id = call.names["id"]
     with call.connection() as connection:
         found = Schedule(connection.call).show(msg_id)
@@ -200,7 +201,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
 
 
 def audited(call: Call[Audited, None]) -> Changes:
-    """List the latest changes of the schedule with their users, the newest first."""
+    """List the last changes of the schedule, with their users, the newest first."""
     limit, after = call.query.limit, call.query.after or _LAST_POSITION
     with call.connection() as connection:
         page = Schedule(connection.call).audit_before(after, limit)
@@ -209,26 +210,26 @@ def audited(call: Call[Audited, None]) -> Changes:
 
 
 def cancelled(call: Call[NoQuery, None]) -> Receipted:
-    """Cancel the delayed message of a MsgId, or all that have it: nobody will get them."""
+    """Cancel all delayed messages with a MsgId: they are never delivered."""
     return _change_one(call, ACTIONS["cancel"], {})
 
 
 def released(call: Call[NoQuery, None]) -> Receipted:
-    """Release what waits under a MsgId now: it can be got when the answer comes."""
+    """Release all delayed messages with a MsgId now; they can be got when the answer comes."""
     return _change_one(call, ACTIONS["release"], {})
 
 
 def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
-    """Give what waits under a MsgId another delivery time."""
+    """Give all delayed messages with a MsgId another delivery time."""
     action = ACTIONS["reschedule"]
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
 
 
 def changed(call: Call[NoQuery, Change]) -> Counted:
-    """Cancel, release or reschedule all messages that a filter finds.
+    """Cancel, release or reschedule all delayed messages that match a filter.
 
-    An empty filter is refused without ``"all": true``. A change that fails for one message changes
-    none.
+    An empty filter is refused without ``"all": true``. If the change fails for one message, no
+    message is changed.
     """
     asked = call.body
     action, where = ACTIONS[asked.action], asked.where.as_filter()
@@ -264,7 +265,10 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
 
 
 def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
-    """Return the schedule, which changes the message as If-Match has it; raises WrongRequest."""
+    """Return a schedule whose changes apply only to the message that If-Match names.
+
+    Raises WrongRequest (412) if the ETag is that of another message.
+    """
     schedule = Schedule(connection.call)
     if not is_conditional(call.request):
         return schedule
@@ -296,7 +300,7 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
 
 
 def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
-    """Return the one time that a body gives; raises WrongRequest (400) for none or several."""
+    """Return the one time in a body, in ms by its name; WrongRequest (400) for none or several."""
     found = _given(given, names)
     if names and len(found) != 1:
         raise WrongRequest(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""``…/schedule/timeline``: how many messages are delayed until when, in equal steps of time."""
+"""``…/schedule/timeline``: numbers of delayed messages by delivery time, in equal steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_STEPS: Final = 2_000
 
 
 class TimelineSpan(Struct, forbid_unknown_fields=True):
-    """The delivery times that are looked at, in how many steps."""
+    """The range of delivery times, and the number of steps."""
 
     from_ms: (
         Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="that of the first message")] | None
@@ -32,9 +32,9 @@ class TimelineSpan(Struct, forbid_unknown_fields=True):
 
 
 class ScheduleTimeline(Struct):
-    """Delayed messages by delivery time; all of them are ``earlier``, in ``counts`` or ``later``.
+    """Numbers of delayed messages by delivery time: ``earlier`` + ``counts`` + ``later`` are all.
 
-    Messages that an open unit of work has are in none of these.
+    Messages in an open unit of work are in none of these.
     """
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
@@ -53,9 +53,9 @@ class ScheduleTimeline(Struct):
 
 
 def shown(call: Call[TimelineSpan, None]) -> ScheduleTimeline:
-    """Count delayed messages in equal steps of delivery time, a million as fast as a few.
+    """Count delayed messages in equal steps of delivery time; a million takes no longer than a few.
 
-    Steps are whole milliseconds, so a short span may have fewer of them.
+    A step is at least a millisecond, so a short range may have fewer steps.
     """
     asked = call.query
     check_span(asked.from_ms, asked.before_ms)

@@ -1,4 +1,4 @@
-"""``…/users``: the users of a queue manager with their groups; no answer shows a password."""
+"""``…/users``: the users of a queue manager and their groups; answers never show a password."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class ShownUser(Struct):
-    """A user who may come in."""
+    """A user, without the password."""
 
     name: str
     groups: list[str]
@@ -60,14 +60,14 @@ class UserList(Struct):
 
 
 class NewUser(Struct, forbid_unknown_fields=True):
-    """A user as it is to be."""
+    """The password and the groups of a user."""
 
     password: _Password
     groups: _Groups = []
 
 
 class AlteredUser(Struct, forbid_unknown_fields=True):
-    """A change of a user; a field that is missing stays as it was."""
+    """A change of a user; a missing field stays as it is."""
 
     password: _Password | UnsetType = UNSET
     groups: _Groups | UnsetType = UNSET
@@ -89,7 +89,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
 
 
 def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
-    """Add a user (201), or give one another password and groups (200), which needs If-Match."""
+    """Add a user (201), or replace one's password and groups (200), which requires If-Match."""
     users, name = _users(call), call.names["user"]
     is_new = users.find(name) is None
     if is_new:
@@ -102,10 +102,10 @@ def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
 
 
 def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
-    """Give a user another password or other groups.
+    """Change the password or the groups of a user.
 
-    The password counts at once: a login with the old one ends. Groups count from the next
-    connection on.
+    A new password takes effect at once: logins with the old one end. New groups apply to
+    connections that are opened from now on.
     """
     given = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
     _change(call, **{name: value for name, value in given.items() if value is not UNSET})
@@ -114,7 +114,7 @@ def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
-    """Remove a user. Connections that are open stay open."""
+    """Remove a user; connections that are open stay open."""
     _users(call).remove(call.names["user"], check=_check_of(call))
     _note(call, "removed")
 
@@ -129,7 +129,7 @@ def _check_of(call: Call[Any, Any]) -> Callable[[User], None]:
 
 
 def _checked(change: Callable[[], None]) -> None:
-    """Make a change; raises WrongRequest (400) for a value that no user can have."""
+    """Make a change; raises WrongRequest (400) if a user cannot have such a password or group."""
     try:
         change()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Administration by IBM's REST API: MQSC commands as text or as JSON, and the queue managers."""
+"""Administration by IBM's REST API: MQSC commands as text or JSON, and the queue managers."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
 
 async def run_command(call: RestCall) -> Answer:
-    """Run MQSC: 200, also for a command that is refused.
+    """Run MQSC commands; 200 even if a command fails.
 
-    A completion code and a reason code stand in each reply, and in the whole. DISPLAY and PING are
-    for users who may look. START, STOP, RESET and RESOLVE of channels and STOP CONN are for those
-    who may operate, all else is for administrators. A script of which one command is refused so is
-    not run. Raises RestError (400) for a body that makes no command.
+    Each reply, and the answer as a whole, has a completion code and a reason code. DISPLAY and PING
+    need the role that may look. START, STOP, RESET and RESOLVE of channels and STOP CONN need the
+    role that may operate; all other commands need an administrator. If the role is missing for one
+    command, no command of the script is run. Raises RestError (400) for a body that is no command.
     """
     visit = await call.admit_administrator()
     call.parameters(())
@@ -67,7 +67,7 @@ async def run_command(call: RestCall) -> Answer:
 
 
 async def list_managers(call: RestCall) -> Answer:
-    """List the queue managers that are served here, with their states."""
+    """List the queue managers of this server, with their states."""
     await call.service.admit(call.request)
     call.parameters(())
     states = call.service.standing.states()
@@ -75,7 +75,7 @@ async def list_managers(call: RestCall) -> Answer:
 
 
 async def show_manager(call: RestCall) -> Answer:
-    """Show one queue manager with its state; raises RestError (404) for one not served here."""
+    """Show one queue manager with its state; raises RestError (404) if it is not served here."""
     call.check_manager()
     await call.service.admit(call.request)
     call.parameters(())
@@ -114,7 +114,10 @@ def _told_as_text(result: CommandResult) -> list[dict[str, Any]]:
 
 
 def _told_as_values(result: CommandResult) -> list[dict[str, Any]]:
-    """Return the objects that a command shows, one reply each; else its messages."""
+    """Return the objects that a command displays, one reply for each.
+
+    Its messages if there are none.
+    """
     shown = [
         {
             "completionCode": c.MQCC_OK,
@@ -144,7 +147,10 @@ def _text_of(asked: Mapping[str, Any]) -> str:
 
 
 def _command_of(asked: Mapping[str, Any]) -> str:
-    """Return a command in JSON as text; its values are quoted, so that none is anything else."""
+    """Return a command given as JSON as MQSC text.
+
+    All values are quoted, so none becomes a command.
+    """
     verb, qualifier = _word("command", asked.get("command")), ""
     if "qualifier" in asked:
         qualifier = _word("qualifier", asked["qualifier"])

@@ -1,6 +1,6 @@
 """IBM's REST API below ``/ibmmq/rest``: the table of its operations, found by path and method.
 
-A path is read as it was sent: names of queues and topics hold ``/`` as ``%2F``.
+Paths are decoded segment by segment, since names of queues and topics contain ``/`` as ``%2F``.
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ _JSON, _PLAIN = "application/json", "text/plain"
 class RestOperation(NamedTuple):
     """One method of a path, which is written as in OpenAPI.
 
-    ``answers`` are statuses of success, with the media type of the body or "" for none. The others
-    describe the request: names of query parameters, headers, and the content of the body as OpenAPI
-    has it. ``since`` is the version of the API that the path came with.
+    ``answers`` maps each success status to the media type of its body, "" for no body. ``query``,
+    ``headers`` and ``body`` describe the request: names of query parameters, headers with their
+    descriptions, and the body's content as in OpenAPI. ``since`` is the API version that introduced
+    the path.
     """
 
     method: str
@@ -175,7 +176,7 @@ PATHS: Final = {
 
 
 class RestApi:
-    """The ASGI application of these resources."""
+    """The ASGI application of IBM's REST API."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -231,7 +232,10 @@ class RestApi:
 def _at(
     raw_path: bytes,
 ) -> tuple[int, Mapping[str, RestOperation], tuple[str, ...]] | None:
-    """Return the version and the operations of a path, and its parts that stand for braces."""
+    """Return the version, the operations, and the values of the braces of a path.
+
+    None if unknown.
+    """
     version, segments = _segments(raw_path)
     for path, operations in PATHS.items():
         names = _names(path.split("/"), segments)
@@ -241,7 +245,10 @@ def _at(
 
 
 def _segments(raw_path: bytes) -> tuple[int, list[str]]:
-    """Return version and segments of a path; raises RestError for an escape that is no UTF-8."""
+    """Return the version (0 if unknown) and the segments of a path.
+
+    RestError (400) if it is not UTF-8.
+    """
     version, *rest = raw_path[len(PREFIX) :].split(b"/")
     try:
         return _VERSIONS.get(version, 0), [
@@ -253,7 +260,7 @@ def _segments(raw_path: bytes) -> tuple[int, list[str]]:
 
 
 def _names(pattern: list[str], segments: list[str]) -> tuple[str, ...] | None:
-    """Return the parts of a path that a pattern has in braces, None for another path."""
+    """Return the values for the braces of a path pattern; None if the path does not match."""
     if _TOPIC in pattern and len(segments) > len(pattern):
         start = pattern.index(_TOPIC)
         end = start + 1 + len(segments) - len(pattern)

@@ -1,4 +1,4 @@
-"""A request to IBM's API as handlers take it, and what they give back: answers and errors."""
+"""A request to IBM's REST API as handlers take it, and their answers and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Answer(NamedTuple):
-    """Status, headers and body; an answer without a body has no content type."""
+    """The status, headers and body of an answer; ``content_type`` is empty if there is no body."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -48,13 +48,13 @@ class Answer(NamedTuple):
 def json_answer(
     content: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> Answer:
-    """Return an answer with JSON in UTF-8."""
+    """Return an answer with JSON in UTF-8; half surrogate pairs become ``?``."""
     body = _ENCODER.encode(content).encode("utf-8", "replace")
     return Answer(status, headers, body, _JSON_TYPE)
 
 
 class IbmMessage(NamedTuple):
-    """One of IBM's messages: its number, its explanation and the action it advises."""
+    """One of IBM's error messages: its number, its explanation, and the action it advises."""
 
     number: str
     explanation: str
@@ -122,9 +122,9 @@ _OF_REASON: Final[Mapping[int, IbmMessage]] = {
 
 
 class RestError(Exception):
-    """A failure: its status, and one of IBM's messages, whose text names field and value.
+    """A failed request: its status, one of IBM's messages, and a text that names field and value.
 
-    ``reason`` is the reason code of a queue manager, 0 for none.
+    ``reason`` is the reason code of the queue manager, 0 for none.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class RestError(Exception):
         self.headers = headers or {}
 
     def answer(self) -> Answer:
-        """Return the answer of this error."""
+        """Return the answer for this error, in IBM's JSON form."""
         number, explanation, action = self.failure
         told: dict[str, Any] = {
             "type": "rest",
@@ -159,13 +159,16 @@ class RestError(Exception):
 
 
 def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE) -> RestError:
-    """Return the error of a header or query parameter whose value is none of its own."""
+    """Return the error (400) for a header or query parameter.
+
+    ``what`` says which values are allowed.
+    """
     said = f"{name} {value!r} is not {what}"
     return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said, reason=reason)
 
 
 def of_mq_error(error: MQError, what: str) -> RestError:
-    """Return the error for a refusal of the queue manager; ``what`` names the destination."""
+    """Return the error for an MQError; ``what`` names the queue or topic, "" for none."""
     status = status_of(error)
     if isinstance(error, InhibitedError):
         # As with IBM MQ.
@@ -181,7 +184,7 @@ def _failure_of(error: MQError, status: HTTPStatus) -> IbmMessage:
 
 
 def of_unauthorized(error: Unauthorized) -> RestError:
-    """Return the error for credentials that are missing or refused."""
+    """Return the error (401) for credentials that are missing or refused."""
     failure = LOGIN_ENDED if error.is_login else NOT_AUTHENTICATED
     return RestError(
         HTTPStatus.UNAUTHORIZED,
@@ -193,7 +196,7 @@ def of_unauthorized(error: Unauthorized) -> RestError:
 
 
 def of_wrong_request(error: WrongRequest) -> RestError:
-    """Return the error for a request that is refused before a queue manager is asked."""
+    """Return the error for a request that was refused before a queue manager was asked."""
     status = error.status
     return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
 
@@ -205,7 +208,7 @@ _OF_STATUS: Final = {
 
 
 class RestCall(NamedTuple):
-    """A request; ``names`` are the parts of the path that its pattern leaves open."""
+    """A request; ``names`` are the values for the braces of its path, the queue manager first."""
 
     service: Service
     request: Request
@@ -214,19 +217,25 @@ class RestCall(NamedTuple):
 
     @property
     def line(self) -> Line:
-        """The connection it came over."""
+        """The HTTP connection that the request came over."""
         return line_of(self.request)
 
     async def admit(self) -> Visit:
-        """Let the program in to the queue manager that its path names; raises as admission."""
+        """Authenticate a program by the channel for programs.
+
+        Raises the errors of ``Service.admit``.
+        """
         return await self._authenticate(self.service.channel)
 
     async def admit_administrator(self) -> Visit:
-        """Let a user in by the channel for administrators, whose role is still to be checked."""
+        """Authenticate a user by the channel for administrators.
+
+        The caller must still check the role.
+        """
         return await self._authenticate(self.service.admin_channel)
 
     def check_manager(self) -> None:
-        """Raise RestError (404) when the queue manager of the path is not served here."""
+        """Raise RestError (404) if the queue manager of the path is not served here."""
         name = self.names[0]
         if name not in self.service.managers:
             said = f"queue manager {name!r} is not served here"
@@ -238,16 +247,15 @@ class RestCall(NamedTuple):
         return await self.service.admit(self.request, channel, self.names[0])
 
     def headers(self) -> dict[str, str]:
-        """Return the headers by their names in lower case, the first of those with one name.
+        """Return the headers by name in lower case; the first one if a name comes several times.
 
-        Reading many of them is ten times as fast as by ``request.headers``, which looks through
-        all for each.
+        This is ten times as fast as ``request.headers``, which searches all headers for each name.
         """
         given = reversed(self.request.scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
 
     def parameters(self, known: Collection[str]) -> dict[str, str]:
-        """Return the query parameters; raises RestError for one that is not known, or twice."""
+        """Return the query parameters; raises RestError (400) if one is unknown or given twice."""
         found: dict[str, str] = {}
         if not self.request.scope["query_string"]:
             return found

@@ -1,4 +1,4 @@
-"""The login resource: a user logs in with a password, and goes on with a cookie."""
+"""The login resource: a user logs in with a password, and later requests send a cookie."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ADMINISTRATOR, _PROGRAM = "MQWebAdmin", "MQWebUser"
 
 
 async def log_in(call: RestCall) -> Answer:
-    """Begin a login with a user of a queue manager of the server: 204, and a cookie."""
+    """Log in a user of any queue manager of the server; 204, with a cookie."""
     user, password = await _given(call)
     if not (user and password):
         raise Unauthorized("user and password are missing")
@@ -43,7 +43,7 @@ async def log_in(call: RestCall) -> Answer:
 
 
 async def show(call: RestCall) -> Answer:
-    """Answer with the name of the user, the roles, and the way the user came in."""
+    """Show the logged-in user: name, roles, and kind of credentials."""
     credentials = call.service.credentials(call.request)
     visit = await _visit(call, credentials)
     told = {
@@ -55,7 +55,7 @@ async def show(call: RestCall) -> Answer:
 
 
 async def log_out(call: RestCall) -> Answer:
-    """End a login: 204, and the browser forgets the cookie."""
+    """End a login; 204, and the browser deletes the cookie."""
     sessions = call.service.sessions
     token = cookie_of(call.request, sessions.cookie)
     if not token or sessions.find(token) is None:
@@ -65,12 +65,12 @@ async def log_out(call: RestCall) -> Answer:
 
 
 async def _visit(call: RestCall, credentials: Credentials) -> Visit:
-    """Let a user in by the channel that is for such users; raises as admission.
+    """Authenticate a user at the queue managers that know the name; return the first success.
 
-    A path of the login names no queue manager. The first of those that know the user and let the
-    user in counts; they are asked together. Where nobody knows the user, the first queue manager
-    refuses, as a wrong password. A refusal comes after the longest FAILDLAY of all queue managers.
-    So neither an answer nor its time tells which users there are, and where.
+    The path of a login names no queue manager, so all that know the user are asked at once. If none
+    knows the user, the first one refuses, as for a wrong password. A refusal always comes after the
+    longest FAILDLAY of all queue managers. So neither an answer nor its time shows which users
+    exist. Raises Unauthorized, or the MQError of a channel.
     """
     managers = call.service.managers
     knowing = [name for name, each in managers.items() if _knows(each.engine, credentials.user)]
@@ -114,7 +114,7 @@ async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> 
 
 
 def _roles(visit: Visit) -> list[str]:
-    """Return the roles at the queue manager that lets the user in."""
+    """Return the names of the user's roles at the queue manager that authenticated the user."""
     if visit.admitted.is_operator:
         return [_ADMINISTRATOR]
     engine = visit.service.managers[visit.applicant.queue_manager].engine

@@ -1,4 +1,4 @@
-"""Messages as requests and answers have them: bodies, headers, properties in ``ibm-mq-usr``."""
+"""Messages of the REST API: bodies, headers, and properties in the header ``ibm-mq-usr``."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ TYPED_VERSION: Final = 3
 
 
 class PutArguments(NamedTuple):
-    """The arguments of a put but for the body."""
+    """The arguments of a put, except for the body; durations are in ms, None is unlimited."""
 
     descriptor: Descriptor
     correl_id: bytes
@@ -90,10 +90,11 @@ def put_arguments(
     version: int,
     now_ms: Callable[[], int],
 ) -> PutArguments:
-    """Return the message that headers ask for; raises RestError (400) with a header and its value.
+    """Return the arguments of a put from the headers of a request.
 
-    ``headers`` are named in lower case. ``usr`` returns all those of the name ``ibm-mq-usr``, which
-    version 3 has. ``now_ms`` returns the time from which a delay counts.
+    ``headers`` have names in lower case. ``usr`` returns all headers named ``ibm-mq-usr``, which
+    version 3 reads. ``now_ms`` returns the present time, from which a delay counts. Raises
+    RestError (400) with the header and its value.
     """
     properties = []
     if USR in headers and version >= TYPED_VERSION:
@@ -123,9 +124,9 @@ def put_arguments(
 
 @lru_cache(maxsize=64)
 def check_type(given: str) -> None:
-    """Raise RestError for a body that is no text in UTF-8: 415 for its media type, or 406.
+    """Raise RestError if a Content-Type is not text (415) or its charset is not UTF-8 (406).
 
-    ``given`` is the header ``content-type``, empty for none.
+    ``given`` is the header's value, "" if it is missing.
     """
     media_type, *parameters = (part.strip().lower() for part in given.split(";"))
     if media_type not in TEXT_TYPES:
@@ -140,9 +141,10 @@ def check_type(given: str) -> None:
 
 
 async def read_text(request: Request, max_bytes: int) -> bytes:
-    """Return the body of a request, which is text in UTF-8.
+    """Return the body of a request, which must be text in UTF-8.
 
-    Raises RestError: 400 for what is no UTF-8, 413 for more bytes. Raises ClientDisconnect.
+    Raises RestError: 400 if it is not UTF-8, 413 if it has more than ``max_bytes``. Raises
+    ClientDisconnect if the client goes.
     """
     try:
         body = await read_body(request, max_bytes)
@@ -158,19 +160,19 @@ async def read_text(request: Request, max_bytes: int) -> bytes:
 
 
 def is_text_id(given: str, version: int) -> bool:
-    """Return True for a correlation id that is text of an application, not 24 bytes."""
+    """Return True if a correlation id is an application's text, not 24 bytes; version 3 only."""
     return version >= TYPED_VERSION and id_bytes(given) is None
 
 
 def correlation_of(given: str, version: int) -> bytes:
-    """Return the CorrelId of a header or query parameter; raises RestError (400)."""
+    """Return the CorrelId (24 bytes) of a header or query parameter; raises RestError (400)."""
     if version >= TYPED_VERSION:
         return correlation_bytes(given)
     return _of_hex(CORRELATION_ID, given)
 
 
 def message_id_of(given: str, version: int) -> bytes:
-    """Return the MsgId of a query parameter; raises RestError (400)."""
+    """Return the MsgId (24 bytes) of a query parameter; raises RestError (400)."""
     if version >= TYPED_VERSION and given.startswith("ID:"):
         given = given.removeprefix("ID:")
     return _of_hex("messageId", given)
@@ -179,7 +181,10 @@ def message_id_of(given: str, version: int) -> bytes:
 def whole_number(
     name: str, given: str, least: int, max_messages: int, what: str = "", reason: int = rc.MQRC_NONE
 ) -> int:
-    """Return a number of a header or query parameter; raises RestError (400) naming it."""
+    """Return a header or query parameter as a number from ``least`` to ``most``, both allowed.
+
+    Raises RestError (400) with its name; ``what`` says which values are allowed.
+    """
     is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(max_messages))
     if not is_number or not least <= int(given) <= max_messages:
         what = what or f"a whole number from {least} to {max_messages}"
@@ -188,7 +193,7 @@ def whole_number(
 
 
 def _in_utf_8(given: str) -> str:
-    """Return text of a header, which was read byte by byte, as its sender means it."""
+    """Return a header decoded as UTF-8; unchanged if its bytes are not UTF-8."""
     try:
         return given if given.isascii() else given.encode("latin-1").decode()
     except UnicodeDecodeError:
@@ -208,7 +213,7 @@ def _life_ms(given: str) -> int | None:
 
 
 def _delay_ms(given: str, now_ms: int) -> int:
-    """Return a delay; those that a queue manager would refuse have its reason code."""
+    """Return a delay in ms; raises RestError with MQRC_OPTIONS_ERROR if it is out of range."""
     longest_ms = LATEST_DUE_MS - now_ms
     what = f"a whole number of ms from 0 to {longest_ms}"
     return whole_number(DELIVERY_DELAY, given, 0, longest_ms, what, rc.MQRC_OPTIONS_ERROR)
@@ -247,7 +252,10 @@ def _persistence(headers: Mapping[str, str], version: int) -> int:
 
 @lru_cache(maxsize=256)
 def _descriptor(priority: int, persistence: int, reply_to: str, reports: str) -> Descriptor:
-    """Return a descriptor; most messages of a client share one, which hashes the faster for it."""
+    """Return a message descriptor; it is cached, since most messages of a client have the same one.
+
+    Raises RestError (400) for a reply-to queue or a report option that is wrong.
+    """
     queue, at, manager = reply_to.partition("@")
     try:
         for name in [queue] * bool(reply_to) + [manager] * bool(at):
@@ -274,10 +282,10 @@ _JMS_TEXT: Final = "jms_text"
 
 
 def answer_of(message: Message, version: int) -> Answer:
-    """Return a message as an answer.
+    """Return a message as an answer: its body as text, its descriptor and properties as headers.
 
-    Raises RestError (501) for one that is no text, or has an id, a queue or a property that no
-    header can hold.
+    Raises RestError (501) if the body is not text, or if an id, a queue name or a property contains
+    control characters, which no header can hold.
     """
     descriptor = message.descriptor
     parts = _parts(message)
@@ -310,12 +318,12 @@ def answer_of(message: Message, version: int) -> Answer:
 
 
 def shown_id(identifier: bytes, version: int) -> str:
-    """Return a MsgId as a version shows it."""
+    """Return a MsgId in hexadecimal, with ``ID:`` before it in version 3."""
     return f"ID:{identifier.hex()}" if version >= TYPED_VERSION else identifier.hex()
 
 
 def shown_correlation(correl_id: bytes, version: int, text: str | None = None) -> str:
-    """Return a CorrelId, or the text that it was made of; "" for none."""
+    """Return a CorrelId in hexadecimal, or in version 3 the text it was made from; "" for none."""
     if version >= TYPED_VERSION:
         return correlation_text(correl_id, text) or ""
     return (id_text(correl_id) or "").removeprefix("ID:")
@@ -334,7 +342,7 @@ def _property(parts: Parts, name: str) -> str | None:
 
 
 def _text(parts: Parts) -> bytes:
-    """Return the text of a message in UTF-8; raises RestError (501)."""
+    """Return the text of a message in UTF-8; raises RestError (501) if it is not text."""
     kind = _property(parts, "mcd.Msd") or _JMS_TEXT
     data_format = parts.data_format.strip()
     if kind != _JMS_TEXT or (data_format != TEXT_FORMAT and parts.data):
@@ -395,10 +403,10 @@ _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def _properties_of(headers: Iterable[str]) -> list[Property]:
-    """Return the properties that headers name.
+    """Return the properties in headers of the form ``name;value;type``.
 
-    Raises RestError (400) with the header for one that is not written so, a name or type that is
-    none, a value that is not of its type, and a name that comes twice.
+    Raises RestError (400) with the header, if its form, a name, a type or a value is wrong, or if a
+    name comes twice.
     """
     found: dict[str, Property] = {}
     for header in headers:
@@ -416,7 +424,7 @@ def _properties_of(headers: Iterable[str]) -> list[Property]:
 
 
 def _check_header(what: str, text: str) -> None:
-    """Raise RestError (501) for a text that no header can hold: one with control characters."""
+    """Raise RestError (501) if a text has control characters, which no header can hold."""
     if _NOT_IN_A_HEADER.search(text):
         said = f"{what} has control characters: no header can hold it"
         raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, said)
@@ -438,7 +446,10 @@ def _property_of(part: re.Match[str], header: str, others: Iterable[str]) -> Pro
 
 
 def _usr_header(found: Property) -> str:
-    """Return the header of a property of an application; raises RestError (501)."""
+    """Return the ``ibm-mq-usr`` header of a property.
+
+    Raises RestError (501) for control characters.
+    """
     name, (dt, value) = found.name, found.typed
     _check_header(f"the name of property {name!r}", name)
     kind = _NAMES.get(dt, "string")

@@ -1,6 +1,7 @@
-"""Messaging: put, get, browse and list messages of queues, publish to topics.
+"""Messaging: put, get, browse and list messages of queues, and publish to topics.
 
-A get holds the message until its answer can be sent, and takes it then: durably before the answer.
+A get locks the message, makes the answer, and removes the message durably before it sends the
+answer.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _IDS: Final = ("correlationId", "messageId")
 
 
 class _Wanted(NamedTuple):
-    """The ids that a message must have, empty for any, and a selector for one that is text."""
+    """The ids that a message must have, b"" for any; or a selector for an id that is text."""
 
     msg_id: bytes
     correl_id: bytes
@@ -59,19 +60,19 @@ class _Wanted(NamedTuple):
 
 
 async def put(call: RestCall) -> Answer:
-    """Put a message to a queue: 201 when it is there, a persistent one durably."""
+    """Put a message on a queue; 201, when a persistent message is on the disk."""
     return await _sent(call, call.names[1], c.MQOT_Q)
 
 
 async def publish(call: RestCall) -> Answer:
-    """Publish a message to a topic string: 201."""
+    """Publish a message to a topic; 201."""
     return await _sent(call, call.names[1], c.MQOT_TOPIC)
 
 
 async def take(call: RestCall) -> Answer:
-    """Get a message: 200 when it is gone from its queue, 204 when none is there, or came in time.
+    """Get a message; 200 with the message, 204 if no message came within the wait.
 
-    A client that goes while it waits leaves the message on its queue.
+    If the client goes while it waits, the message stays on the queue.
     """
     visit = await call.admit()
     given = call.parameters((*_IDS, "wait"))
@@ -98,7 +99,7 @@ async def take(call: RestCall) -> Answer:
 
 
 async def browse(call: RestCall) -> Answer:
-    """Show the first message, which stays on its queue: 200, or 204 without one."""
+    """Browse the first message, which stays on its queue; 204 if there is none."""
     visit = await call.admit()
     wanted = _wanted(call.parameters(_IDS), call.version)
     await _wait_for_room(call)
@@ -116,7 +117,7 @@ async def browse(call: RestCall) -> Answer:
 
 
 async def list_messages(call: RestCall) -> Answer:
-    """List messages without their bodies: ids and formats."""
+    """List messages without their bodies, only ids and formats."""
     visit = await call.admit()
     given = call.parameters((*_IDS, "limit"))
     wanted = _wanted(given, call.version)
@@ -176,7 +177,10 @@ async def _put(
 async def _held(
     call: RestCall, conversation: Connection, handle: int, wanted: _Wanted, wait_ms: int
 ) -> Delivery:
-    """Return a message that the conversation holds; raises NoMessage after the wait."""
+    """Return a message locked for this conversation.
+
+    Raises NoMessage if none comes within the wait.
+    """
     if not (wanted.msg_id or wanted.correl_id):
         for delivery in conversation.call(ask.TakeHeld(handle, _QUIESCING, 1, 1)):
             return delivery
@@ -192,17 +196,17 @@ async def _held(
 
 
 async def _wait_for_room(call: RestCall) -> None:
-    """Let a client wait that asks for a message while others have more than there is to be had."""
+    """Wait until the memory budget of the server is not used up, so that a message may be read."""
     if call.line.budget.is_used_up:
         (await call.line.reserve(0)).end()
 
 
 class _Opened:
-    """A queue or a topic that is open for a block, which has its handle.
+    """A queue or topic that is open for a ``with`` block, which gets its handle.
 
-    Errors of the queue manager are raised as RestError, which names it. A queue is opened for each
-    request. So the authority of the user is checked each time, and an idle client has no handle
-    that would hinder a delete or clear of the queue (2042).
+    An MQError in the block becomes a RestError that names the queue. A queue is opened anew for
+    each request. So authority is checked each time, and an idle client has no handle that would
+    keep the queue from being deleted or cleared (2042).
     """
 
     __slots__ = ("_asked", "_connection", "_handle")
