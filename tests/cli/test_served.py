@@ -297,7 +297,9 @@ def test_a_server_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> No
 )
 def test_serve_ends_though_a_session_is_silent(tmp_path: Path, number: signal.Signals) -> None:
     """A client whose printing is stuck holds a message: it is on its queue again afterwards."""
-    with serving(tmp_path, "QM1") as (server, _served):
+    config = tmp_path / "config.toml"
+    config.write_text('drain_seconds = 1\n[[queue_manager]]\nname = "QM1"\n')
+    with serving(tmp_path, str(config)) as (server, _served):
         assert run_here(tmp_path, "mqsc", "QM1", *QUEUES).exit_code == 0
         assert run_here(tmp_path, "put", "QM1", "Q1", "x" * 100_000).exit_code == 0
         with subprocess.Popen(

@@ -21,6 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import SystemClock
 from mayfly.servers.wire import WireServer
+from tests.facts import wait_until
 from tests.servers.certificates import certificate_of
 
 HOST = "127.0.0.1"
@@ -38,6 +39,7 @@ class Scene:
 
     qm: mayfly.QueueManager
     endpoint: Endpoint
+    admission: Admission
 
     def connect(self, user: str, password: str, **more: object) -> RemoteConnection:
         return connect(self.endpoint._replace(**more), user, password, application="tests")  # type: ignore[arg-type]  # fields by name
@@ -57,7 +59,7 @@ def scene() -> Iterator[Scene]:
         server = WireServer([qm], admission)
         try:
             port = server.listen_tcp(HOST, 0)
-            yield Scene(qm, Endpoint((Address(HOST, port),), "APP", "QM1"))
+            yield Scene(qm, Endpoint((Address(HOST, port),), "APP", "QM1"), admission)
         finally:
             admission.close()
             server.close()
@@ -83,9 +85,11 @@ def test_the_operator_comes_in_without_a_channel(scene: Scene) -> None:
 
 
 @pytest.mark.slow
-def test_guessers_of_passwords_hold_nobody_up(scene: Scene) -> None:
+def test_guessers_of_passwords_hold_nobody_up(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     assert scene.qm.mqsc(
-        "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) AUTHTYPE(IDPWOS) FAILDLAY(20)"
+        "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) AUTHTYPE(IDPWOS) FAILDLAY(60)"
     ).ok
     reasons: list[int] = []
 
@@ -100,8 +104,11 @@ def test_guessers_of_passwords_hold_nobody_up(scene: Scene) -> None:
         guesser.start()
     for _ in range(3):
         scene.connect("anna", "secret").close()
+    wait_until(lambda: caplog.text.count("AMQ5534E") == len(guessers))
     # All twelve wait still: nobody has been told a thing.
     assert reasons == []
+    # What is kept back comes at once when the server ends.
+    scene.admission.close()
     for guesser in guessers:
         guesser.join()
     assert reasons == [rc.MQRC_NOT_AUTHORIZED] * 12

@@ -11,6 +11,7 @@ from mayfly.engine import Match, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO, MQMDS_PRIORITY
+from mayfly.verbs.facts import Verification
 from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
@@ -279,18 +280,23 @@ def test_G10_backout_count_grows_and_nothing_is_moved_at_the_threshold(
     assert [r.backout_count for r in lives(any_manager, "Q1")] == [4]
 
 
+#: Of each of four sessions; a verification reads the whole log of the folder.
+LIVES_A_VERIFICATION = 6
+
+
 def test_books_balance_at_every_moment_of_busy_threads(
     any_manager: QueueManager,
     new_session: NewSession,
 ) -> None:
     """Verified while four sessions put, get, commit and back out; at the end nothing is missing."""
     local(any_manager)
-    stop = threading.Event()
-    put_counts = [0] * 4
+    stop, put_counts = threading.Event(), [0] * 4
+    # Lives that each session may begin: else the books outgrow whoever verifies them.
+    room = [threading.Semaphore(0) for _ in range(4)]
 
     def work(number: int) -> None:
         with new_session(any_manager, transacted=number % 2 == 0) as session:
-            while not stop.is_set():
+            while room[number].acquire() and not stop.is_set():
                 session.put("Q1", b"x", persistent=number > 1, time_to_live_ms=1_000)
                 put_counts[number] += 1
                 session.get("Q1")
@@ -298,12 +304,15 @@ def test_books_balance_at_every_moment_of_busy_threads(
                     session.commit()
 
     workers = [Running(partial(work, number)) for number in range(4)]
-    # Each takes longer than the one before it, for there are more lives.
-    found = [any_manager.verify() for _ in range(20)]
-    while not all(put_counts):
+    found: list[Verification] = []
+    while len(found) < 12 or not all(put_counts):
         assert all(worker.is_under_way for worker in workers)
+        for each in room:
+            each.release(LIVES_A_VERIFICATION)
         found.append(any_manager.verify())
     stop.set()
+    for each in room:
+        each.release()
     for worker in workers:
         worker.finish()
     assert [report.problems for report in found if not report.ok] == []
