@@ -325,7 +325,7 @@ def test_what_a_queue_says_of_messages_backed_out_too_often(
     for handle in (queue, alias):
         assert connection.call(ask.AskBackoutRule(handle)) == (3, "DEAD")
     with refused(rc.MQRC_HOBJ_ERROR):
-        connection.call(ask.AskBackoutRule(99))
+        connection.call(ask.AskBackoutRule(alias + 1_000))
     assert connection.call(ask.AskCommandLevel()) == queue_manager.engine.command_level
 
 
