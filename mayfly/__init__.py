@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mayfly.queue_manager import QueueManager
     from mayfly.runtime.clocks import SystemClock
 
-_HOMES = {
+_MODULES = {
     "MQError": "mayfly.mqi.errors",
     "QueueManager": "mayfly.queue_manager",
     "QueueSharingGroup": "mayfly.engine.api.operating",
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> object:
 
     if name == "aio":
         return import_module("mayfly.aio")
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'mayfly' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(module), name)

@@ -468,7 +468,8 @@ def check_leftovers(source: Source) -> Problems:
 
 #: Of queues; and what maps keys to who hides a message.
 COUNTERS = frozenset(
-    "depth uncommitted pledged locked passing browse_locked claimed staged_for".split()
+    {"depth", "uncommitted", "uncommitted_staged", "locked", "put_and_got", "browse_locked"}
+    | {"claimed", "staged_for"}
 )
 BY_KEY_OR_SIDE = frozenset({"hidden", "first", "present"})
 CHANGING_CALLS = frozenset({"pop", "popitem", "update", "setdefault", "clear"})

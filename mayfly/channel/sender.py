@@ -422,7 +422,7 @@ class Sender:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {said}")
         if self.state.doubt_luw:
             self.resolve(is_committed=False)
-        if not self._shipment.is_of(self._xmitq):
+        if not self._shipment.is_from(self._xmitq):
             # XMITQ was altered while a batch was in doubt.
             self._shipment = self._manager.shipments.claimed(name, self._xmitq)
         if state.is_reset:
@@ -461,7 +461,7 @@ class Sender:
         envelopes = self._envelopes(now_ms, is_fast_channel=is_fast_channel)
         if is_fast_channel:
             # Not twice, come what may; the others may wait for what the batch meets.
-            self._shipment.let_volatile_go()
+            self._shipment.end_volatile()
             envelopes.sort(key=lambda envelope: not envelope.is_fast)
         if not envelopes:
             self._taken = []

@@ -23,7 +23,7 @@ from mayfly.engine import (
     PLATFORMS,
     Configuration,
     SettingValue,
-    come_back,
+    return_to_wall_clock,
     setting_value,
 )
 from mayfly.mqi import reasons as rc
@@ -246,7 +246,7 @@ def is_here(connection: Connection) -> bool:
 def bring_back(name: str, place: str | None) -> None:
     """Set the time of a queue manager that no process has open back to the wall clock."""
     with opened(name, None if place is None else local_path(place)) as queue_manager:
-        come_back(queue_manager.engine, queue_manager.close)
+        return_to_wall_clock(queue_manager.engine, queue_manager.close)
 
 
 def _check_not_given(name: str, given: Configuration) -> None:

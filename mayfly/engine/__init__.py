@@ -33,7 +33,7 @@ from mayfly.engine.objects.views import (
     manager_definition,
     manager_folder,
 )
-from mayfly.engine.own_time import advance_clock, come_back
+from mayfly.engine.own_time import advance_clock, return_to_wall_clock
 from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
@@ -49,7 +49,7 @@ __all__ = [
     "SettingValue",
     "advance_clock",
     "setting_value",
-    "come_back",
+    "return_to_wall_clock",
     "scan_every",
     "volatile_count",
     # Definitions, and the authority to put.

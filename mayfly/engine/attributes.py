@@ -105,7 +105,7 @@ def attribute(
     return _field(default, {ROW: row})
 
 
-def kept(default: _V, stored: str) -> _V:
+def stored_field(default: _V, stored: str) -> _V:
     """Return a field that is stored with the attributes under a name, and that MQSC cannot set."""
     return _field(default, {STORED: stored})
 
@@ -182,7 +182,7 @@ class Definition:
         made = {"definition_type": self.definition_type}
         owners = {"owners": self.owners} if self.owners else {}
         switched_off = {SWITCHED_OFF: True} if self.is_switched_off else {}
-        kept = _kept_names(self.kind).items()
+        kept = _stored_fields(self.kind).items()
         beside = {stored_name: getattr(self, name) for stored_name, (name, _default) in kept}
         every = {**made, **owners, **switched_off, **self.attributes, **beside, **self.unknown}
         return json.dumps(every)
@@ -201,7 +201,7 @@ class Definition:
             if keyword in values:
                 value = _checked(keyword, values.pop(keyword), row.default)
                 setattr(definition, row.field, value)
-        for keyword, (field_name, default) in _kept_names(kind).items():
+        for keyword, (field_name, default) in _stored_fields(kind).items():
             if keyword in values:
                 setattr(definition, field_name, _checked(keyword, values.pop(keyword), default))
         definition.unknown = MappingProxyType(values)
@@ -229,7 +229,7 @@ def attributes_of(kind: str) -> Mapping[str, Attribute]:
 
 
 @cache
-def _kept_names(kind: str) -> Mapping[str, tuple[str, Value]]:
+def _stored_fields(kind: str) -> Mapping[str, tuple[str, Value]]:
     """Return name and default of the fields that are no attributes, by the name they are stored."""
     kept: dict[str, tuple[str, Any]] = {}
     for each in fields(TABLES[kind]):
@@ -324,7 +324,7 @@ class ManagerDefinition(Definition):
         words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),
     )
     #: Whether what clients connect by was defined once: an operator may have deleted it since.
-    has_client_objects: int = kept(0, "CLIENT_OBJECTS")
+    has_client_objects: int = stored_field(0, "CLIENT_OBJECTS")
 
 
 # Queues
@@ -683,17 +683,17 @@ class SubscriptionDefinition(Definition):
         ANY_USER, k.MQIACF_VARIABLE_USER_ID, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER))
     )
     #: The rest MQSC does not set.
-    sub_id: str = kept("", "SUBID")
+    sub_id: str = stored_field("", "SUBID")
     #: When it ends; -1 is never.
-    expire_at_ms: int = kept(-1, "EXPIRE_AT_MS")
+    expire_at_ms: int = stored_field(-1, "EXPIRE_AT_MS")
     #: The maker of the subscription: ADMIN, API or PROXY.
-    made_by: str = kept(ADMIN, "SUBTYPE")
-    is_shared: int = kept(0, "SHARED")
-    ignores_own: int = kept(0, "IGNORES_OWN")
+    made_by: str = stored_field(ADMIN, "SUBTYPE")
+    is_shared: int = stored_field(0, "SHARED")
+    ignores_own: int = stored_field(0, "IGNORES_OWN")
     #: Whether it wants nothing that was retained before it was made.
-    is_new_only: int = kept(0, "NEW_ONLY")
+    is_new_only: int = stored_field(0, "NEW_ONLY")
     #: The publisher whose publications a durable one leaves out, also while nobody has it open.
-    owner: str = kept("", "OWNER")
+    owner: str = stored_field("", "OWNER")
 
 
 # Channels, between queue managers and of clients
@@ -950,11 +950,11 @@ class AuthorityDefinition(Definition):
 
     kinds: ClassVar = (AUTHREC,)
 
-    object_type: str = kept("", "OBJTYPE")
-    profile: str = kept("", "PROFILE")
-    entity_kind: str = kept("", "ENTTYPE")
-    entity: str = kept("", "ENTITY")
-    authorities: str = kept("", "AUTHLIST")
+    object_type: str = stored_field("", "OBJTYPE")
+    profile: str = stored_field("", "PROFILE")
+    entity_kind: str = stored_field("", "ENTTYPE")
+    entity: str = stored_field("", "ENTITY")
+    authorities: str = stored_field("", "AUTHLIST")
 
 
 @table

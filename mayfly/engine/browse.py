@@ -9,14 +9,14 @@ from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import look
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selecting import NO_VERDICTS, SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtained, seen, take_row
+from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain_prepared, result_for, take_row
 from mayfly.engine.marks import Marks, Unmarked
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.waiting import LOOK_YOURSELF
+from mayfly.engine.waiting import SEARCH_UNLOCKED
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -73,7 +73,7 @@ class Cursor:
         Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED,
         MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR, MQRC_HOBJ_ERROR when closed by another thread.
         """
-        return obtained(self.core, self.prepared(request, first=False, lock=False))
+        return obtain_prepared(self.core, self.prepared(request, first=False, lock=False))
 
     def prepared(
         self, request: GetRequest, *, first: bool, lock: bool, marks: int = c.MQGMO_NONE
@@ -119,7 +119,7 @@ class Cursor:
                 found = self._at_cursor(now_ms, MetBy.BROWSE)
                 if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
                     self._marks.check_unmarked(found[1])
-                result = seen(core, request, found[0], found[1], now_ms)
+                result = result_for(core, request, found[0], found[1], now_ms)
                 if not lock:
                     self.requester.release_lock()
                 elif self.requester.locked is None:
@@ -150,13 +150,13 @@ class Cursor:
                 now_ms = core.now_ms()
                 found = self._at_cursor(now_ms, MetBy.GET)
                 self._marks.check_own(found[1].k)
-                result = seen(core, request, found[0], found[1], now_ms)
+                result = result_for(core, request, found[0], found[1], now_ms)
                 transaction: Transaction | None = None
                 if not result.stays:
                     self.requester.forget_lock(found[1].k)
                     is_in_unit = found[2] or not request.persistent_only_syncpoint
                     unit = unit_of_work if is_in_unit else None
-                    transaction = take_row(core, found, unit, now_ms, self.requester.ending)
+                    transaction = take_row(core, found, unit, now_ms, self.requester.terminated_by)
         finally:
             core.committer.run_deferred()
         if transaction is not None:
@@ -208,14 +208,14 @@ class Cursor:
                 is_cut = True
         if expired and (alive or core.settings.discard_on_empty):
             core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.BROWSE, self.requester.ending)
+                discard_expired(core, expired, now_ms, MetBy.BROWSE, self.requester.terminated_by)
             )
         if alive is None:
             return None, is_cut
         row, persistence = alive
         if unmarked is not None and request.match._replace(unmarked=None) == ANY:
             unmarked.reach(low, row.k)
-        result = seen(core, request, queue, row, now_ms)
+        result = result_for(core, request, queue, row, now_ms)
         if not result.stays:
             self._key = row.k
             if step.lock:
@@ -244,7 +244,7 @@ class Cursor:
         if is_expired(found[1].expire_at_ms, now_ms):
             self.requester.forget_lock(found[1].k)
             core.committer.deferred.append(
-                discard_expired(core, [found], now_ms, met_by, self.requester.ending)
+                discard_expired(core, [found], now_ms, met_by, self.requester.terminated_by)
             )
             raise self._nothing_there()
         assert found[0] is queue
@@ -282,9 +282,9 @@ class _Browser(Getter):
         return self._look(in_parts=in_parts)
 
     def attempt(self) -> object:
-        """Browse for a waiting thread; LOOK_YOURSELF when it is a long search."""
+        """Browse for a waiting thread; SEARCH_UNLOCKED when it is a long search."""
         outcome = self._look(in_parts=self.has_selector)
-        return LOOK_YOURSELF if self.is_cut else outcome
+        return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
         result, self.is_cut = self._cursor.step(self._step, in_parts=in_parts)

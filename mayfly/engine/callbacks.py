@@ -32,7 +32,7 @@ OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class Callbacks:
-    """Callbacks in the order in which what they tell was decided; one is called at a time.
+    """Callbacks in the order in which what they report was decided; one is called at a time.
 
     They are added with or without the lock, and called by the next caller of
     ``Committer.run_deferred``.
@@ -125,28 +125,28 @@ class Background:
     def check_capacity(self) -> None:
         """Raise MQRC_RESOURCE_PROBLEM when the disk is too far behind for another put."""
         if len(self._jobs) >= MAX_PUTS_UNDER_WAY:
-            said = f"{MAX_PUTS_UNDER_WAY} puts are on their way to the disk"
-            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
+            text = f"{MAX_PUTS_UNDER_WAY} puts are on their way to the disk"
+            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, text)
 
     def end_with(self, completion: Completion, on_end: OnEnd) -> None:
         """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""
         transaction = completion.transaction
-        tell = partial(self._tell, completion.finish, on_end)
+        report = partial(self._report_end, completion.finish, on_end)
         if completion.job is not None:
             self.do(completion.job)
-            self._hand_over(None, tell)
+            self._hand_over(None, report)
         elif transaction is None:
-            tell(None)
+            report(None)
         elif transaction.unit.is_durable() or transaction.parts:
-            self._hand_over(transaction, tell)
+            self._hand_over(transaction, report)
         else:
             # Nothing of it syncs.
             try:
                 self._run_works(transaction)
             except MQError as error:
-                tell(error)
+                report(error)
             else:
-                tell(None)
+                report(None)
         self._callbacks.call()
 
     def do(self, job: Callable[[], None]) -> None:
@@ -164,7 +164,7 @@ class Background:
         self.do(over.set)
         over.wait()
 
-    def _tell(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
+    def _report_end(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
         if finish is not None:
             finish(error)
         self._callbacks.waiting.append(partial(on_end, error))

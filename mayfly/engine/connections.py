@@ -56,8 +56,8 @@ def stop_connection(manager: Engine, number: int) -> bool:
     with manager.engine_lock:
         found = next((each for each in _open_sessions(manager) if each.number == number), None)
         if found is not None:
-            said = f"connection {number} was stopped by an operator"
-            found.end_error = mq_error(rc.MQRC_CONNECTION_BROKEN, said)
+            text = f"connection {number} was stopped by an operator"
+            found.end_error = mq_error(rc.MQRC_CONNECTION_BROKEN, text)
     if found is None:
         return False
     found.close(commit=False)

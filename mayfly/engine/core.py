@@ -37,7 +37,7 @@ class Core(EngineState):
         self.background = Background(self.callbacks, self.committer.run, runtime)
 
 
-class OnArrival(Protocol):
+class ArrivalHook(Protocol):
     """Looks at messages that have just become visible before anybody gets them: triggering."""
 
     #: Keys of messages that were noted and are still to be looked at, by queue.
@@ -50,7 +50,7 @@ class OnArrival(Protocol):
         """Look at what was noted."""
 
 
-class Across(Protocol):
+class MultiStoreCommitter(Protocol):
     """Runs transactions that change several stores: a queue-sharing group."""
 
     def run(self, transactions: Sequence[Transaction]) -> None:
@@ -64,12 +64,12 @@ class Committer:
     """Runs the engine transactions of one queue manager; the lock guards what it keeps."""
 
     #: Made by the queue manager before anything can happen.
-    arrival_hook: OnArrival
+    arrival_hook: ArrivalHook
 
     def __init__(self, state: EngineState) -> None:
         self._state = state
         #: Of a queue-sharing group and its members only.
-        self.across: Across | None = None
+        self.multi_store: MultiStoreCommitter | None = None
         #: Transactions found under the lock that somebody must run after leaving it.
         self.deferred: list[Transaction] = []
         #: Transactions on their way to the disk, or settled there and not here.
@@ -86,8 +86,8 @@ class Committer:
         Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
         the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
         """
-        if self.across is not None and any(transaction.parts for transaction in transactions):
-            self.across.run(transactions)
+        if self.multi_store is not None and any(transaction.parts for transaction in transactions):
+            self.multi_store.run(transactions)
             return
         state = self._state
         with state.engine_lock:
@@ -105,9 +105,9 @@ class Committer:
                 self.deferred += self.settle(transactions)
             state.callbacks.call()
             raise
-        led_to = self.settle(transactions)
-        if led_to:
-            self.follow(led_to)
+        follow_ups = self.settle(transactions)
+        if follow_ups:
+            self.run_follow_ups(follow_ups)
         self.run_deferred()
 
     def run_at_once(self, transaction: Transaction) -> bool:
@@ -153,9 +153,9 @@ class Committer:
             state.callbacks.call()
         if self.followers:
             for follower in list(self.followers):
-                follower.run_what_is_left()
+                follower.run_remaining()
 
-    def run_what_is_left(self) -> None:
+    def run_remaining(self) -> None:
         """Do as ``run_deferred`` if anything is left to do and the queue manager still runs."""
         if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
             self.run_deferred()
@@ -189,8 +189,8 @@ class Committer:
         for queue in offered.values():
             self._state.waits.offer(queue.number)
         for queue_owner, part in transaction.parts.items():
-            assert self.across is not None
-            self.across.take_back(queue_owner, part)
+            assert self.multi_store is not None
+            self.multi_store.take_back(queue_owner, part)
         self._state.engine_lock.tell()
 
     def enter(self, transactions: Collection[Transaction]) -> None:
@@ -216,16 +216,16 @@ class Committer:
         with state.engine_lock:
             self.under_way.difference_update(transactions)
             for transaction in transactions:
-                queue_state.let_arrivals_be_seen(state, transaction)
+                queue_state.show_arrivals(state, transaction)
         self.settle(())
 
     def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:
         """Let those that are durable take effect, and take the others back.
 
-        Returns the transactions that this leads to; the caller runs them, see :meth:`follow`.
+        Returns the transactions that this leads to; see :meth:`run_follow_ups`.
         """
         state = self._state
-        led_to: list[Transaction] = []
+        follow_ups: list[Transaction] = []
         with state.engine_lock:
             self._running -= 1
             self.under_way.difference_update(transactions)
@@ -233,7 +233,7 @@ class Committer:
             for transaction in transactions:
                 if transaction.unit.is_safe or not transaction.unit.is_durable():
                     self._take_effect(transaction, offered)
-                    led_to += [
+                    follow_ups += [
                         next_ for effect in transaction.effects if (next_ := effect()) is not None
                     ]
                 else:
@@ -245,12 +245,12 @@ class Committer:
             if state.store.group.is_broken and not state.is_stopped:
                 state.break_off("its store has failed")
             state.engine_lock.tell()
-        return led_to
+        return follow_ups
 
-    def follow(self, led_to: Sequence[Transaction]) -> None:
+    def run_follow_ups(self, follow_ups: Sequence[Transaction]) -> None:
         """Run what settled transactions have led to; on a full disk it is tried again later."""
         try:
-            self.run(*led_to)
+            self.run(*follow_ups)
         except MQError as error:
             self._survive_a_full_disk(error)
 
@@ -267,8 +267,8 @@ class Committer:
             state.must_wake = True
         state.store.apply(transaction.unit)
         queue_state.take_effect(state, transaction)
-        for tell in state.on_effect:
-            tell(transaction)
+        for notify in state.on_effect:
+            notify(transaction)
         if state.on_departure:
             state.note_departure([row.k for _queue, row, _side in transaction.departures])
         for moving in transaction.moves:

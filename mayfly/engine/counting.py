@@ -59,7 +59,7 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
         queue.staged_for,
         visible - expired,
         queue.uncommitted,
-        queue.locked + queue.passing + queue.browse_locked,
+        queue.locked + queue.put_and_got + queue.browse_locked,
         expired,
     )
 

@@ -15,13 +15,13 @@ from typing import Final
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, Getter, obtain
-from mayfly.engine.get_many import Got, each_taken
+from mayfly.engine.get_many import Got, take_each
 from mayfly.engine.pending import PendingGet
 from mayfly.engine.queue_state import Hold
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.outcomes import Ending
+from mayfly.verbs.contracts.outcomes import TerminatedBy
 from mayfly.verbs.messages import Delivery, GetResult, Message, Settlement
 
 _MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))
@@ -36,9 +36,9 @@ class Deliveries(Hold):
 
     locks = True
 
-    def __init__(self, core: Core, ending: Ending) -> None:
-        """Begin with none; the ``ending`` of its messages is that of the session."""
-        self._core, self.ending = core, ending
+    def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
+        """Begin with none; the ``terminated_by`` of its messages is that of the session."""
+        self._core, self.terminated_by = core, terminated_by
         self._held: dict[int, Got] = {}
         self._numbers = count(1)
         #: Why the queue of a handle could not be got from when it was asked last.
@@ -52,7 +52,7 @@ class Deliveries(Hold):
 
     def new_unit(self) -> UnitOfWork:
         """Return what holds one message."""
-        return UnitOfWork(self._core, self.ending)
+        return UnitOfWork(self._core, self.terminated_by)
 
     def pending_get(
         self,
@@ -77,7 +77,7 @@ class Deliveries(Hold):
                 number = next(self._numbers)
                 self._held[number] = held
 
-        def tell(outcome: GetResult | MQError) -> None:
+        def report(outcome: GetResult | MQError) -> None:
             if isinstance(outcome, MQError):
                 on_done(outcome)
             else:
@@ -92,7 +92,7 @@ class Deliveries(Hold):
                     self._core.callbacks.waiting.append(partial(on_refused, refused, error))
 
         refuses = None if on_refused is None else refuse
-        return PendingGet(self._core, list(getters.values()), tell, take, refuses)
+        return PendingGet(self._core, list(getters.values()), report, take, refuses)
 
     def get(self, handle: int, getter: Getter, held: UnitOfWork) -> Delivery:
         """Get a message that is ``held``, the unit of work of the getter; waits as it says.
@@ -136,7 +136,7 @@ class Deliveries(Hold):
         with core.engine_lock:
             core.check_running()
             try:
-                taken = each_taken(
+                taken = take_each(
                     core, request, getter_into, self, max_messages=max_messages, max_bytes=max_bytes
                 )
                 for got, result in taken:

@@ -84,11 +84,11 @@ def refusal(path: Path, body_bytes: int) -> MQError:
     if path.put_inhibited:
         return mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on the way to {path.name}")
     if body_bytes > path.max_message_bytes:
-        said = f"{body_bytes} bytes; {queue.name} takes MAXMSGL({path.max_message_bytes})"
-        return mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q, said)
+        text = f"{body_bytes} bytes; {queue.name} takes MAXMSGL({path.max_message_bytes})"
+        return mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q, text)
     if body_bytes > path.largest_bytes:
-        said = f"{body_bytes} bytes; MAXMSGL({path.largest_bytes})"
-        return mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
+        text = f"{body_bytes} bytes; MAXMSGL({path.largest_bytes})"
+        return mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, text)
     if queue.depth >= path.max_depth:
         return mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
     return mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")

@@ -53,7 +53,7 @@ def behind_transit(core: Core, queue: LocalQueue, original: Original) -> Origina
         return original
     outer, inner = original.descriptor, embedded.descriptor
     try:
-        as_given(core, inner)
+        prepared_with_own_context(core, inner)
     except MQError:
         return original
     if not inner.report:
@@ -92,13 +92,13 @@ def send_report(
             _LOG.info("%s report to %r discarded as it asks: %s", cause.name, target, failure)
             return True
         try:
-            prepared = as_given(core, report.descriptor)
+            prepared = prepared_with_own_context(core, report.descriptor)
             message = OutgoingMessage(prepared, window, ids, report.body)
             dead_letter(core, transaction, message, failure.reason, target)
         except MQError as error:
-            said = f"{cause.name} report to {target!r} dropped: {failure}; no dead letter: {error}"
+            text = f"{cause.name} report to {target!r} dropped: {failure}; no dead letter: {error}"
             kind = "report", cause, target, failure.reason, error.reason
-            core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
+            core.alike_warnings.note(_LOG, kind, core.now_ms(), text)
             return False
     return True
 
@@ -132,7 +132,7 @@ def dead_letter(
         core,
         transaction,
         path,
-        OutgoingMessage(as_given(core, descriptor), immediate, ids, header + body),
+        OutgoingMessage(prepared_with_own_context(core, descriptor), immediate, ids, header + body),
     )
 
 
@@ -146,7 +146,7 @@ def dead_letter_of(
     return behind_header(descriptor, refusal)
 
 
-def as_given(core: Core, descriptor: Descriptor) -> Prepared:
+def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
     """Return a descriptor the queue manager itself puts, with the context it already has."""
     context = Context("", MQAT_QMGR, core.name, core.name)
     report = descriptor.report
@@ -154,8 +154,8 @@ def as_given(core: Core, descriptor: Descriptor) -> Prepared:
     prepared = prepare(descriptor._replace(report=0), 0, 0, context, MQPMO_SET_ALL_CONTEXT)
     if not report:
         return prepared
-    whole = prepared.descriptor._replace(report=report)
-    return prepared._replace(descriptor=whole, packed=pack_descriptor(whole), warning=0)
+    complete = prepared.descriptor._replace(report=report)
+    return prepared._replace(descriptor=complete, packed=pack_descriptor(complete), warning=0)
 
 
 def _put_report(
@@ -165,5 +165,5 @@ def _put_report(
     path = core.registry.resolve_target(name)
     # R6: with the authority of whose message it is about.
     check_putter(core, report.descriptor.user_identifier, name)
-    prepared = as_given(core, report.descriptor)
+    prepared = prepared_with_own_context(core, report.descriptor)
     send(core, transaction, path, OutgoingMessage(prepared, window, ids, report.body))

@@ -37,7 +37,7 @@ class DueWork:
     ) -> None:
         """Begin without a clock; the engine loads its store first."""
         self.core, self.processor, self.claims = core, processor, claims
-        self.books = Bookkeeping(core)
+        self.housekeeping = Housekeeping(core)
         self._scan, self._triggering = ExpiryScan(core), triggering_of(core)
         self._membership = membership
         #: Held while due work is done.
@@ -70,7 +70,7 @@ class DueWork:
             if core.is_stopped:
                 return None
             moments = [
-                self.books.next_due_ms(),
+                self.housekeeping.next_due_ms(),
                 self.processor.next_due_ms(),
                 self._scan.next_due_ms(),
                 core.registry.subscriptions.next_end_ms(),
@@ -128,7 +128,7 @@ class DueWork:
             self._try(self._triggering.run)
         self._end_waits()
         if self._postponed_to_ms <= core.now_ms():
-            self._try(partial(self.books.run, self._is_release_due))
+            self._try(partial(self.housekeeping.run, self._is_release_due))
         self._membership.end_waits()
         return self._is_release_due()
 
@@ -184,7 +184,7 @@ class DueWork:
         return due_ms is None or queue is None or not queue.staged_for or end_ms < due_ms
 
 
-class Bookkeeping:
+class Housekeeping:
     """Work on the books that falls due by time; no piece of it waits for another.
 
     Balance rows are written, rows of the ledger beyond its retention are deleted, ids of lives are
@@ -217,10 +217,10 @@ class Bookkeeping:
             moments.append(noting_ms)
         return min(moments, default=None)
 
-    def run(self, is_pressed: Callable[[], bool]) -> None:
+    def run(self, should_yield: Callable[[], bool]) -> None:
         """Do what is due: of the ledger a bounded part, and the rest at the next call.
 
-        While messages wait to be released (``is_pressed``), only the next piece of it is done: the
+        While messages wait to be released (``should_yield``), only the next piece is done: the
         release then waits for one transaction.
 
         Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
@@ -232,7 +232,7 @@ class Bookkeeping:
             piece = pieces[self._turn]
             # A full disk that refuses this piece does not keep the others from their turn.
             self._turn = (self._turn + 1) % len(pieces)
-            if piece() and is_pressed():
+            if piece() and should_yield():
                 break
         with core.engine_lock:
             self._look_at_ledger()

@@ -31,7 +31,7 @@ from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up, stored_definitions
 from mayfly.engine.objects.named import set_up_client_objects
 from mayfly.engine.open_handles import drop_ownerless
-from mayfly.engine.own_time import say_when_ahead
+from mayfly.engine.own_time import warn_if_ahead
 from mayfly.engine.pubsub.administration import load_subscriptions, set_up_topics
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.restart import count_interrupted, end_non_persistent, recover_totals
@@ -95,7 +95,7 @@ class Engine(Core):
         #: Where it keeps everything, None in memory; and its record of ended lives.
         self.folder, self.ledger = folder, self.store.ledger
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
-        say_when_ahead(self)
+        warn_if_ahead(self)
         self.triggering = self.committer.arrival_hook = Triggering(self)
         self.delay_processor = DelayProcessor(self)
         #: Bulk reads and writes of pipelines, each message exactly once.
@@ -216,7 +216,7 @@ class Engine(Core):
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
         steps += [self.triggering.close, partial(end_non_persistent, self)]
-        steps += [self.store.write_balances, self.due_work.books.write_time]
+        steps += [self.store.write_balances, self.due_work.housekeeping.write_time]
         for step in steps:
             try:
                 step()

@@ -17,11 +17,11 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_row, size_on
 from mayfly.engine.disposal import (
-    as_given,
     behind_transit,
     dead_letter,
     dead_letter_queue_of,
     original_of,
+    prepared_with_own_context,
     send_report,
 )
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
@@ -38,7 +38,7 @@ from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
 from mayfly.properties.life import as_expired
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
+from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.disposal")
@@ -54,24 +54,28 @@ def discard_expired(
     found: Collection[tuple[LocalQueue, StoredMessage, int]],
     now_ms: int,
     met_by: MetBy,
-    ending: Ending = NOBODY,
+    terminated_by: TerminatedBy = NOBODY,
 ) -> Transaction:
     """Return the transaction that discards expired messages and sends their reports (E13, E14).
 
     The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
     The records say what has met them, and on whose behalf.
     """
-    ending = ending._replace(met_by=met_by.value)
+    terminated_by = terminated_by._replace(met_by=met_by.value)
     transaction = Transaction()
     deadlines_ms = []
     with core.alike_warnings.batch(now_ms):
         for each in found:
-            queue_state.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
-            _follow(core, transaction, each[0], each[1], now_ms)
+            queue_state.end(
+                core, transaction, each, Event.DEADLINE_SEEN, now_ms, terminated_by=terminated_by
+            )
+            _dispose(core, transaction, each[0], each[1], now_ms)
             deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
     if core.on_expiry:
-        tell_expired(core, transaction, (each[:2] for each in found), now_ms, ending.met_by)
+        notify_expired(
+            core, transaction, (each[:2] for each in found), now_ms, terminated_by.met_by
+        )
     return transaction
 
 
@@ -80,21 +84,21 @@ def discard_late(
     transaction: Transaction,
     late: Collection[tuple[LocalQueue, StoredMessage]],
     now_ms: int,
-    ending: Ending,
+    terminated_by: TerminatedBy,
 ) -> None:
     """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
 
-    They are never part of their queues, where they have counted as uncommitted. ``ending`` is that
-    of the unit of work.
+    They are never part of their queues, where they have counted as uncommitted.
+    ``terminated_by`` is that of the unit of work.
     """
     for each in late:
-        queue_state.end_late(core, transaction, each, now_ms, ending)
-        _follow(core, transaction, *each, now_ms)
+        queue_state.end_late(core, transaction, each, now_ms, terminated_by)
+        _dispose(core, transaction, *each, now_ms)
     if core.on_expiry:
-        tell_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
+        notify_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
 
 
-def follow_expiry(
+def dispose_of_expired(
     core: Core,
     transaction: Transaction,
     queue: LocalQueue,
@@ -108,13 +112,13 @@ def follow_expiry(
         _move(core, transaction, origin, target, row, original)
 
 
-def _follow(
+def _dispose(
     core: Core, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> None:
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report or queue.is_staging or queue.definition.expq:
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
-        follow_expiry(core, transaction, queue, row, original)
+        dispose_of_expired(core, transaction, queue, row, original)
 
 
 def _expiry_queue_of(core: Core, queue: LocalQueue, row: StoredMessage) -> tuple[LocalQueue, str]:
@@ -152,8 +156,8 @@ def _move(
         try:
             path = core.registry.resolve_target(target)
             if path.remote is None and path.queue is origin:
-                said = f"EXPQ of {origin.name} leads to {origin.name}"
-                raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+                text = f"EXPQ of {origin.name} leads to {origin.name}"
+                raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
             prepared = message.prepared
             size_bytes = size_on(path, prepared.descriptor, len(message.body))
             check_capacity(path, size_bytes, persistent=prepared.persistent)
@@ -164,9 +168,9 @@ def _move(
                 raise
             dead_letter(core, transaction, message, failure.reason, target)
     except MQError as error:
-        said = f"expired message of {origin.name} discarded: {error}"
+        text = f"expired message of {origin.name} discarded: {error}"
         kind = "expired", origin.name, error.reason
-        core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
+        core.alike_warnings.note(_LOG, kind, core.now_ms(), text)
 
 
 def _moved(
@@ -176,7 +180,7 @@ def _moved(
     descriptor, body = as_expired(original.descriptor, original.body, origin.name, row.expire_at_ms)
     window = Window(row.put_ms, row.put_ms, None)
     ids = Ids(original.msg_id, original.correl_id, original.msg_id)
-    return OutgoingMessage(as_given(core, descriptor), window, ids, body)
+    return OutgoingMessage(prepared_with_own_context(core, descriptor), window, ids, body)
 
 
 # Watchers hear of each message whose expiry was met, once that is durable
@@ -215,7 +219,7 @@ def watch_expiry(core: Core, on_expiry: OnExpiry) -> Callable[[], None]:
     return end
 
 
-def tell_expired(
+def notify_expired(
     core: Core,
     transaction: Transaction,
     found: Iterable[tuple[LocalQueue, StoredMessage]],
@@ -224,11 +228,11 @@ def tell_expired(
 ) -> None:
     """Let watchers hear of expired messages when the transaction that ends them takes effect."""
     assert core.engine_lock.is_held()
-    told = [_expired(queue, row, now_ms, met_by) for queue, row in found]
+    expired = [_expired(queue, row, now_ms, met_by) for queue, row in found]
 
     def effect() -> None:
         for watcher in core.on_expiry:
-            core.callbacks.waiting.extend(partial(watcher, expired) for expired in told)
+            core.callbacks.waiting.extend(partial(watcher, each) for each in expired)
 
     transaction.effects.append(effect)
 
@@ -291,11 +295,11 @@ class ExpiryScan:
             self._next_ms = next_scan_ms(self._next_ms, interval_ms, now_ms + 1)
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
-    def run(self, is_pressed: Callable[[], bool]) -> None:
+    def run(self, should_yield: Callable[[], bool]) -> None:
         """Scan when due; the next scan is to end an interval after this one began.
 
         So it begins earlier by the time that this one has taken, up to half of the interval. While
-        messages wait to be released (``is_pressed``), one batch is done, and the rest at the next
+        messages wait to be released (``should_yield``), one batch is done, and the rest at the next
         calls.
         """
         core = self._core
@@ -307,16 +311,16 @@ class ExpiryScan:
         began_ms = now_ms if self._began_ms is None else self._began_ms
         # A scan that fails begins anew.
         self._began_ms = None
-        if self.discard_all(is_pressed):
+        if self.discard_all(should_yield):
             taken_ms = min(core.now_ms() - began_ms, self._interval_ms // 2)
             self._next_ms = began_ms + self._interval_ms - taken_ms
         else:
             self._began_ms = began_ms
 
-    def discard_all(self, is_pressed: Callable[[], bool] = lambda: False) -> bool:
-        """Discard every expired message that nobody hides; False when ``is_pressed`` ended it."""
+    def discard_all(self, should_yield: Callable[[], bool] = lambda: False) -> bool:
+        """Discard every expired message that nobody hides; False when ``should_yield`` ended it."""
         return all(
-            self._discard(holder, persistence, is_pressed)
+            self._discard(holder, persistence, should_yield)
             for holder in self._holders()
             for persistence in _SIDES
         )
@@ -338,7 +342,7 @@ class ExpiryScan:
                 found = [(ms, key) for ms, key in found if key not in requester.hidden]
         return found[0][0] if found else None
 
-    def _discard(self, requester: Core, persistence: int, is_pressed: Callable[[], bool]) -> bool:
+    def _discard(self, requester: Core, persistence: int, should_yield: Callable[[], bool]) -> bool:
         core, after = self._core, _START
         while True:
             with core.engine_lock:
@@ -355,7 +359,7 @@ class ExpiryScan:
                 core.committer.run(*transactions)
             if len(rows) < _BATCH:
                 return True
-            if transactions and is_pressed():
+            if transactions and should_yield():
                 return False
             last = rows[-1]
             assert last.expire_at_ms is not None

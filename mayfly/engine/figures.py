@@ -105,7 +105,7 @@ def figures(
     return Figures(
         now_ms,
         named,
-        together(rest)._replace(present=None),
+        summed(rest)._replace(present=None),
         due_ms,
         not why_stopped,
         released,
@@ -148,7 +148,7 @@ def _counted(
     return row
 
 
-def together(each: Iterable[QueueFigures]) -> QueueFigures:
+def summed(each: Iterable[QueueFigures]) -> QueueFigures:
     """Return several queues summed up; those that nobody counted add nothing to ``present``."""
     depth = inputs = outputs = puts = 0
     present, ended = [0] * len(Counts._fields), Counter[str]()
@@ -224,9 +224,9 @@ class Watch:
         chosen = self._chosen(each)
         self._entries = {name: self._with_oldest(name, each[name]) for name in chosen}
         rest = [one for name, one in each.items() if name not in self._entries]
-        return self._told(_present(each), rest)
+        return self._live_figures(_present(each), rest)
 
-    def _told(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
+    def _live_figures(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
         engine, store = self._engine, self._engine.store
         with engine.engine_lock:
             registry = engine.registry
@@ -240,7 +240,7 @@ class Watch:
         return LiveFigures(
             now_ms,
             self._entries,
-            together(rest),
+            summed(rest),
             len(self._entries) + len(rest),
             present._replace(staged=staged),
             self._expired_at_ms,
@@ -327,7 +327,7 @@ class Watch:
 
 def _present(each: Mapping[str, QueueFigures]) -> Counts:
     """Return where all messages stand; those that are delayed are no live ones."""
-    present, staging = together(each.values()).present, each.get(STAGING_QUEUE)
+    present, staging = summed(each.values()).present, each.get(STAGING_QUEUE)
     assert present is not None
     if staging is None or staging.present is None:
         return present

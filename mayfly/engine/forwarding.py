@@ -10,7 +10,12 @@ from mayfly.engine.arrivals import next_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_id
-from mayfly.engine.disposal import as_given, dead_letter, dead_letter_queue_of, send_report
+from mayfly.engine.disposal import (
+    dead_letter,
+    dead_letter_queue_of,
+    prepared_with_own_context,
+    send_report,
+)
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.objects.views import target_queue
@@ -192,7 +197,9 @@ def _put_dead_letter_reply(
     with core.engine_lock:
         window = window_at_put(core.now_ms(), request.life_ms)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        letter = OutgoingMessage(as_given(core, request.descriptor), window, ids, body)
+        letter = OutgoingMessage(
+            prepared_with_own_context(core, request.descriptor), window, ids, body
+        )
         dead_letter(core, transaction, letter, reason, target)
         session.unit_of_work.adopt(transaction)
 
@@ -216,7 +223,7 @@ def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest
     )
 
 
-def got_in(session: Session, queue: str, token: bytes) -> Message | None:
+def find_got_message(session: Session, queue: str, token: bytes) -> Message | None:
     """Return a message that its unit of work has got, by queue and MsgToken; None for none."""
     core, unit_of_work = session.core, session.unit_of_work
     with core.engine_lock:

@@ -28,7 +28,7 @@ from mayfly.engine.requester import Requester
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
-from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
+from mayfly.engine.waiting import SEARCH_UNLOCKED, Waiter
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi import reasons as rc
@@ -36,7 +36,7 @@ from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
 from mayfly.verbs.messages import GetResult, Handed, Message
 
 _AS_STORED: Final = View.AS_STORED
@@ -64,7 +64,7 @@ class GetRequest(NamedTuple):
 _NEXT: Final = GetRequest()
 
 
-def obtained(core: Core, prepared: PreparedGet) -> GetResult:
+def obtain_prepared(core: Core, prepared: PreparedGet) -> GetResult:
     """Let a get take its message, waiting for it if asked to; raises as :func:`get`."""
     return prepared.finish(obtain(core, prepared.getter))
 
@@ -238,9 +238,9 @@ class Getter:
         return now_ms < self.until_ms
 
     def attempt(self) -> object:
-        """Take a message for a waiting thread; LOOK_YOURSELF when it is a long search."""
+        """Take a message for a waiting thread; SEARCH_UNLOCKED when it is a long search."""
         outcome = self.take(in_parts=self.has_selector)
-        return LOOK_YOURSELF if self.is_cut else outcome
+        return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def search_on(self) -> None:
         """Go on with a search that was cut, without the lock, for the next take.
@@ -276,7 +276,7 @@ class Getter:
         if found is None:
             return None
         row, persistence = found
-        result = seen(core, self._request, queue, row, now_ms)
+        result = result_for(core, self._request, queue, row, now_ms)
         # Of most both are unset, and the property is not asked.
         if self.only_looks or ((result.warning or result.failure is not None) and result.stays):
             return result, None
@@ -288,7 +288,7 @@ class Getter:
         if not persistence and self._request.persistent_only_syncpoint:
             unit_of_work = None
         found_row = queue, row, persistence
-        return result, take_row(core, found_row, unit_of_work, now_ms, self.requester.ending)
+        return result, take_row(core, found_row, unit_of_work, now_ms, self.requester.terminated_by)
 
     def _next_live(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
@@ -327,7 +327,7 @@ class Getter:
                     queue_state.pass_over(queue, persistence, row.k)
                 self.requester.forget_lock(row.k)
             core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.GET, self.requester.ending)
+                discard_expired(core, expired, now_ms, MetBy.GET, self.requester.terminated_by)
             )
         return alive, own if alive is None else None
 
@@ -365,11 +365,11 @@ class Getter:
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:
-        result = seen(self._core, self._request, own.queue, own.row, now_ms)
+        result = result_for(self._core, self._request, own.queue, own.row, now_ms)
         if not result.stays:
             assert self._unit_of_work is not None
             self._unit_of_work.take_own(own)
-            confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work, now_ms)
+            add_cod_report(self._core, (own.queue, own.row, 0), None, self._unit_of_work, now_ms)
         return result, None
 
 
@@ -380,7 +380,7 @@ class PreparedGet(NamedTuple):
     finish: Callable[[GetResult], GetResult]
 
 
-def seen(
+def result_for(
     core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> GetResult:
     """Return what a getter or browser with this buffer sees of a row now (G5).
@@ -426,11 +426,11 @@ def take_row(
     found: Found,
     unit_of_work: UnitOfWork | None,
     now_ms: int,
-    ending: Ending,
+    terminated_by: TerminatedBy,
 ) -> Transaction | None:
     """Take a row under the lock: into the unit of work, or without one by a transaction to be run.
 
-    The transaction has the ``ending`` of the getter.
+    The transaction has the ``terminated_by`` of the getter.
     """
     queue, row, persistence = found
     if unit_of_work is not None:
@@ -439,12 +439,12 @@ def take_row(
     else:
         transaction = Transaction()
         event = queue_state.GETS[queue.is_staging]
-        queue_state.end(core, transaction, found, event, now_ms, ending=ending)
-    confirm_delivery(core, found, transaction, unit_of_work, now_ms)
+        queue_state.end(core, transaction, found, event, now_ms, terminated_by=terminated_by)
+    add_cod_report(core, found, transaction, unit_of_work, now_ms)
     return transaction
 
 
-def confirm_delivery(
+def add_cod_report(
     core: Core,
     found: Found,
     transaction: Transaction | None,
@@ -490,10 +490,12 @@ def take_rows(
         into.take_all(found, now_ms)
     else:
         event = queue_state.GETS[queue.is_staging]
-        queue_state.end_all(core, into, found, event, now_ms, ending=requester.ending)
+        queue_state.end_all(core, into, found, event, now_ms, terminated_by=requester.terminated_by)
 
 
-def discard_met(core: Core, expired: Sequence[Found], now_ms: int, requester: Requester) -> None:
+def discard_detected(
+    core: Core, expired: Sequence[Found], now_ms: int, requester: Requester
+) -> None:
     """Discard expired messages under the lock that a get of whatever comes next has met.
 
     The caller runs what is deferred.
@@ -502,5 +504,5 @@ def discard_met(core: Core, expired: Sequence[Found], now_ms: int, requester: Re
         queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
     core.committer.deferred.append(
-        discard_expired(core, expired, now_ms, MetBy.GET, requester.ending)
+        discard_expired(core, expired, now_ms, MetBy.GET, requester.terminated_by)
     )

@@ -1,7 +1,7 @@
 """Gets of many messages: those that come next are picked by one search in a turn of the lock.
 
 They are taken together by one call (:func:`get_many`), or each is to be settled alone
-(:func:`each_taken`).
+(:func:`take_each`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mayfly.engine.finding.search import ANY, PageSize, in_order, merged
 from mayfly.engine.get import (
     GetRequest,
     Getter,
-    confirm_delivery,
-    discard_met,
+    add_cod_report,
+    discard_detected,
     obtain,
-    seen,
+    result_for,
     take_row,
     take_rows,
 )
@@ -75,12 +75,12 @@ def pick(
     *,
     max_messages: int,
     body_bytes: int,
-    until_report: bool,
+    stop_at_cod: bool,
 ) -> Picked:
     """Return up to ``max_messages`` messages in the order of gets, until they have ``body_bytes``.
 
     ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
-    expired messages, and with ``until_report`` after a message that owes a COD report: that may
+    expired messages, and with ``stop_at_cod`` after a message that owes a COD report: that may
     come to this queue.
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
@@ -100,17 +100,17 @@ def pick(
         alive.append((queue, row, side))
         met_count = len(expired)
         left_bytes -= len(row.body)
-        owes = owes_report(row.descriptor)
+        owes = owes_cod_report(row.descriptor)
         if owes:
             confirmed.append(alive[-1])
-        if len(alive) >= max_messages or left_bytes <= 0 or (owes and until_report):
+        if len(alive) >= max_messages or left_bytes <= 0 or (owes and stop_at_cod):
             return Picked(alive, confirmed, expired, is_cut=True)
     # A get that may discard nothing on its own discards what is before a live message (K7).
     return Picked(alive, confirmed, expired if may_discard else expired[:met_count], is_cut=False)
 
 
 @lru_cache(maxsize=1_024)
-def owes_report(descriptor: bytes) -> bool:
+def owes_cod_report(descriptor: bytes) -> bool:
     """Return True if a message of a packed descriptor owes its putter a COD report."""
     return bool(unpack_descriptor(descriptor).report & MQRO_COD)
 
@@ -251,11 +251,11 @@ class _Batch:
             now_ms,
             max_messages=max_messages,
             body_bytes=min(self._left_bytes, _TURN_BYTES),
-            until_report=unit_of_work is not None,
+            stop_at_cod=unit_of_work is not None,
         )
         visible = _seen_by(core, queue, picked.alive, now_ms)
         if picked.expired:
-            discard_met(core, picked.expired, now_ms, self._requester)
+            discard_detected(core, picked.expired, now_ms, self._requester)
         self._end(picked, own, now_ms)
         self._note(visible)
         return picked
@@ -279,7 +279,7 @@ class _Batch:
                 unit_of_work.take_own(pending)
         transaction = None if unit_of_work is not None else self._transaction
         for found in picked.confirmed:
-            confirm_delivery(core, found, transaction, unit_of_work, now_ms)
+            add_cod_report(core, found, transaction, unit_of_work, now_ms)
 
     def _note(self, messages: list[Message]) -> None:
         self.messages += messages
@@ -295,7 +295,7 @@ def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> 
     """Return messages as a getter sees them now; nearly all are as they are stored."""
     name, is_staging = queue.definition.name, queue.is_staging
     return [
-        seen(core, _PLAIN, queue, row, now_ms).message
+        result_for(core, _PLAIN, queue, row, now_ms).message
         if is_staging or row.body.startswith(TRANSMISSION_MARK)
         else Message(name, row, now_ms, row.body)
         for _queue, row, _side in found
@@ -305,7 +305,7 @@ def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> 
 # Taken one by one, each to be settled alone
 
 
-def each_taken(
+def take_each(
     core: Core,
     request: GetRequest,
     getter_into: Callable[[UnitOfWork], Getter],
@@ -322,12 +322,12 @@ def each_taken(
     nothing but themselves to settle are held by ``holder``. Raises as ``get.get``.
     """
     assert core.engine_lock.is_held()
-    held = UnitOfWork(core, holder.ending)
+    held = UnitOfWork(core, holder.terminated_by)
     getter = getter_into(held)
     getter.is_over = True
     getter.requester.check()
     if getter.takes_any:
-        yield from _each_picked(
+        yield from _take_each_next(
             core, request, getter, holder, max_messages=max_messages, max_bytes=max_bytes
         )
         return
@@ -342,12 +342,12 @@ def each_taken(
             return
         count += 1
         left_bytes -= len(result.message.body)
-        held = UnitOfWork(core, holder.ending)
+        held = UnitOfWork(core, holder.terminated_by)
         getter = getter_into(held)
         getter.is_over = True
 
 
-def _each_picked(
+def _take_each_next(
     core: Core,
     request: GetRequest,
     getter: Getter,
@@ -367,12 +367,12 @@ def _each_picked(
         now_ms,
         max_messages=max_messages,
         body_bytes=max_bytes,
-        until_report=False,
+        stop_at_cod=False,
     )
     expired = picked.expired
     for got in picked.alive:
         _queue, row, persistence = got
-        result = seen(core, request, queue, row, now_ms)
+        result = result_for(core, request, queue, row, now_ms)
         if result.stays:
             # What is behind it can still be seen, and is met again.
             expired = [found for found in expired if found[1].k < row.k]
@@ -382,8 +382,8 @@ def _each_picked(
         queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
         if queue.owner is not core or result.message.descriptor.report & MQRO_COD:
-            held = UnitOfWork(core, holder.ending)
-            take_row(core, got, held, now_ms, holder.ending)
+            held = UnitOfWork(core, holder.terminated_by)
+            take_row(core, got, held, now_ms, holder.terminated_by)
             yield held, result
         else:
             queue_state.hold_got(got, holder)
@@ -392,4 +392,4 @@ def _each_picked(
                 core.note_departure((row.k,))
             yield got, result
     if expired:
-        discard_met(core, expired, now_ms, requester)
+        discard_detected(core, expired, now_ms, requester)

@@ -13,7 +13,7 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.selecting import SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain, obtained
+from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain, obtain_prepared
 from mayfly.engine.groups.gets import GroupGets
 from mayfly.engine.groups.index import GROUPING
 from mayfly.engine.groups.puts import PutOrder
@@ -36,9 +36,9 @@ from mayfly.engine.verb_options import (
     check_put_options,
     checked_get,
     not_open,
-    passed_on,
-    told_of_closing,
+    quiescing_error,
     with_options,
+    with_passed_context,
 )
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -69,7 +69,7 @@ _WITH_CALLBACK = (
 _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
-class Owner(NamedTuple):
+class HandleSession(NamedTuple):
     """The part of a handle that its session gives."""
 
     context: Context
@@ -91,7 +91,7 @@ class Handle:
         core: Core,
         path: Path,
         opened: OpenQueue,
-        owner: Owner,
+        owner: HandleSession,
         *,
         selector: Selector | None = None,
     ) -> None:
@@ -180,7 +180,7 @@ class Handle:
         if options & CHANGES_PUT or request.context_option:
             request = with_options(self._core, request, self.options, options)
         if options & PASSES:
-            request = passed_on(request, self._owner.opens.saved_message(index(context)))
+            request = with_passed_context(request, self._owner.opens.saved_message(index(context)))
         if request.descriptor.msg_flags or options & c.MQPMO_LOGICAL_ORDER or self._put_order:
             if self._put_order is None:
                 owner = self._owner
@@ -244,11 +244,11 @@ class Handle:
             elif options & _UNDER_CURSOR:
                 result = self._at_cursor(request, options)
             elif options & BROWSE:
-                result = obtained(self._core, self._prepared(request, options))
+                result = obtain_prepared(self._core, self._prepared(request, options))
             else:
                 result = obtain(self._core, self._getter(request, options))
         except ConnectionBroken as error:
-            raise told_of_closing(error, options) from None
+            raise quiescing_error(error, options) from None
         if result.failure is not None or self.options & c.MQOO_SAVE_ALL_CONTEXT:
             self._note(result, options)
         return result
@@ -276,7 +276,7 @@ class Handle:
 
         def finished(outcome: GetResult | MQError) -> GetResult | MQError:
             if isinstance(outcome, ConnectionBroken):
-                return told_of_closing(outcome, options)
+                return quiescing_error(outcome, options)
             if isinstance(outcome, MQError):
                 return outcome
             try:
@@ -320,7 +320,7 @@ class Handle:
                 lock=bool(options & c.MQGMO_LOCK),
                 marks=options & MARKS,
             )
-        return PreparedGet(self._getter(request, options), _as_it_is)
+        return PreparedGet(self._getter(request, options), _unchanged)
 
     def _getter(self, request: GetRequest, options: int) -> Getter:
         """Return a destructive get without regard to groups and cursor."""
@@ -393,5 +393,5 @@ class Handle:
             drop_ownerless(self._core)
 
 
-def _as_it_is(result: GetResult) -> GetResult:
+def _unchanged(result: GetResult) -> GetResult:
     return result

@@ -18,7 +18,7 @@ from mayfly.runtime.compiling import weakly_held
 from mayfly.store.units import StoredMessage
 
 #: Ends of marks that are kept for messages that are gone, at the most, beside one for each mark.
-_STALE_LAPSES: Final = 1_000
+_STALE_ENDS: Final = 1_000
 #: Takes the keys of messages that are got, or leave their queue otherwise.
 OnDeparture: TypeAlias = Callable[[Collection[int]], object]
 
@@ -40,13 +40,13 @@ class _Marked:
 class _CoOperatingSet:
     """All handles of one queue that were opened with MQOO_CO_OP: how many, and their marks."""
 
-    __slots__ = ("handle_count", "keys", "lapses")
+    __slots__ = ("handle_count", "keys", "lease_ends")
 
     def __init__(self) -> None:
         self.handle_count = 0
         self.keys: set[int] = set()
         #: A heap of (until_ms, key); some marks are gone or renewed since.
-        self.lapses: list[tuple[int, int]] = []
+        self.lease_ends: list[tuple[int, int]] = []
 
 
 class Marks:
@@ -67,7 +67,7 @@ class Marks:
         """End the marks of a handle that is closed, and with the last one those of its set."""
         for key in self._keys.pop(requester, ()):
             self.marked[key].handles.discard(requester)
-            self._drop_bare(key)
+            self._drop_unmarked(key)
         if co_operates:
             co_operating = self._sets[queue.number]
             co_operating.handle_count -= 1
@@ -75,7 +75,7 @@ class Marks:
                 del self._sets[queue.number]
                 for key in co_operating.keys:
                     self.marked[key].marker = None
-                    self._drop_bare(key)
+                    self._drop_unmarked(key)
 
     def mark(self, found: Found, requester: object) -> None:
         self._marked(found).handles.add(requester)
@@ -88,11 +88,13 @@ class Marks:
         marked.marker, marked.until_ms = requester, until_ms
         co_operating.keys.add(row.k)
         if until_ms is not None:
-            lapses = co_operating.lapses
-            heappush(lapses, (until_ms, row.k))
-            if len(lapses) > 2 * len(co_operating.keys) + _STALE_LAPSES:
-                lapses[:] = {lapse for lapse in lapses if self._stands(lapse)}
-                heapify(lapses)
+            lease_ends = co_operating.lease_ends
+            heappush(lease_ends, (until_ms, row.k))
+            if len(lease_ends) > 2 * len(co_operating.keys) + _STALE_ENDS:
+                lease_ends[:] = {
+                    lease_end for lease_end in lease_ends if self._is_current(lease_end)
+                }
+                heapify(lease_ends)
 
     def unmark(self, key: int, requester: object) -> None:
         """End the mark of one handle on a message."""
@@ -100,7 +102,7 @@ class Marks:
         if marked is not None and requester in marked.handles:
             marked.handles.discard(requester)
             self._keys[requester].discard(key)
-            self._drop_bare(key)
+            self._drop_unmarked(key)
             show(marked.queue, key, marked.persistence)
 
     def unmark_for_set(self, key: int) -> None:
@@ -109,7 +111,7 @@ class Marks:
         if marked is not None and marked.marker is not None:
             marked.marker = None
             self._sets[marked.queue.number].keys.discard(key)
-            self._drop_bare(key)
+            self._drop_unmarked(key)
             show(marked.queue, key, marked.persistence)
 
     def _forget(self, keys: Collection[int]) -> None:
@@ -120,7 +122,7 @@ class Marks:
                     self._keys[requester].discard(key)
                 if marked.marker is not None:
                     self._sets[marked.queue.number].keys.discard(key)
-        self._stop_unless_needed()
+        self._unsubscribe_if_empty()
 
     def is_of_another(self, key: int, requester: object) -> bool:
         """Return True if a message is marked for a set, and by another handle than this one."""
@@ -130,25 +132,25 @@ class Marks:
     def next_lease_end_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
         """Return when the next mark lapses that somebody on its queue may wait for."""
         return min(
-            (s.lapses[0][0] for n, s in self._sets.items() if s.lapses and is_waited_on(n)),
+            (s.lease_ends[0][0] for n, s in self._sets.items() if s.lease_ends and is_waited_on(n)),
             default=None,
         )
 
     def end_expired_leases(self, now_ms: int, offer: Callable[[int], None]) -> None:
         """End the marks whose time is over and ``offer`` their queues, by number."""
         for number, co_operating in list(self._sets.items()):
-            lapses = co_operating.lapses
-            has_lapsed = False
-            while lapses and lapses[0][0] <= now_ms:
-                lapse = heappop(lapses)
-                if self._stands(lapse):
-                    self.unmark_for_set(lapse[1])
-                    has_lapsed = True
-            if has_lapsed:
+            lease_ends = co_operating.lease_ends
+            has_ended = False
+            while lease_ends and lease_ends[0][0] <= now_ms:
+                lease_end = heappop(lease_ends)
+                if self._is_current(lease_end):
+                    self.unmark_for_set(lease_end[1])
+                    has_ended = True
+            if has_ended:
                 offer(number)
 
-    def _stands(self, lapse: tuple[int, int]) -> bool:
-        until_ms, key = lapse
+    def _is_current(self, lease_end: tuple[int, int]) -> bool:
+        until_ms, key = lease_end
         marked = self.marked.get(key)
         return marked is not None and marked.marker is not None and marked.until_ms == until_ms
 
@@ -158,13 +160,13 @@ class Marks:
             self._on_departure.append(self._forget)
         return self.marked.setdefault(row.k, _Marked(queue, persistence))
 
-    def _drop_bare(self, key: int) -> None:
+    def _drop_unmarked(self, key: int) -> None:
         marked = self.marked[key]
         if not marked.handles and marked.marker is None:
             del self.marked[key]
-            self._stop_unless_needed()
+            self._unsubscribe_if_empty()
 
-    def _stop_unless_needed(self) -> None:
+    def _unsubscribe_if_empty(self) -> None:
         if not self.marked:
             self._on_departure.remove(self._forget)
 

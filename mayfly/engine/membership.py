@@ -28,8 +28,8 @@ class Membership(Generic[_Engine]):
         """Join while the store is open and nothing is loaded; StoreError refuses the folder."""
         group, folder = group_of(engine.store.persistent), engine.store.folder
         if group and folder is not None:
-            said = f"{engine.name} is a member of queue-sharing group {group}: open it with that"
-            raise StoreError(said, folder)
+            text = f"{engine.name} is a member of queue-sharing group {group}: open it with that"
+            raise StoreError(text, folder)
 
     def recover(self) -> None:
         """Do what was decided while it was closed, before anybody looks at a message."""

@@ -108,7 +108,7 @@ class OpenQueues:
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
         #: The requester of gets without a handle.
-        self.requester = Requester(core, unit_of_work.ending)
+        self.requester = Requester(core, unit_of_work.terminated_by)
 
     def __len__(self) -> int:
         """Return how many handles are open."""
@@ -130,7 +130,7 @@ class OpenQueues:
         Raises MQRC_OBJECT_IN_USE (C4).
         """
         assert self._core.engine_lock.is_held()
-        requester = Requester(self._core, self.requester.ending)
+        requester = Requester(self._core, self.requester.terminated_by)
         opened = OpenQueue(requester, queue, options, owns_queue=owns_queue)
         if opened.is_input:
             _open_input(opened)
@@ -151,14 +151,16 @@ class OpenQueues:
             # First: otherwise they would be told that their queue was deleted.
             self._end_waits(opened)
         try:
-            queue, ending = opened.queue, opened.requester.ending
-            drop_dynamic_queue(self._core, queue, options, ending, is_owner=opened.owns_queue)
+            queue, terminated_by = opened.queue, opened.requester.terminated_by
+            drop_dynamic_queue(
+                self._core, queue, options, terminated_by, is_owner=opened.owns_queue
+            )
         except MQError:
             with self._core.engine_lock:
                 if not self.requester.is_ended:
                     opened.requester.resume()
             raise
-        self._let_go(opened)
+        self._finish_close(opened)
         self._core.committer.run_deferred()
         if opened.queue in self._core.registry.subscriptions.doomed:
             # A managed queue whose subscription is gone goes with its last user.
@@ -173,11 +175,11 @@ class OpenQueues:
         with self._core.engine_lock:
             source = next((opened for opened in self._all if opened.number == number), None)
         if source is None or not source.options & c.MQOO_SAVE_ALL_CONTEXT:
-            said = f"Context {number} is no open handle of this connection that saves context"
-            raise mq_error(rc.MQRC_CONTEXT_HANDLE_ERROR, said)
+            text = f"Context {number} is no open handle of this connection that saves context"
+            raise mq_error(rc.MQRC_CONTEXT_HANDLE_ERROR, text)
         if source.saved is None:
-            said = f"the handle of {source.queue.name} has got no message last"
-            raise mq_error(rc.MQRC_CONTEXT_NOT_AVAILABLE, said)
+            text = f"the handle of {source.queue.name} has got no message last"
+            raise mq_error(rc.MQRC_CONTEXT_NOT_AVAILABLE, text)
         return source.saved
 
     def check_capacity(self) -> None:
@@ -249,7 +251,7 @@ class OpenQueues:
             except MQError as error:
                 # A temporary queue that another's unit of work holds, or a full disk.
                 _LOG.error("closing %s: %s", opened.queue.name, error)
-                self._let_go(opened)
+                self._finish_close(opened)
                 self._core.committer.run_deferred()
         drop_doomed(self._core)
 
@@ -266,7 +268,7 @@ class OpenQueues:
             for opened in list(self._all):
                 if opened.takes_queue_along:
                     self._core.left_behind.queues.append(opened.queue)
-                self._let_go(opened)
+                self._finish_close(opened)
 
     def _end_subscriptions(self) -> None:
         with self._core.engine_lock:
@@ -279,7 +281,7 @@ class OpenQueues:
                 rc.MQRC_HOBJ_ERROR, f"the handle of {opened.queue.name} was closed"
             )
 
-    def _let_go(self, opened: OpenQueue) -> None:
+    def _finish_close(self, opened: OpenQueue) -> None:
         queue = opened.queue
         with self._core.engine_lock:
             self._end_waits(opened)

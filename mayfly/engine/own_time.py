@@ -26,7 +26,7 @@ from mayfly.verbs.facts import OwnTime
 _LOG = logging.getLogger("mayfly.clock")
 
 
-def say_when_ahead(core: Core) -> None:
+def warn_if_ahead(core: Core) -> None:
     """Warn that a queue manager that is being opened goes on from a time that is still to come."""
     if core.ahead_ms > SLEW_MS:
         _LOG.warning(
@@ -70,11 +70,11 @@ def advance_clock(core: Core, ms: int) -> OwnTime:
     """
     core.check_running()
     if not isinstance(core.clock, VirtualClock):
-        said = f"{core.name} has the time of its machine: only a virtual clock is moved"
-        raise mq_error(rc.MQRC_ENVIRONMENT_ERROR, said)
+        text = f"{core.name} has the time of its machine: only a virtual clock is moved"
+        raise mq_error(rc.MQRC_ENVIRONMENT_ERROR, text)
     if not 0 <= ms <= LONGEST_LIFE_MS:
-        said = f"a step of {ms} ms: it is 0 to {LONGEST_LIFE_MS}"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        text = f"a step of {ms} ms: it is 0 to {LONGEST_LIFE_MS}"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
     core.clock.advance(ms)
     return own_time(core)
 
@@ -84,8 +84,8 @@ def follow_wall(core: Core) -> OwnTime:
 
     Releases that fall due on the way are done at once; messages that expire are discarded when they
     are met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back
-    while programs use it, see :func:`come_back`. MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing
-    group.
+    while programs use it, see :func:`return_to_wall_clock`. MQRC_FUNCTION_NOT_SUPPORTED in a
+    queue-sharing group.
     """
     found = _checked(core)
     if found.difference_ms < 0:
@@ -102,7 +102,7 @@ def follow_wall(core: Core) -> OwnTime:
     return found
 
 
-def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
+def return_to_wall_clock(core: Core, close: Callable[[], None]) -> OwnTime:
     """Go back to the wall clock and ``close`` the queue manager; return the times from before.
 
     No message comes back to life: messages expired by the old time are discarded first, and their
@@ -126,7 +126,7 @@ def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
 
 
 def _checked(core: Core) -> OwnTime:
-    if core.committer.across is not None:
+    if core.committer.multi_store is not None:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"{core.name} has its time from its queue-sharing group",

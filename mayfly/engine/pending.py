@@ -12,7 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.get import Getter
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.waiting import DEFINITIONS, LOOK_YOURSELF, Waiter
+from mayfly.engine.waiting import DEFINITIONS, SEARCH_UNLOCKED, Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.verbs.messages import GetResult
@@ -107,9 +107,9 @@ class PendingGet:
                 return
             is_cut = is_cut or getter.is_cut
         if is_cut:
-            core.background.do(self._go_on)
+            core.background.do(self._continue_search)
         elif all(getter.may_wait() for getter in self._getters):
-            self._stand()
+            self._begin_wait()
         else:
             names = ", ".join(getter.path.name for getter in self._getters)
             self._decide(mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message on {names}"))
@@ -130,17 +130,17 @@ class PendingGet:
     def _attempt(self, place: int) -> object:
         getter = self._getters[place]
         outcome = self._ask(place, in_parts=getter.has_selector)
-        return LOOK_YOURSELF if getter.is_cut else outcome
+        return SEARCH_UNLOCKED if getter.is_cut else outcome
 
-    def _stand(self) -> None:
-        is_whole = self._on_refused is None
+    def _begin_wait(self) -> None:
+        asks_all = self._on_refused is None
         for place, getter in enumerate(self._getters):
             waiter = Waiter(
-                getter.attempt if is_whole else partial(self._attempt, place),
+                getter.attempt if asks_all else partial(self._attempt, place),
                 getter.until_ms,
                 getter.requester,
                 # Others may have a message that is refused to this one.
-                takes_any=getter.takes_any and is_whole,
+                takes_any=getter.takes_any and asks_all,
                 on_decided=partial(self._end_wait, place),
             )
             self._waiters.append(waiter)
@@ -153,7 +153,7 @@ class PendingGet:
         if waiter.error is not None:
             self._decide(waiter.error)
         elif waiter.result is None:
-            self._core.background.do(self._go_on)
+            self._core.background.do(self._continue_search)
         else:
             self._decide(waiter.result, place)
 
@@ -164,7 +164,7 @@ class PendingGet:
             waiter.drop()
             self._core.waits.withdraw(waiter)
 
-    def _go_on(self) -> None:
+    def _continue_search(self) -> None:
         """Search on, without the lock: a selector may have to be asked of many messages."""
         core = self._core
         try:
@@ -193,7 +193,7 @@ class PendingGet:
             self._outcome = result
             return
         core.callbacks.waiting.append(
-            partial(self._tell, result)
+            partial(self._report, result)
             if transaction is None
             else partial(self._run, result, transaction, self._getters[place])
         )
@@ -216,17 +216,17 @@ class PendingGet:
             is_over = is_ended or core.committer.run_at_once(transaction)
         if is_over:
             core.committer.run_deferred()
-            self._tell(requester.error() if is_ended else result)
+            self._report(requester.error() if is_ended else result)
             return
         completion = Completion()
         completion.transaction = transaction
 
         def end(error: MQError | None) -> None:
-            self._tell(result if error is None else error)
+            self._report(result if error is None else error)
 
         core.background.end_with(completion, end)
 
-    def _tell(self, outcome: GetResult | MQError) -> None:
+    def _report(self, outcome: GetResult | MQError) -> None:
         self._on_got(outcome if self._finish is None else self._finish(outcome))
 
 

@@ -119,7 +119,7 @@ def put(
             transaction = Transaction()
             queue_state.arrive(core, transaction, queue, row, persistent=persistent)
         if prepared.descriptor.report & MQRO_COA and path.remote is None and not queue.is_staging:
-            confirm_arrival(core, row, prepared.descriptor, transaction, unit_of_work)
+            add_coa_report(core, row, prepared.descriptor, transaction, unit_of_work)
         if transaction is not None and core.committer.run_at_once(transaction):
             transaction = None
     if transaction is None:
@@ -246,8 +246,8 @@ def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError
     try:
         staging_path(core, body_bytes)
     except MQError as other:
-        said = f"{refused.detail}; the staging queue refuses it, too: {other}"
-        return mq_error(refused.reason, said)
+        text = f"{refused.detail}; the staging queue refuses it, too: {other}"
+        return mq_error(refused.reason, text)
     return refused
 
 
@@ -268,7 +268,7 @@ def _check_ungrouped(descriptor: Descriptor, body: bytes) -> None:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
 
 
-def confirm_arrival(
+def add_coa_report(
     core: Core,
     row: StoredMessage,
     descriptor: Descriptor,

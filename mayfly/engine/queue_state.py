@@ -25,7 +25,7 @@ from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State, TransitionError
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import EndedLives, EndedMessages, StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
+from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 
 #: The outcome of a life by state and event: those pairs of the table that end a life.
 ENDS: dict[State, dict[Event, str]] = {
@@ -46,7 +46,7 @@ _ALIKE_MIN: Final = 8
 
 
 def lives_of(
-    found: Sequence[Found], ended_ms: int, outcome: str, ending: Ending
+    found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> list[EndedLives]:
     """Return the records of lives of one queue that end now, those of alike messages as one.
 
@@ -64,15 +64,17 @@ def lives_of(
             end += 1
         part = found[start:end]
         if persistence and len(part) >= _ALIKE_MIN and not queue.is_staging:
-            lives.append(_ended_messages(part, ended_ms, outcome, ending))
+            lives.append(_ended_messages(part, ended_ms, outcome, terminated_by))
         else:
-            lives += [life_of(queue, row, ended_ms, outcome, ending) for _queue, row, _side in part]
+            lives += [
+                life_of(queue, row, ended_ms, outcome, terminated_by) for _queue, row, _side in part
+            ]
         start = end
     return lives
 
 
 def _ended_messages(
-    found: Sequence[Found], ended_ms: int, outcome: str, ending: Ending
+    found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> EndedMessages:
     queue, first, _side = found[0]
     descriptor = unpack_descriptor(first.descriptor)
@@ -85,9 +87,9 @@ def _ended_messages(
         descriptor.report,
         descriptor.reply_to_q,
         descriptor.user_identifier,
-        ending.met_by,
-        ending.ended_by,
-        ending.ended_program,
+        terminated_by.met_by,
+        terminated_by.ended_by,
+        terminated_by.ended_program,
     )
 
 
@@ -96,7 +98,7 @@ def life_of(
     row: StoredMessage,
     ended_ms: int,
     outcome: str,
-    ending: Ending,
+    terminated_by: TerminatedBy,
     *,
     reason: int = 0,
 ) -> LifeRecord:
@@ -126,9 +128,9 @@ def life_of(
         row.backout_count,
         descriptor.user_identifier,
         row.capped_by,
-        ending.met_by,
-        ending.ended_by,
-        ending.ended_program,
+        terminated_by.met_by,
+        terminated_by.ended_by,
+        terminated_by.ended_program,
     )
     # Made without a call of Python, as every life comes here.
     return tuple.__new__(LifeRecord, values)
@@ -148,7 +150,7 @@ def reserve(queue: LocalQueue, message_count: int = 1) -> None:
 def reserve_in_unit(queue: LocalQueue) -> None:
     """Count the put of an open unit of work; a delayed one reaches no depth before it (D12)."""
     if queue.is_staging:
-        queue.pledged += 1
+        queue.uncommitted_staged += 1
     else:
         queue.depth += 1
         queue.uncommitted += 1
@@ -164,7 +166,7 @@ def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
 def withdraw_from_unit(queue: LocalQueue) -> None:
     """Take back the put of a unit of work that is backed out."""
     if queue.is_staging:
-        queue.pledged -= 1
+        queue.uncommitted_staged -= 1
     else:
         withdraw(queue)
 
@@ -243,9 +245,9 @@ def add_all_reserved(
                 count_staged(part, queue, row, +1, persistent=persistent)
 
 
-def redeem(queue: LocalQueue) -> None:
+def reserve_staged(queue: LocalQueue) -> None:
     """Reserve what a unit of work is to stage, as it is committed (D12)."""
-    queue.pledged -= 1
+    queue.uncommitted_staged -= 1
     reserve(queue)
 
 
@@ -257,27 +259,31 @@ def arrive_in_bulk(transaction: Transaction, queue: LocalQueue, keys: list[int])
 # Messages that one unit of work puts and gets, or that expire before its commit: never seen
 
 
-def get_own(queue: LocalQueue) -> None:
+def get_uncommitted(queue: LocalQueue) -> None:
     """Let a unit of work get what it has put itself: no longer part of the depth (P9)."""
     _check_uncommitted(queue, 1, Event.GET_UNDER_SYNCPOINT)
     queue.depth -= 1
     queue.uncommitted -= 1
-    queue.passing += 1
+    queue.put_and_got += 1
 
 
-def withdraw_own(queue: LocalQueue) -> None:
+def withdraw_put_and_got(queue: LocalQueue) -> None:
     """Withdraw, by a backout, what the same unit of work has put and got."""
-    _check_passing(queue, Event.WITHDRAW)
-    queue.passing -= 1
+    _check_put_and_got(queue, Event.WITHDRAW)
+    queue.put_and_got -= 1
 
 
-def end_own(
-    transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int, ending: Ending
+def end_put_and_got(
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    now_ms: int,
+    terminated_by: TerminatedBy,
 ) -> None:
     """Record the life of what a unit of work has put and got and now commits."""
-    _check_passing(queue, Event.COMMIT)
-    queue.passing -= 1
-    life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], ending)
+    _check_put_and_got(queue, Event.COMMIT)
+    queue.put_and_got -= 1
+    life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], terminated_by)
     transaction.unit.pass_through(queue.number, life)
 
 
@@ -286,7 +292,7 @@ def end_late(
     transaction: Transaction,
     late: tuple[LocalQueue, StoredMessage],
     now_ms: int,
-    ending: Ending,
+    terminated_by: TerminatedBy,
 ) -> None:
     """Record the life of a put that has expired before its commit (E17)."""
     queue, row = late
@@ -294,31 +300,33 @@ def end_late(
     queue.depth -= 1
     queue.uncommitted -= 1
     part = transaction if queue.owner is owner else transaction.at(queue.owner)
-    met = ending._replace(met_by=MetBy.COMMIT.value)
-    part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms, met))
+    detected = terminated_by._replace(met_by=MetBy.COMMIT.value)
+    part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms, detected))
 
 
 def hold_expired(queue: LocalQueue) -> None:
     """Keep a queue for the record of a message that is too late for it."""
-    queue.passing += 1
+    queue.put_and_got += 1
 
 
 def withdraw_expired(queue: LocalQueue) -> None:
     """Let the queue go: nothing is recorded."""
-    queue.passing -= 1
+    queue.put_and_got -= 1
 
 
 def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -> None:
     """Record the life of a message that was too late; see :func:`hold_expired`."""
     transaction.unit.pass_through(queue.number, life)
-    queue.passing -= 1
+    queue.put_and_got -= 1
 
 
 def life_of_expired(
-    queue: LocalQueue, row: StoredMessage, now_ms: int, ending: Ending
+    queue: LocalQueue, row: StoredMessage, now_ms: int, terminated_by: TerminatedBy
 ) -> LifeRecord:
     """Return the record of a message whose life ends where it begins."""
-    return life_of(queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], ending)
+    return life_of(
+        queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], terminated_by
+    )
 
 
 def count_staged(
@@ -345,8 +353,8 @@ def _check_uncommitted(queue: LocalQueue, message_count: int, event: Event) -> N
         raise TransitionError(f"{queue.name}: {event} of a message that is not uncommitted")
 
 
-def _check_passing(queue: LocalQueue, event: Event) -> None:
-    if not queue.passing:
+def _check_put_and_got(queue: LocalQueue, event: Event) -> None:
+    if not queue.put_and_got:
         raise TransitionError(f"{queue.name}: {event} of what no unit of work has put and got")
 
 
@@ -364,7 +372,7 @@ class Hold:
     #: How many it has of those that it took many at a time.
     count = 0
     #: The party named by the records of lives that it ends.
-    ending = NOBODY
+    terminated_by = NOBODY
 
 
 def state_of(queue: LocalQueue, key: int) -> State:
@@ -380,7 +388,7 @@ def hold(found: Found, by: Hold) -> None:
     queue, row, _side = found
     hidden = queue.owner.hidden
     if row.k in hidden:
-        raise not_free(queue, row.k)
+        raise hold_mismatch(queue, row.k)
     hidden[row.k] = by
     queue.depth -= 1
     queue.locked += 1
@@ -392,7 +400,7 @@ def hold_got(found: Found, by: Hold) -> None:
     key, queue_owner = row.k, queue.owner
     hidden = queue_owner.hidden
     if key in hidden:
-        raise not_free(queue, key)
+        raise hold_mismatch(queue, key)
     hidden[key] = by
     queue.depth -= 1
     queue.locked += 1
@@ -402,19 +410,19 @@ def hold_got(found: Found, by: Hold) -> None:
 
 def give_back(found: Found, by: Hold) -> None:
     """Let a message that is held be seen again, in its place, the same as before."""
-    let_go(found, by)
+    end_hold(found, by)
     queue, row, persistence = found
     show(queue, row.k, persistence)
 
 
-def hand_over(found: Found, by: Hold, to: Hold) -> None:
+def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
     """Let another one hold a message from now on: a delivery becomes part of a unit of work."""
     queue, row, _side = found
     unhide(queue, row.k, by)
     queue.owner.hidden[row.k] = to
 
 
-def let_go(found: Found, by: Hold) -> None:
+def end_hold(found: Found, by: Hold) -> None:
     """End the hold of a message that leaves at the same moment: it is not shown."""
     queue, row, _side = found
     unhide(queue, row.k, by)
@@ -429,20 +437,20 @@ def end(
     event: Event,
     now_ms: int,
     *,
-    ending: Ending,
+    terminated_by: TerminatedBy,
     reason: int = 0,
     by: Hold | None = None,
 ) -> None:
     """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
 
     Without ``by`` it is one that can be seen. A held message stays held until the transaction has
-    taken effect. ``ending`` names the party that ends it, ``reason`` why it was dead-lettered or
-    discarded.
+    taken effect. ``terminated_by`` names the party that ends it, ``reason`` why it was
+    dead-lettered or discarded.
     """
     queue, row, persistence = found
     queue_owner, key, is_staging = queue.owner, row.k, queue.is_staging
     if queue_owner.hidden.get(key) is not by:
-        raise not_free(queue, key)
+        raise hold_mismatch(queue, key)
     is_locked = by is not None and by.locks
     outcome = (LOCKED_ENDS if is_locked else OPEN_ENDS[is_staging]).get(event)
     if outcome is None:
@@ -452,7 +460,7 @@ def end(
     if by is None:
         queue_owner.hidden[key] = transaction
         queue.depth -= 1
-    life = life_of(queue, row, now_ms, outcome, ending, reason=reason)
+    life = life_of(queue, row, now_ms, outcome, terminated_by, reason=reason)
     assert life.persistent == persistence
     transaction.unit.end(queue.number, key, life)
     transaction.departures.append(found)
@@ -467,7 +475,7 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
     if requester is not None:
         queue.depth += 1
         queue.locked -= isinstance(requester, Hold)
-    end(owner, transaction, found, Event.RESTART, now_ms, ending=NOBODY)
+    end(owner, transaction, found, Event.RESTART, now_ms, terminated_by=NOBODY)
 
 
 def is_held(found: Found, by: Hold) -> bool:
@@ -476,7 +484,7 @@ def is_held(found: Found, by: Hold) -> bool:
     return queue.owner.hidden.get(row.k) is by
 
 
-def put_off(
+def reschedule(
     transaction: Transaction, found: Found, row: StoredMessage, by: Hold | None = None
 ) -> None:
     """Add another delivery time of a delayed message to a transaction: ``row``, under another key.
@@ -486,7 +494,7 @@ def put_off(
     queue, old, persistence = found
     queue_owner, unit = queue.owner, transaction.unit
     if queue_owner.hidden.get(old.k) is not by:
-        raise not_free(queue, old.k)
+        raise hold_mismatch(queue, old.k)
     if by is None:
         queue_owner.hidden[old.k] = transaction
         queue.depth -= 1
@@ -507,7 +515,7 @@ def lock_for_browse(found: Found, requester: object) -> None:
     """Hide a message from everybody but the handle that has browsed it (B5)."""
     queue, row, _side = found
     if row.k in queue.owner.hidden:
-        raise not_free(queue, row.k)
+        raise hold_mismatch(queue, row.k)
     queue.owner.hidden[row.k] = requester
     queue.browse_locked += 1
 
@@ -540,11 +548,11 @@ def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
     """Hide a message no more; raises TransitionError unless ``by`` hides it."""
     if queue.owner.hidden.get(key) is not by:
-        raise not_free(queue, key)
+        raise hold_mismatch(queue, key)
     del queue.owner.hidden[key]
 
 
-def not_free(queue: LocalQueue, key: int) -> TransitionError:
+def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
     """Return the error for a message that somebody else hides, or nobody."""
     requester = queue.owner.hidden.get(key)
     who = "nobody" if requester is None else type(requester).__name__
@@ -580,7 +588,7 @@ def end_all(
     event: Event,
     now_ms: int,
     *,
-    ending: Ending,
+    terminated_by: TerminatedBy,
     by: Hold | None = None,
 ) -> None:
     """Do as ``end`` with messages of one queue, many at a time."""
@@ -597,7 +605,7 @@ def end_all(
         _hide_all(queue, keys, transaction)
     else:
         _check_held(queue, keys, by)
-    lives = lives_of(found, now_ms, ends[event], ending)
+    lives = lives_of(found, now_ms, ends[event], terminated_by)
     volatile_keys = [(row.k,) for _queue, row, persistence in found if not persistence]
     durable_keys = [(row.k,) for _queue, row, persistence in found if persistence]
     transaction.unit.end_all(queue.number, volatile_keys, durable_keys, lives)
@@ -675,7 +683,7 @@ def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
 def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
     hidden = queue.owner.hidden
     if not hidden.keys().isdisjoint(keys):
-        raise not_free(queue, next(key for key in keys if key in hidden))
+        raise hold_mismatch(queue, next(key for key in keys if key in hidden))
     hidden.update(dict.fromkeys(keys, by))
     queue.depth -= len(keys)
 
@@ -684,7 +692,7 @@ def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
     hidden = queue.owner.hidden
     for key in keys:
         if hidden.get(key) is not by:
-            raise not_free(queue, key)
+            raise hold_mismatch(queue, key)
 
 
 # Effects: the changes in memory after a transaction is durable, or has failed
@@ -707,7 +715,7 @@ def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
             hidden.update(dict.fromkeys(moving.new_keys, transaction))
 
 
-def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
+def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
     """Hide what a transaction brings no more: it is as far as the others, or is not run."""
     hidden = owner.hidden
     for _queue, row, _side in transaction.arrivals:
@@ -725,7 +733,7 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
     """Let all that a transaction of an owner of queues has announced be so."""
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts or (unit.moves and unit.volatile_inserts):
-        let_arrivals_be_seen(owner, transaction)
+        show_arrivals(owner, transaction)
     for queue, row, persistence in transaction.departures:
         key = row.k
         if hidden[key] is not transaction:
@@ -778,7 +786,7 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
     Returns the messages that were to leave and can be seen again.
     """
     hidden, returned = owner.hidden, list[Found]()
-    let_arrivals_be_seen(owner, transaction)
+    show_arrivals(owner, transaction)
     for found in transaction.departures:
         queue, row, persistence = found
         requester = hidden.get(row.k)

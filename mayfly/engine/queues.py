@@ -93,14 +93,14 @@ class LocalQueue:
         "number",
         "output_count",
         "owner",
-        "passing",
-        "pledged",
         "present",
+        "put_and_got",
         "slots",
         "staged_for",
         "starts",
         "trigger",
         "uncommitted",
+        "uncommitted_staged",
         "watchers",
     )
 
@@ -123,12 +123,12 @@ class LocalQueue:
         self.uncommitted = 0
         #: On the staging queue, what open units of work are to put, which is no part of the depth
         #: before their commit (D12), or have given another delivery time.
-        self.pledged = 0
+        self.uncommitted_staged = 0
         self.locked = 0
         #: How many of ``locked`` consumers have claimed: part of the totals, not of ``present``.
         self.claimed = 0
         #: Put and got again by one open unit of work (P9): no longer part of the depth.
-        self.passing = 0
+        self.put_and_got = 0
         self.browse_locked = 0
         #: Messages on the staging queue that wait to come here.
         self.staged_for = 0
@@ -159,7 +159,7 @@ class LocalQueue:
     @property
     def has_uncommitted_work(self) -> bool:
         """Whether a unit of work has put or got here and not ended."""
-        return bool(self.uncommitted or self.pledged or self.locked or self.passing)
+        return bool(self.uncommitted or self.uncommitted_staged or self.locked or self.put_and_got)
 
 
 #: A message, the queue it is on and its side.

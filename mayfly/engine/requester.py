@@ -9,7 +9,7 @@ from mayfly.engine.waiting import Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, TerminatedBy
 
 
 class Requester:
@@ -18,11 +18,19 @@ class Requester:
     Its browse lock hides a message from everybody else (B5). Every method needs the engine lock.
     """
 
-    __slots__ = ("_core", "_end", "_has_waited", "ending", "is_backed_out", "is_ended", "locked")
+    __slots__ = (
+        "_core",
+        "_end",
+        "_has_waited",
+        "is_backed_out",
+        "is_ended",
+        "locked",
+        "terminated_by",
+    )
 
-    def __init__(self, core: Core, ending: Ending = NOBODY) -> None:
-        """Begin open, with nothing locked; lives that it ends have its ``ending``."""
-        self._core, self.ending = core, ending
+    def __init__(self, core: Core, terminated_by: TerminatedBy = NOBODY) -> None:
+        """Begin open, with nothing locked; lives that it ends have its ``terminated_by``."""
+        self._core, self.terminated_by = core, terminated_by
         self.locked: tuple[LocalQueue, StoredMessage, int] | None = None
         #: Whether nothing can be got for it any more.
         self.is_ended = False
@@ -53,7 +61,7 @@ class Requester:
         self.is_ended = True
         if self._has_waited:
             # Few ever wait; the others close without a look at all waits.
-            self._core.waits.end_of(self, mq_error(reason, detail))
+            self._core.waits.fail_owner(self, mq_error(reason, detail))
 
     def resume(self) -> None:
         """Take the end back: closing it was refused."""

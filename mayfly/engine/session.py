@@ -20,7 +20,7 @@ from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, Getter, get, next_message
 from mayfly.engine.get_many import get_many
-from mayfly.engine.handles import Handle, Owner
+from mayfly.engine.handles import Handle, HandleSession
 from mayfly.engine.objects.administration import create_dynamic_queue
 from mayfly.engine.objects.inquire import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, path_of_put
@@ -37,7 +37,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, bytes_of, check_max_messages, stored_id
-from mayfly.verbs.contracts.outcomes import ending_by
+from mayfly.verbs.contracts.outcomes import terminated_by_program
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
 
@@ -71,11 +71,11 @@ class Session(TopicVerbs):
         self._transacted = transacted
         user = user or known_as
         self.context = Context(user, c.MQAT_UNIX, program, core.name)
-        ending = ending_by(user, program)
-        self.unit_of_work = UnitOfWork(core, ending)
+        terminated_by = terminated_by_program(user, program)
+        self.unit_of_work = UnitOfWork(core, terminated_by)
         self._opened = OpenQueues(core, self.unit_of_work)
         #: The messages that it holds beside its unit of work.
-        self.deliveries = Deliveries(core, ending)
+        self.deliveries = Deliveries(core, terminated_by)
         # Dropped without close, it ends like a program that fails: backed out (G9).
         end = partial(_abandon, self._opened, self.deliveries)
         self._abandon = weakref.finalize(self, core.left_behind.sessions.append, end)
@@ -212,8 +212,8 @@ class Session(TopicVerbs):
     @property
     def schedule(self) -> Schedule:
         """The delayed messages: list, show, cancel, reschedule and release them."""
-        ending = self._opened.requester.ending
-        return Schedule(self._core, ending, self._unit_in_use, self.authority)
+        terminated_by = self._opened.requester.terminated_by
+        return Schedule(self._core, terminated_by, self._unit_in_use, self.authority)
 
     def _unit_in_use(self) -> UnitOfWork | None:
         return self.unit_of_work if self._usable() else None
@@ -274,7 +274,9 @@ class Session(TopicVerbs):
             self._opened.close(opened)
             raise self._opened.requester.error()
         # A handle keeps its session; the other way round it could only be collected, not dropped.
-        owner = Owner(self.context, self.unit_of_work, self.close_handle, self._opened, authority)
+        owner = HandleSession(
+            self.context, self.unit_of_work, self.close_handle, self._opened, authority
+        )
         return Handle(core, path, opened, owner, selector=compiled)
 
     def open_definition(

@@ -117,8 +117,8 @@ class EngineState:
 
     def note_departure(self, keys: Collection[int]) -> None:
         """Tell features that messages are got, or leave their queue; ask ``on_departure`` first."""
-        for tell in tuple(self.on_departure):
-            tell(keys)
+        for notify in tuple(self.on_departure):
+            notify(keys)
 
     def wake(self) -> None:
         """Let all look for work that may have fallen due; call it without the lock."""

@@ -9,8 +9,13 @@ from typing import NamedTuple
 from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage
-from mayfly.engine.disposal import as_given, behind_transit, dead_letter, send_report
-from mayfly.engine.expiry import discard_expired, tell_expired
+from mayfly.engine.disposal import (
+    behind_transit,
+    dead_letter,
+    prepared_with_own_context,
+    send_report,
+)
+from mayfly.engine.expiry import discard_expired, notify_expired
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
 from mayfly.engine.objects.registry import topic_alias
@@ -36,7 +41,7 @@ from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, save_cha
 from mayfly.store.keys import packed_keys, queue_number_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import stored_id
-from mayfly.verbs.contracts.outcomes import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
 
 _LOG = logging.getLogger("mayfly.channel")
 _SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
@@ -54,14 +59,14 @@ class Shipment(Hold):
     def __init__(self, core: Core, queue: LocalQueue, channel: str) -> None:
         self._core = core
         self.queue = queue
-        self.ending = Ending(ended_by=channel)
+        self.terminated_by = TerminatedBy(ended_by=channel)
         self._rows: list[Found] = []
 
     def __len__(self) -> int:
         """Return how many messages it holds."""
         return len(self._rows)
 
-    def is_of(self, name: str) -> bool:
+    def is_from(self, name: str) -> bool:
         """Return True if its messages are from the queue that a name leads to now."""
         return self._core.registry.resolve(name).queue is self.queue
 
@@ -96,20 +101,20 @@ class Shipment(Hold):
         if expired and (found or core.settings.discard_on_empty):
             self._pass(expired)
             core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.CHANNEL, self.ending)
+                discard_expired(core, expired, now_ms, MetBy.CHANNEL, self.terminated_by)
             )
         self._pass(found)
         self._hold(found)
         return found
 
-    def let_volatile_go(self) -> None:
+    def end_volatile(self) -> None:
         """End the lives of the non-persistent messages now: they travel outside the batch."""
         core = self._core
         with core.engine_lock:
             going = [taken for taken in self._rows if not taken[2]]
             self._rows = [taken for taken in self._rows if taken[2]]
             for taken in going:
-                queue_state.let_go(taken, self)
+                queue_state.end_hold(taken, self)
             transaction = self._transmitted(going, core.now_ms())
         if going:
             core.committer.run(transaction)
@@ -124,10 +129,10 @@ class Shipment(Hold):
         """End the life of a message that has none left, and send its report (E26, E19)."""
         core, transaction = self._core, Transaction()
         with core.engine_lock:
-            ending = self.ending._replace(met_by=MetBy.CHANNEL.value)
-            found = self._leave(transaction, key, Event.DEADLINE_SEEN, ending)
+            terminated_by = self.terminated_by._replace(met_by=MetBy.CHANNEL.value)
+            found = self._leave(transaction, key, Event.DEADLINE_SEEN, terminated_by)
             if core.on_expiry:
-                tell_expired(core, transaction, [found[:2]], core.now_ms(), ending.met_by)
+                notify_expired(core, transaction, [found[:2]], core.now_ms(), terminated_by.met_by)
             send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
         core.committer.run(transaction)
 
@@ -142,7 +147,7 @@ class Shipment(Hold):
             about = behind_transit(core, self.queue, message.original)
             is_letter = add_refusal(core, transaction, message, about, error)
             event = Event.DEAD_LETTER if is_letter else Event.DISCARD
-            self._leave(transaction, key, event, self.ending, reason=error.reason)
+            self._leave(transaction, key, event, self.terminated_by, reason=error.reason)
         core.committer.run(transaction)
 
     def _leave(
@@ -150,15 +155,23 @@ class Shipment(Hold):
         transaction: Transaction,
         key: int,
         event: Event,
-        ending: Ending,
+        terminated_by: TerminatedBy,
         *,
         reason: int = rc.MQRC_NONE,
     ) -> Found:
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
-        queue_state.let_go(found, self)
+        queue_state.end_hold(found, self)
         now_ms = self._core.now_ms()
-        queue_state.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
+        queue_state.end(
+            self._core,
+            transaction,
+            found,
+            event,
+            now_ms,
+            terminated_by=terminated_by,
+            reason=reason,
+        )
         return found
 
     def end(self, state: ChannelRow) -> None:
@@ -208,7 +221,13 @@ class Shipment(Hold):
         transaction = Transaction()
         for taken in found:
             queue_state.end(
-                self._core, transaction, taken, Event.TRANSMIT, now_ms, ending=self.ending, by=by
+                self._core,
+                transaction,
+                taken,
+                Event.TRANSMIT,
+                now_ms,
+                terminated_by=self.terminated_by,
+                by=by,
             )
         return transaction
 
@@ -396,9 +415,9 @@ def add_refusal(
         queue_state.withdraw_all(transaction)
         raise error
     if not is_letter:
-        said = f"message for {message.target} dropped: {error}"
+        text = f"message for {message.target} dropped: {error}"
         kind = "dropped", message.target, error.reason
-        core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
+        core.alike_warnings.note(_LOG, kind, core.now_ms(), text)
     return is_letter
 
 
@@ -409,11 +428,13 @@ def _is_dead_lettered(
     window = window_at_put(core.now_ms(), original.remaining_ms)
     ids = Ids(original.msg_id, stored_id(original.correl_id))
     try:
-        letter = OutgoingMessage(as_given(core, original.descriptor), window, ids, original.body)
+        letter = OutgoingMessage(
+            prepared_with_own_context(core, original.descriptor), window, ids, original.body
+        )
         dead_letter(core, transaction, letter, reason, target)
     except MQError as error:
-        said = f"dead-letter queue refuses a message for {target}: {error}"
-        core.alike_warnings.note(_LOG, ("letter", target, error.reason), core.now_ms(), said)
+        text = f"dead-letter queue refuses a message for {target}: {error}"
+        core.alike_warnings.note(_LOG, ("letter", target, error.reason), core.now_ms(), text)
         return False
     return True
 

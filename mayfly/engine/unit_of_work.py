@@ -24,7 +24,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, TerminatedBy
 
 _LOG = logging.getLogger("mayfly")
 
@@ -42,12 +42,14 @@ class UnitOfWork(Hold):
 
     locks = True
 
-    def __init__(self, core: Core, ending: Ending = NOBODY, *, is_part: bool = False) -> None:
+    def __init__(
+        self, core: Core, terminated_by: TerminatedBy = NOBODY, *, is_part: bool = False
+    ) -> None:
         """Begin an empty unit of work; one that is part of another leaves it the counting.
 
-        ``ending`` says whose it is: the records of lives that it ends have it.
+        ``terminated_by`` says whose it is: the records of lives that it ends have it.
         """
-        self._core, self.ending = core, ending
+        self._core, self.terminated_by = core, terminated_by
         self._is_part = is_part
         self._puts: dict[int, tuple[LocalQueue, StoredMessage, bool]] = {}
         #: The keys of the puts by the number of their queue, in order.
@@ -77,7 +79,9 @@ class UnitOfWork(Hold):
         part = self._parts.get(queue_owner)
         if part is None:
             assert isinstance(queue_owner, Core)
-            part = self._parts[queue_owner] = UnitOfWork(queue_owner, self.ending, is_part=True)
+            part = self._parts[queue_owner] = UnitOfWork(
+                queue_owner, self.terminated_by, is_part=True
+            )
         part.is_ended = self.is_ended
         return part
 
@@ -173,7 +177,7 @@ class UnitOfWork(Hold):
         assert self._core.engine_lock.is_held()
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
-        queue_state.hand_over(taken, by, self)
+        queue_state.transfer_hold(taken, by, self)
         self._takes.append(taken)
         self._operation_count += 1
 
@@ -181,7 +185,7 @@ class UnitOfWork(Hold):
         """Take over the gets of another unit of work, with the reports that they owe."""
         assert self._core.engine_lock.is_held()
         for taken in held._takes:
-            queue_state.hand_over(taken, held, self)
+            queue_state.transfer_hold(taken, held, self)
         self._takes += held._takes
         if self.began_ms is None:
             self.began_ms = held.began_ms
@@ -230,7 +234,7 @@ class UnitOfWork(Hold):
         del self._puts[pending.row.k]
         keys = self._keys[pending.queue.number]
         del keys[bisect_left(keys, pending.row.k)]
-        queue_state.get_own(pending.queue)
+        queue_state.get_uncommitted(pending.queue)
         self._through.append(pending)
         self._operation_count += 1
 
@@ -265,42 +269,42 @@ class UnitOfWork(Hold):
         """
         core = self._core
         if self.failure is not None:
-            said = f"an asynchronous put has failed: {self.failure}"
+            text = f"an asynchronous put has failed: {self.failure}"
             self.backout()
-            raise mq_error(rc.MQRC_BACKED_OUT, said)
+            raise mq_error(rc.MQRC_BACKED_OUT, text)
         if self.is_empty:
             return
         with core.engine_lock:
             ensure_running(core)
-            ending = [(self, self._locked())]
+            committed = [(self, self._locked())]
             transaction, late = self._work(), self._late
             self._clear()
             for queue_owner, part in self._parts.items():
                 if part.is_empty:
                     continue
-                ending.append((part, part._locked()))
+                committed.append((part, part._locked()))
                 transaction.parts = {**transaction.parts, queue_owner: part._work()}
                 late += part._late
                 part._clear()
             if late:
-                discard_late(core, transaction, late, core.now_ms(), self.ending)
+                discard_late(core, transaction, late, core.now_ms(), self.terminated_by)
         undo, self._undo = self._undo, {}
         if completion is not None:
             completion.transaction, completion.finish = (
                 transaction,
-                partial(self._end_commit, ending, undo),
+                partial(self._end_commit, committed, undo),
             )
             return
         try:
             core.committer.run(transaction)
         except BaseException as error:
-            self._end_commit(ending, undo, error)
+            self._end_commit(committed, undo, error)
             raise
-        self._end_commit(ending, undo, None)
+        self._end_commit(committed, undo, None)
 
     def _end_commit(
         self,
-        ending: list[tuple[UnitOfWork, list[Found]]],
+        committed: list[tuple[UnitOfWork, list[Found]]],
         undo: dict[object, Callable[[], None]],
         error: BaseException | None,
     ) -> None:
@@ -308,8 +312,8 @@ class UnitOfWork(Hold):
             for each in undo.values():
                 each()
         with self._core.engine_lock:
-            for part, takes in ending:
-                part._let_go(takes)
+            for part, takes in committed:
+                part._settle_held_gets(takes)
 
     def backout(self, *, counts: bool = True) -> None:
         """Withdraw puts and give gets back to their place, backout count one higher (G8).
@@ -336,7 +340,7 @@ class UnitOfWork(Hold):
             for queue, _row, _side in (*self._puts.values(), *rescheduled):
                 queue_state.withdraw_from_unit(queue)
             for pending in self._through:
-                queue_state.withdraw_own(pending.queue)
+                queue_state.withdraw_put_and_got(pending.queue)
             self._clear()
             transaction = Transaction()
             unit = transaction.unit
@@ -357,13 +361,13 @@ class UnitOfWork(Hold):
         """Return what it has locked until its commit is over."""
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
-    def _let_go(self, takes: list[Found]) -> None:
+    def _settle_held_gets(self, takes: list[Found]) -> None:
         self._core.store.held_gets.settle([row.k for _queue, row, _side in takes])
 
     def _give_back(self, takes: list[Found]) -> None:
         core = self._core
         with core.engine_lock:
-            self._let_go(takes)
+            self._settle_held_gets(takes)
             if core.is_closing:
                 # Another thread closes the queue manager, and has ended what a restart loses.
                 takes = [taken for taken in takes if queue_state.is_held(taken, self)]
@@ -373,26 +377,30 @@ class UnitOfWork(Hold):
         core.committer.run_deferred()
 
     def _work(self) -> Transaction:
-        core, transaction, ending = self._core, Transaction(), self.ending
+        core, transaction, terminated_by = self._core, Transaction(), self.terminated_by
         now_ms = now_ms_of(core)
         in_time: list[tuple[LocalQueue, StoredMessage, bool]] = []
         for put in self._puts.values():
             queue, row, _persistent = put
             if queue.is_staging:
-                queue_state.redeem(queue)
+                queue_state.reserve_staged(queue)
             elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
                 self._late.append((queue, row))
                 continue
             in_time.append(put)
         queue_state.add_all_reserved(core, transaction, in_time)
         for pending in self._through:
-            queue_state.end_own(transaction, pending.queue, pending.row, now_ms, ending)
+            queue_state.end_put_and_got(
+                transaction, pending.queue, pending.row, now_ms, terminated_by
+            )
         for queue, takes in groupby(self._takes, itemgetter(0)):
             event = Event.CANCEL if queue.is_staging else Event.COMMIT
-            queue_state.end_all(core, transaction, [*takes], event, now_ms, ending=ending, by=self)
+            queue_state.end_all(
+                core, transaction, [*takes], event, now_ms, terminated_by=terminated_by, by=self
+            )
         for taken, row in self._rescheduled:
             queue_state.withdraw_from_unit(taken[0])
-            queue_state.put_off(transaction, taken, row, by=self)
+            queue_state.reschedule(transaction, taken, row, by=self)
         transaction.unit.statements.extend(self._statements)
         transaction.effects.extend(self._effects)
         return transaction

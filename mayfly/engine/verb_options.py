@@ -180,7 +180,7 @@ def _check_get(options: int, opened_with: int) -> None:
         raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
 
 
-def told_of_closing(error: MQError, options: int) -> MQError:
+def quiescing_error(error: MQError, options: int) -> MQError:
     """Return what ends a get when the queue manager closes: MQGMO_FAIL_IF_QUIESCING asks for 2161.
 
     Without it that is MQRC_Q_MGR_STOPPING (G4, G11).
@@ -308,7 +308,7 @@ def check_context_opened(open_options: int, context_option: int) -> None:
         raise mq_error(needed[1], f"the queue was not opened with {needed[2]}")
 
 
-def passed_on(request: PutRequest, got: Message) -> PutRequest:
+def with_passed_context(request: PutRequest, got: Message) -> PutRequest:
     """Return a put with the context of a message that was got: all of it, or its identity.
 
     The rest of the descriptor, Expiry above all, is what the putter says.

@@ -15,7 +15,7 @@ from mayfly.runtime.compiling import weakly_held
 from mayfly.runtime.virtual_clock import VirtualClock, check_wait
 
 #: The result of a ``take`` that would hold the lock for too long to find out.
-LOOK_YOURSELF = object()
+SEARCH_UNLOCKED = object()
 #: The number under which waits are that a change of a definition may end; no queue has it.
 DEFINITIONS = -(2**57)
 #: Ends of waits that are over: the heap keeps this number, and as many as there are of others.
@@ -28,7 +28,7 @@ class Waiter:
 
     The decision is made by the thread that commits a message or passes the deadline, never by the
     waiting thread. So under a virtual clock it is made at its exact moment. The one exception is a
-    ``take`` that returns LOOK_YOURSELF, for a long search by a selector: the wait is then over
+    ``take`` that returns SEARCH_UNLOCKED, for a long search by a selector: the wait is then over
     without a result, and the waiting thread searches.
     """
 
@@ -72,7 +72,7 @@ class Waiter:
             self.error = error
         if found is None and self.error is None:
             return False
-        self.result = None if found is LOOK_YOURSELF else found
+        self.result = None if found is SEARCH_UNLOCKED else found
         self._decide()
         return True
 
@@ -207,7 +207,7 @@ class Waits:
                 self._remove(waiter)
                 waiter.fail(error)
 
-    def end_of(self, owner: object, error: MQError) -> None:
+    def fail_owner(self, owner: object, error: MQError) -> None:
         """Decide the waits of an owner by an error; later messages are for the others."""
         for waiter in list(self._by_owner.get(owner, ())):
             waiter.fail(error)

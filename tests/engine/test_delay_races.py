@@ -276,8 +276,10 @@ def test_a_full_disk_under_a_unit_of_work_leaves_the_schedule_as_it_was(
                 unit.commit()
             disk.failing = ""
             assert plain.schedule.list() == before
-            pledged = qm.engine.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged
-            assert (plain.schedule.audit(), qm.engine.hidden, pledged) == ([], {}, 0)
+            uncommitted_staged = qm.engine.registry.queue(
+                "SYSTEM.DDELAY.LOCAL.QUEUE"
+            ).uncommitted_staged
+            assert (plain.schedule.audit(), qm.engine.hidden, uncommitted_staged) == ([], {}, 0)
             found = qm.verify()
             assert found.ok, found.problems
             advance(qm, 10)

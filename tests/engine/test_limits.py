@@ -85,7 +85,7 @@ def test_a_full_disk_under_a_commit_takes_everything_back(tmp_path: Path, persis
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
             unit.commit()
         assert [qm.counts(name) for name in ("Q1", REPLIES)] == before
-        assert qm.engine.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged == 0
+        assert qm.engine.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").uncommitted_staged == 0
         found = qm.verify()
         assert found.ok, found.problems
         pages(qm, ROOMY)

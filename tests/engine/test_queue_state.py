@@ -198,7 +198,7 @@ def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
     shipment, work = taken_by_a_channel(scene), Transaction()
     with scene.qm.engine.engine_lock:
         key, reason = shipment._rows[0][1].k, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
-        shipment._leave(work, key, event, shipment.ending, reason=reason)
+        shipment._leave(work, key, event, shipment.terminated_by, reason=reason)
     scene.qm.engine.committer.run(work)
     assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
 
@@ -299,11 +299,11 @@ def happen(scene: Scene, found: Found, event: Event, requester: Hold | None) -> 
     elif event in (Event.BACKOUT, Event.BACKOUT_DELAYED) and requester is None:
         queue_state.give_back(found, scene.unit.unit_of_work)
     elif event is Event.WITHDRAW:
-        queue_state.withdraw_own(found[0])
+        queue_state.withdraw_put_and_got(found[0])
     else:
         now_ms = scene.qm.now_ms()
         queue_state.end(
-            scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY, by=requester
+            scene.qm.engine, Transaction(), found, event, now_ms, terminated_by=NOBODY, by=requester
         )
 
 
@@ -334,10 +334,14 @@ def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
 def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
     queue = scene.qm.engine.registry.queue("Q1")
     with scene.qm.engine.engine_lock:
-        for again in (queue_state.withdraw, queue_state.get_own, queue_state.withdraw_own):
+        for again in (
+            queue_state.withdraw,
+            queue_state.get_uncommitted,
+            queue_state.withdraw_put_and_got,
+        ):
             with pytest.raises(TransitionError):
                 again(queue)
-    assert (queue.depth, queue.uncommitted, queue.passing) == (0, 0, 0)
+    assert (queue.depth, queue.uncommitted, queue.put_and_got) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("event", [e for e in Event if NEXT[State.AVAILABLE].get(e) in OUTCOMES])
@@ -346,9 +350,11 @@ def test_a_life_ends_once(scene: Scene, event: Event) -> None:
     found, work = scene.found(), Transaction()
     with scene.qm.engine.engine_lock:
         now_ms = scene.qm.now_ms()
-        queue_state.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, ending=NOBODY)
+        queue_state.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, terminated_by=NOBODY)
         with pytest.raises(TransitionError):
-            queue_state.end(scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY)
+            queue_state.end(
+                scene.qm.engine, Transaction(), found, event, now_ms, terminated_by=NOBODY
+            )
     scene.qm.engine.committer.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
@@ -364,7 +370,7 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
         for by in (None, other):
             with pytest.raises(TransitionError):
                 queue_state.end(
-                    scene.qm.engine, Transaction(), found, Event.GET, 0, ending=NOBODY, by=by
+                    scene.qm.engine, Transaction(), found, Event.GET, 0, terminated_by=NOBODY, by=by
                 )
         queue_state.give_back(found, mine)
         with pytest.raises(TransitionError):
@@ -377,7 +383,7 @@ def test_a_message_that_is_handed_over_is_held_by_the_other_one(scene: Scene) ->
     found, mine, other = scene.found(), Hold(), Hold()
     with scene.qm.engine.engine_lock:
         queue_state.hold(found, mine)
-        queue_state.hand_over(found, mine, other)
+        queue_state.transfer_hold(found, mine, other)
         with pytest.raises(TransitionError):
             queue_state.give_back(found, mine)
         queue_state.give_back(found, other)

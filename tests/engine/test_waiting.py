@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mayfly.engine.waiting import LOOK_YOURSELF, Waiter, Waits
+from mayfly.engine.waiting import SEARCH_UNLOCKED, Waiter, Waits
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
@@ -152,7 +152,7 @@ def test_a_wait_that_is_over_leaves_nothing_behind(way: str) -> None:
         elif way == "fail":
             waits.fail(error, 1)
         else:
-            waits.end_of("goes", error)
+            waits.fail_owner("goes", error)
         assert not waits.is_waited_on(1)
         assert len(waits._ends) < 100
     assert set(waits._ending.values()) == {stays}
@@ -169,7 +169,7 @@ def test_G4_a_message_is_offered_to_those_behind_who_choose_until_one_takes_any(
     waits.offer(1)
     assert [taker.asked for _, taker in (chooser, any_one, behind, last)] == [1, 1, 0, 0]
     any_one[1].there = b"message"
-    behind[1].there = LOOK_YOURSELF
+    behind[1].there = SEARCH_UNLOCKED
     waits.offer(1)
     assert [taker.asked for _, taker in (chooser, any_one, behind, last)] == [2, 2, 1, 1]
     assert list(waits._by_queue[1]) == [chooser[0], last[0]]
@@ -215,6 +215,6 @@ def test_an_owner_that_ends_ends_its_own_waits_alone() -> None:
     mine, others = [waiter(owner="mine")[0] for _ in range(2)], waiter(owner="other")[0]
     for number, wait in ((1, mine[0]), (1, others), (2, mine[1])):
         waits.add(number, wait)
-    waits.end_of("mine", error)
+    waits.fail_owner("mine", error)
     assert [wait.error for wait in (*mine, others)] == [error, error, None]
     assert (list(waits._by_queue), waits.is_waited_on(2)) == ([1], False)

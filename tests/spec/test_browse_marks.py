@@ -553,7 +553,7 @@ def test_B7_ends_of_renewed_marks_are_not_kept_for_ever(
     for _ in range(3_000):
         take(pair[0], FIRST | MARK_SET)
     (co_operating,) = queue_manager.engine.marks._sets.values()
-    assert len(co_operating.lapses) < 1_100
+    assert len(co_operating.lease_ends) < 1_100
 
 
 @pytest.mark.in_process

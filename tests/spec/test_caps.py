@@ -665,10 +665,10 @@ class SlowScan(ExpiryScan):
         self._clock, self._takes_ms = clock, takes_ms
         self.began_ms: list[int] = []
 
-    def discard_all(self, is_pressed: Callable[[], bool] = lambda: False) -> bool:
+    def discard_all(self, should_yield: Callable[[], bool] = lambda: False) -> bool:
         self.began_ms.append(self._clock.now_ms())
         self._clock.advance(self._takes_ms)
-        return super().discard_all(is_pressed)
+        return super().discard_all(should_yield)
 
 
 @pytest.mark.interpreted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine import come_back
+from mayfly.engine import return_to_wall_clock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
@@ -109,7 +109,7 @@ def test_clock_step_that_was_followed_is_left_by_coming_back(
     """What expired stays expired and is reported; what was put meanwhile lives as long as asked."""
     glitched(machine, tmp_path)
     with QueueManager("QM1", tmp_path, machine.clock()) as qm:
-        assert come_back(qm.engine, qm.close).difference_ms == -GLITCH_MS
+        assert return_to_wall_clock(qm.engine, qm.close).difference_ms == -GLITCH_MS
         assert qm.is_stopped
     with QueueManager("QM1", tmp_path, machine.clock()) as qm, new_session(qm) as session:
         assert qm.now_ms() == WALL_MS + 2_000
@@ -133,7 +133,7 @@ def test_clock_step_that_was_followed_is_left_by_coming_back(
 def test_clock_that_came_back_stays_there_after_a_restart(machine: Machine, tmp_path: Path) -> None:
     glitched(machine, tmp_path)
     with QueueManager("QM1", tmp_path, machine.clock()) as qm:
-        come_back(qm.engine, qm.close)
+        return_to_wall_clock(qm.engine, qm.close)
     for _ in range(2):
         machine.run(1_000)
         with QueueManager("QM1", tmp_path, machine.clock()) as qm:
@@ -188,6 +188,6 @@ def test_clock_of_a_member_is_that_of_its_group(clock: VirtualClock) -> None:
         QueueSharingGroup("QSG1", clock=clock) as group,
         QueueManager("QM1", sharing_group=group) as qm,
     ):
-        for call in (qm.follow_wall, lambda: come_back(qm.engine, qm.close)):
+        for call in (qm.follow_wall, lambda: return_to_wall_clock(qm.engine, qm.close)):
             with refused(rc.MQRC_FUNCTION_NOT_SUPPORTED):
                 call()

@@ -152,14 +152,14 @@ def test_reschedule_in_a_unit_of_work_leaves_nothing_counted_as_uncommitted(
         sent = [session.put("Q1", b"x", delay_ms=1_000, persistent=persistent) for _ in range(3)]
         for msg_id in sent:
             assert unit.schedule.reschedule(msg_id, delay_ms=60_000) is R.RESCHEDULED
-        assert any_manager.engine.registry.queue(STAGING).pledged == 3
+        assert any_manager.engine.registry.queue(STAGING).uncommitted_staged == 3
         (status,) = any_manager.mqsc(f"DISPLAY QSTATUS({STAGING}) UNCOM").rows
         assert status["UNCOM"] == "YES"
         if ends_by == "close":
             unit.close(commit=False)
         else:
             getattr(unit, ends_by)()
-        assert any_manager.engine.registry.queue(STAGING).pledged == 0
+        assert any_manager.engine.registry.queue(STAGING).uncommitted_staged == 0
         (status,) = any_manager.mqsc(f"DISPLAY QSTATUS({STAGING}) UNCOM").rows
         assert status["UNCOM"] == "NO"
         counts = any_manager.counts(STAGING)

@@ -60,8 +60,8 @@ from mayfly.engine.api.programs import (
     claim_client_id,
     delete_temporary_topic,
     facts_of,
+    find_got_message,
     get_many,
-    got_in,
     has_lives_from_release,
     inquire,
     inquire_itself,
@@ -804,7 +804,7 @@ def _begin_commit(
 def _found(
     on: LocalConnection, asked: ask.Forward | ask.DeadLetter | ask.ReportException
 ) -> Message:
-    found = got_in(on.session, asked.queue, asked.token)
+    found = find_got_message(on.session, asked.queue, asked.token)
     if found is None:
         said = f"message: the unit of work has got none of {asked.queue!r} with this MsgToken"
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, said)

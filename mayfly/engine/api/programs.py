@@ -6,7 +6,7 @@ Only ``mayfly.client.connection`` uses it, on which facades and servers stand.
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.finding.search import ANY
-from mayfly.engine.forwarding import got_in
+from mayfly.engine.forwarding import find_got_message
 from mayfly.engine.get_many import get_many
 from mayfly.engine.objects.inquire import (
     DEFINITION_KINDS,
@@ -45,7 +45,7 @@ __all__ = [
     "has_lives_from_release",
     "inquire",
     "inquire_itself",
-    "got_in",
+    "find_got_message",
     "set_attributes",
     # Properties of messages.
     "with_properties",

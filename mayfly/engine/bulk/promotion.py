@@ -27,7 +27,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, check_capacity, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
-from mayfly.engine.expiry import follow_expiry
+from mayfly.engine.expiry import dispose_of_expired
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
@@ -42,7 +42,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import generated_id, id_hash, optional_id_hash
 from mayfly.store.units import LENGTH_BITS, Bulk, KeyRange, StoredMessage
-from mayfly.verbs.contracts.outcomes import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
 from mayfly.verbs.contracts.stages import SOURCE_ROW
 
 #: With fewer rows of a kind in a blob, a statement of their own costs more than it saves.
@@ -368,7 +368,7 @@ class Promotion(UnitOfWork):
         With ``surrenders`` rows that have a number at their source and that will never be taken are
         left out.
         """
-        super().__init__(core, Ending(ended_program=_PROGRAM))
+        super().__init__(core, TerminatedBy(ended_program=_PROGRAM))
         self._dead_letter_queue = dead_letter_queue
         self._context = Context("", c.MQAT_UNIX, _PROGRAM, core.name)
         self._now_ms = core.now_ms()
@@ -534,13 +534,13 @@ class Promotion(UnitOfWork):
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             queue_state.hold_expired(path.queue)
-            met = self.ending._replace(met_by=MetBy.PUT.value)
+            met = self.terminated_by._replace(met_by=MetBy.PUT.value)
             life = queue_state.life_of_expired(path.queue, message, now_ms, met)
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)
             followed = Transaction()
-            follow_expiry(core, followed, path.queue, message, original)
+            dispose_of_expired(core, followed, path.queue, message, original)
             self.adopt(followed)
 
     def _dead_letter(self, rows: StagedRows, row: int, kind: RowKind, refusal: MQError) -> None:

@@ -23,7 +23,7 @@ from mayfly.engine.claims.consumer import (
 )
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, send
-from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
+from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import DISCARD_BATCH
 from mayfly.engine.queue_state import pass_over
@@ -40,7 +40,7 @@ from mayfly.store import claimed as store
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import EndedRows, StoredMessage
 from mayfly.verbs.contracts.claims import BackedOut
-from mayfly.verbs.contracts.outcomes import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
 
 _LOG = logging.getLogger("mayfly.claims")
 _ANY_SEQUENCE = 2**SEQUENCE_BITS - 1
@@ -217,7 +217,9 @@ def _move(
         now_ms = core.now_ms()
         window = Window(now_ms, now_ms, message.expire_at_ms, message.capped_by)
         ids = Ids(message.msg_id, message.correl_id, message.origin_id)
-        letter = OutgoingMessage(as_given(core, descriptor), window, ids, message.body)
+        letter = OutgoingMessage(
+            prepared_with_own_context(core, descriptor), window, ids, message.body
+        )
         said = ""
         if queue.definition.bothresh:
             said = _to_backout_queue(core, transaction, queue, letter)
@@ -332,9 +334,9 @@ class OrdinaryQueueClaims(QueueClaims):
                     _ANY_SEQUENCE if limit.up_to is None else limit.up_to,
                 )
                 if found.expired and (found.keys or core.settings.discard_on_empty):
-                    ending = Ending(ended_program=consumer.row.name)
+                    terminated_by = TerminatedBy(ended_program=consumer.row.name)
                     core.committer.deferred.append(
-                        discard_expired(core, found.expired, now_ms, MetBy.CLAIM, ending)
+                        discard_expired(core, found.expired, now_ms, MetBy.CLAIM, terminated_by)
                     )
                 claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
             if claimed is not None:

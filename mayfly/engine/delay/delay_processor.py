@@ -20,7 +20,7 @@ from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE, why_unsuitable
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_row, size_on
-from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
+from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import window_on
@@ -47,7 +47,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
 from mayfly.store.messages import Alike, Due
 from mayfly.store.units import Move, StoredMessage
-from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
+from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
@@ -334,7 +334,7 @@ class _BulkMove:
     def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
         self.path = path
         self.descriptor = descriptor
-        self.base_key = path.slots[as_given(core, descriptor).order_priority]
+        self.base_key = path.slots[prepared_with_own_context(core, descriptor).order_priority]
         self.largest_bytes = path.largest_bytes
         self.old_keys: list[int] = []
         self.new_keys: list[int] = []
@@ -398,7 +398,9 @@ class Release:
         """Release one message, or deal with its failure (D20); False when it must stay (D21)."""
         core, (_queue, row, _side) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
-        ending = NOBODY if row.released_by is None else Ending(ended_by=row.released_by)
+        terminated_by = (
+            NOBODY if row.released_by is None else TerminatedBy(ended_by=row.released_by)
+        )
         try:
             self._deliver(row, descriptor)
         except MQError as failure:
@@ -413,10 +415,18 @@ class Release:
                 self._warn(("stays", row.target, failure.reason), said, row)
                 return False
             queue_state.end(
-                core, own, found, event, self._now_ms, ending=ending, reason=failure.reason
+                core,
+                own,
+                found,
+                event,
+                self._now_ms,
+                terminated_by=terminated_by,
+                reason=failure.reason,
             )
         else:
-            queue_state.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
+            queue_state.end(
+                core, self._work, found, Event.DUE, self._now_ms, terminated_by=terminated_by
+            )
         return True
 
     def transactions(self) -> list[Transaction]:
@@ -505,7 +515,7 @@ class Release:
         path = core.registry.resolve_target(name)
         if row.sub_id is None:
             check_release(core, descriptor.user_identifier, name)
-        prepared = as_given(core, descriptor)
+        prepared = prepared_with_own_context(core, descriptor)
         size_bytes = size_on(path, descriptor, len(row.body))
         check_capacity(path, size_bytes, persistent=prepared.persistent)
         window = _window(row)
@@ -540,7 +550,9 @@ class Release:
         else:
             ids = Ids(original.msg_id, row.correl_id, row.shown_id)
             body = seen_in_transit(row, self._now_ms).body
-            message = OutgoingMessage(as_given(core, descriptor), _window(row), ids, body)
+            message = OutgoingMessage(
+                prepared_with_own_context(core, descriptor), _window(row), ids, body
+            )
             try:
                 dead_letter(core, transaction, message, reason, row.target or STAGING_QUEUE)
                 event = Event.DEAD_LETTER

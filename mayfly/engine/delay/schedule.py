@@ -28,7 +28,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
-from mayfly.verbs.contracts.outcomes import Ending
+from mayfly.verbs.contracts.outcomes import TerminatedBy
 from mayfly.verbs.schedule import (
     EVERYTHING,
     LAST_POSITION,
@@ -83,20 +83,20 @@ class Schedule:
     def __init__(
         self,
         core: Core,
-        ending: Ending,
+        terminated_by: TerminatedBy,
         unit_of_work: Callable[[], UnitOfWork | None],
         authority: UserAuthority | None = None,
         position: int | None = None,
     ) -> None:
         """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any.
 
-        ``ending`` names its user and program: to the audit, and to the lives that it ends.
+        ``terminated_by`` names its user and program: to the audit, and to the lives that it ends.
         With an ``authority``, messages of other users take BROWSE on the staging queue to be shown
         and GET to be changed; own ones take none. ``position`` is as in :meth:`at`.
         """
         self._authority = authority
         self._core = core
-        self._ending = ending
+        self._ending = terminated_by
         self._unit_of_work = unit_of_work
         self._position = position
 
@@ -446,9 +446,9 @@ class Cancellation(ScheduleChange):
     action: ClassVar = "cancel"
     receipt: ClassVar = Receipt.CANCELLED
 
-    def __init__(self, core: Core, ending: Ending) -> None:
+    def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
         super().__init__(core)
-        self._ending = ending
+        self._ending = terminated_by
 
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
@@ -457,7 +457,7 @@ class Cancellation(ScheduleChange):
         now_ms = self._core.now_ms()
         if unit_of_work is None:
             queue_state.end(
-                self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending
+                self._core, transaction, found, Event.CANCEL, now_ms, terminated_by=self._ending
             )
         else:
             unit_of_work.check_capacity()
@@ -540,7 +540,7 @@ class Rescheduling(ScheduleChange):
         if unit_of_work is not None:
             unit_of_work.reschedule(found, new)
         else:
-            queue_state.put_off(transaction, found, new)
+            queue_state.reschedule(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms
@@ -568,10 +568,10 @@ class Releasing(Rescheduling):
     action: ClassVar = "release"
     receipt: ClassVar = Receipt.RELEASED
 
-    def __init__(self, core: Core, ending: Ending) -> None:
+    def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
         super().__init__(core, by_ms=-LATEST_DUE_MS)
         self.detail = ""
-        self._released_by = ending.ended_by
+        self._released_by = terminated_by.ended_by
 
     def check(self, row: StoredMessage) -> None:
         """Now is never too late."""

@@ -71,7 +71,7 @@ def staging_path(core: Core, body_bytes: int) -> Path:
             f"MAXMSGL({staging.max_message_bytes})",
         )
     # Puts of open units of work count, though no depth shows them before the commit (D12).
-    if staging.queue.depth + staging.queue.pledged >= staging.max_depth:
+    if staging.queue.depth + staging.queue.uncommitted_staged >= staging.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
     return staging
 

@@ -92,7 +92,7 @@ class StagingState:
 
     def _is_idle(self) -> bool:
         queue = self._staging()
-        return queue is None or not (queue.uncommitted or queue.pledged)
+        return queue is None or not (queue.uncommitted or queue.uncommitted_staged)
 
     def _highest_key(self, low: int, high: int) -> int | None:
         queue = self._staging()

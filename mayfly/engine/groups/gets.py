@@ -17,10 +17,10 @@ from mayfly.engine.get import (
     GetRequest,
     Getter,
     PreparedGet,
-    confirm_delivery,
+    add_cod_report,
     obtain,
-    obtained,
-    seen,
+    obtain_prepared,
+    result_for,
 )
 from mayfly.engine.groups.index import (
     GROUPING,
@@ -104,7 +104,7 @@ class GroupGets:
         MQRC_INCONSISTENT_ENCODINGS (``reassembly.Whole``).
         """
         if not options & _UNDER_CURSOR:
-            return obtained(self._core, self.prepared(path, request, options, plainly))
+            return obtain_prepared(self._core, self.prepared(path, request, options, plainly))
         if not self._is_by_group(path, request, options):
             result = at_cursor(request, options)
             if options & _BROWSE:
@@ -415,7 +415,7 @@ class GroupGetter(Getter):
                 self._unit_of_work.take_own(entry.pending)
         # Without a transaction all of it is the unit of work's own.
         found = queue, whole.row, taken[0].persistence
-        confirm_delivery(self._core, found, transaction, self._unit_of_work, now_ms)
+        add_cod_report(self._core, found, transaction, self._unit_of_work, now_ms)
         return result, transaction
 
     def look_at(
@@ -424,7 +424,7 @@ class GroupGetter(Getter):
         """Return what is seen of the message that rows are, and that message."""
         whole = reassembled(rows)
         self.found_bytes = parts[whole.row_count - 1].end - parts[0].offset
-        result = seen(self._core, self._request, queue, whole.row, now_ms)
+        result = result_for(self._core, self._request, queue, whole.row, now_ms)
         if whole.warning and not result.warning:
             result = result.with_warning(whole.warning)
         return result, whole
@@ -437,8 +437,8 @@ class GroupGetter(Getter):
             self._unit_of_work.take(queue, row, persistence, now_ms)
             return transaction
         transaction = transaction or Transaction()
-        event, ending = queue_state.GETS[queue.is_staging], self.requester.ending
-        queue_state.end(self._core, transaction, found, event, now_ms, ending=ending)
+        event, terminated_by = queue_state.GETS[queue.is_staging], self.requester.terminated_by
+        queue_state.end(self._core, transaction, found, event, now_ms, terminated_by=terminated_by)
         return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
@@ -622,7 +622,7 @@ class GroupGetter(Getter):
                 self.requester.forget_lock(row.k)
             met_by = MetBy.BROWSE if self.only_looks else MetBy.GET
             self._core.committer.deferred.append(
-                discard_expired(self._core, expired, now_ms, met_by, self.requester.ending)
+                discard_expired(self._core, expired, now_ms, met_by, self.requester.terminated_by)
             )
         else:
             for _queue, row, _side in expired:

@@ -18,7 +18,7 @@ from mayfly.engine.groups.place import (
     position_after,
 )
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.put import PutRequest, confirm_arrival, new_put, prepared_for, put, result_of
+from mayfly.engine.put import PutRequest, add_coa_report, new_put, prepared_for, put, result_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import window_at_put
@@ -178,7 +178,7 @@ def put_in_segments(
                 queue_state.arrive(core, transaction, queue, row, persistent=persistent)
         for (_queue, row, _persistent), known in zip(messages, prepared, strict=True):
             if path.remote is None and known.descriptor.report & c.MQRO_COA:
-                confirm_arrival(core, row, known.descriptor, transaction, unit_of_work)
+                add_coa_report(core, row, known.descriptor, transaction, unit_of_work)
         is_done = transaction is None or core.committer.run_at_once(transaction)
     if transaction is not None and not is_done:
         core.committer.run(transaction)

@@ -32,7 +32,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
 from mayfly.store.store import Store
 from mayfly.verbs.checks import check_name
-from mayfly.verbs.contracts.outcomes import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, TerminatedBy
 from mayfly.verbs.facts import Value
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
@@ -128,17 +128,17 @@ def delete_queue(
     *,
     purge: bool,
     own_handles: int = 0,
-    ending: Ending = NOBODY,
+    terminated_by: TerminatedBy = NOBODY,
 ) -> None:
     """Delete a local queue that nobody but ``own_handles`` handles has open.
 
-    The lives of its messages end with an ``ending``, for a program that has closed it.
+    The lives of its messages end with an ``terminated_by``, for a program that has closed it.
     """
     with core.engine_lock:
         _check_unused(queue, own_handles)
         if queue.depth and not purge:
             raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
-    _clear(core, queue, ending)
+    _clear(core, queue, terminated_by)
     core.store.write_balances()
     _forget(core, queue.definition, queue, own_handles=own_handles)
 
@@ -325,14 +325,16 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     core.committer.run(transaction)
 
 
-def _clear(core: Core, queue: LocalQueue, ending: Ending) -> int:
+def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
     cleared = 0
     while True:
         with core.engine_lock:
             transaction, now_ms = Transaction(), core.now_ms()
             for row, persistence in in_order(core, queue, ANY, queue.low):
                 found = queue, row, persistence
-                queue_state.end(core, transaction, found, Event.CLEAR, now_ms, ending=ending)
+                queue_state.end(
+                    core, transaction, found, Event.CLEAR, now_ms, terminated_by=terminated_by
+                )
                 if len(transaction.departures) == _CLEAR_BATCH:
                     break
         if not transaction.departures:
@@ -383,7 +385,7 @@ def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple
 
 
 def drop_dynamic_queue(
-    core: Core, queue: LocalQueue, options: int, ending: Ending, *, is_owner: bool
+    core: Core, queue: LocalQueue, options: int, terminated_by: TerminatedBy, *, is_owner: bool
 ) -> None:
     """Delete the queue of a handle that is being closed, where the options or its type say so.
 
@@ -412,7 +414,7 @@ def drop_dynamic_queue(
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
     with core.definitions_lock:
         handles = queue.input_count + queue.output_count
-        delete_queue(core, queue, purge=purges, own_handles=handles, ending=ending)
+        delete_queue(core, queue, purge=purges, own_handles=handles, terminated_by=terminated_by)
 
 
 # Definitions of all kinds on disk

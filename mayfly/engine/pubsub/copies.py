@@ -9,7 +9,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE, Delayed, staged_row, staging_path
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_row
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.disposal import as_given
+from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.unit_of_work import UncommittedPut
@@ -38,7 +38,7 @@ def prepared_for(
     descriptor = publication.descriptor._replace(priority=priority)
     if makes_volatile:
         descriptor = descriptor._replace(persistence=MQPER_NOT_PERSISTENT)
-    return as_given(core, descriptor)
+    return prepared_with_own_context(core, descriptor)
 
 
 class CopyRows:

@@ -21,7 +21,7 @@ from mayfly.engine.delivery import (
     new_row,
     size_on,
 )
-from mayfly.engine.disposal import as_given
+from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.search import fields_of
 from mayfly.engine.finding.selecting import Verdicts, is_long
@@ -106,7 +106,7 @@ def retain(
         put_date=prepared.descriptor.put_date or put_date(now_ms),
         put_time=prepared.descriptor.put_time or put_time(now_ms),
     )
-    silent = as_given(core, dated)
+    silent = prepared_with_own_context(core, dated)
     try:
         path = core.registry.resolve(RETAINED_QUEUE)
         check_open(path, len(body))
@@ -257,7 +257,7 @@ def _removal(core: Core, found: Found) -> Transaction:
     if is_expired(row.expire_at_ms, now_ms):
         return discard_expired(core, [found], now_ms, MetBy.TOPIC)
     transaction = Transaction()
-    queue_state.end(core, transaction, found, Event.CLEAR, now_ms, ending=NOBODY)
+    queue_state.end(core, transaction, found, Event.CLEAR, now_ms, terminated_by=NOBODY)
     return transaction
 
 
@@ -332,7 +332,7 @@ def _add_copy(
     core: Core, transaction: Transaction, subscription: Subscription, topic: str, row: StoredMessage
 ) -> None:
     path = core.registry.resolve_target(subscription.destination)
-    publication, body = as_given(core, unpack_descriptor(row.descriptor)), row.body
+    publication, body = prepared_with_own_context(core, unpack_descriptor(row.descriptor)), row.body
     if is_proxy(subscription):
         journey = Journey((core.name,), is_retained=True, only_for=subscription.topic)
         publication, body = enveloped(publication, body, topic, journey)

@@ -31,7 +31,7 @@ from mayfly.engine.pubsub.subscribing import (
 )
 from mayfly.engine.put import PutRequest
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.verb_options import PASSES, check_put_options, passed_on, with_options
+from mayfly.engine.verb_options import PASSES, check_put_options, with_options, with_passed_context
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -365,7 +365,7 @@ class TopicHandle:
         check_put_options(options, publishes=True)
         request = with_options(self._core, request, self.opened.options, options)
         if options & PASSES:
-            request = passed_on(request, self._target.saved_message(index(context)))
+            request = with_passed_context(request, self._target.saved_message(index(context)))
         if options & c.MQPMO_SUPPRESS_REPLYTO:
             silent = request.descriptor._replace(reply_to_q="", reply_to_q_mgr="")
             request = request._replace(descriptor=silent)

@@ -164,7 +164,7 @@ class SharedQueues(Membership[Engine]):
         self.engine = engine
         engine.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
         self.transactions = TwoPhaseCommit(engine)
-        engine.committer.across = Participant(self.transactions, engine)
+        engine.committer.multi_store = Participant(self.transactions, engine)
         self.directory = GroupDirectory(engine, self.transactions.done_counts)
         engine.before_close.append(self._close_members)
 
@@ -218,7 +218,7 @@ class GroupMembership(Membership[Engine]):
         self._take_store(engine)
         self._agree_on_time(engine)
         self._engine, self._participant = engine, Participant(shared.transactions, engine)
-        engine.group, engine.committer.across = group, self._participant
+        engine.group, engine.committer.multi_store = group, self._participant
         engine.registry.directory = shared.directory
         engine.registry.numbers = range(1, FIRST_SHARED)
         engine.waits = MemberWaits(group.waits)
@@ -430,6 +430,6 @@ class MemberWaits(Waits):
                 waiter.fail(error)
                 self._shared.withdraw(waiter)
 
-    def end_of(self, owner: object, error: MQError) -> None:
-        super().end_of(owner, error)
-        self._shared.end_of(owner, error)
+    def fail_owner(self, owner: object, error: MQError) -> None:
+        super().fail_owner(owner, error)
+        self._shared.fail_owner(owner, error)

@@ -246,12 +246,12 @@ class _GroupTransaction:
 
 def _settle(engine: Core, part: Transaction) -> None:
     """Let a transaction that is durable take effect, and run what that leads to."""
-    led_to = engine.committer.settle([part])
-    if led_to:
-        engine.committer.follow(led_to)
+    follow_ups = engine.committer.settle([part])
+    if follow_ups:
+        engine.committer.run_follow_ups(follow_ups)
 
 
 def _participant(core: Core) -> Participant:
-    across = core.committer.across
-    assert isinstance(across, Participant)
-    return across
+    multi_store = core.committer.multi_store
+    assert isinstance(multi_store, Participant)
+    return multi_store

@@ -20,7 +20,7 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_id, new_row
-from mayfly.engine.disposal import as_given, dead_letter
+from mayfly.engine.disposal import dead_letter, prepared_with_own_context
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -439,7 +439,7 @@ def put_trigger_messages(
     """
     transaction, kept, now_ms = Transaction(), 0, core.now_ms()
     path = core.registry.resolve(initiation_queue)
-    prepared = as_given(core, _descriptor(core.name, path.default_priority))
+    prepared = prepared_with_own_context(core, _descriptor(core.name, path.default_priority))
     body = _body(core, definition)
     window = Window(now_ms, now_ms, None)
     for _ in range(count):

@@ -64,7 +64,7 @@ class MetBy(StrEnum):
     TOPIC = "topic"
 
 
-class Ending(NamedTuple):
+class TerminatedBy(NamedTuple):
     """The party that ends lives, and for expired messages what met them; None is not known.
 
     ``ended_by`` is a user, or the name of a channel. ``ended_program`` is the program of the user,
@@ -77,13 +77,13 @@ class Ending(NamedTuple):
 
 
 #: The queue manager itself.
-NOBODY = Ending()
+NOBODY = TerminatedBy()
 
 
-def ending_by(user: str, program: str) -> Ending:
+def terminated_by_program(user: str, program: str) -> TerminatedBy:
     """Return the ending of the lives that a program of a user ends; empty names are not known.
 
     Both are cut as in a message that it puts: to UserIdentifier and PutApplName (P6).
     """
     known = cut_to_fit(user, "UserIdentifier"), cut_to_fit(program, "PutApplName")
-    return Ending(None, known[0] or None, known[1] or None)
+    return TerminatedBy(None, known[0] or None, known[1] or None)
