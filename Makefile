@@ -119,6 +119,7 @@ test-compiled: compiled-tree
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)
 	@$(BIN)/ruff check -q $(SOURCES)
+	@found=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$found"; exit 1; }
 	@$(BIN)/mypy --no-error-summary $(SOURCES)
 
 # The clients of peers; without a C compiler there is none of AMQP.

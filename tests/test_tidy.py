@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -18,91 +18,34 @@ ROOT = Path(__file__).parent.parent
 
 README_LIMIT = 120
 
-#: Lowest first: a module imports from its own row and the rows above it. "client.connection" is a
-#: part of a room with a row of its own. "mayfly" is the package's own __init__; names of one part
-#: beside rooms are modules, which have what users import.
-ROWS: tuple[frozenset[str], ...] = (
-    frozenset({"mqi", "build"}),
-    frozenset({"lifetime"}),
-    frozenset({"properties", "properties.selectors"}),
-    frozenset({"verbs.contracts"}),
-    frozenset({"runtime"}),
-    frozenset({"verbs"}),
-    frozenset({"store"}),
-    frozenset({"engine"}),
-    frozenset({"channel", "channel.hierarchy"}),
-    frozenset({"admin.security"}),
-    frozenset({"admin"}),
-    frozenset({"mayfly", "queue_manager", "admin.mqsc", "admin.pcf", "pymqi", "jms", "services"})
-    | frozenset({"client", "client.aio", "client.connection"})
-    | frozenset({"services.dead_letter", "services.everyplace", "services.ims_bridge"})
-    | frozenset({"services.listener", "services.trigger_monitor"})
-    | frozenset({"aio", "everyplace", "ims_bridge", "listener"}),
-    frozenset({"client.telemetry", "telemetry"}),
-    frozenset({"servers"}),
-    frozenset({"cli", "cli.airport", "__main__"}),
+#: The rooms below the engine, and the engine. What each room may import is in pyproject.toml, for
+#: import-linter.
+ENGINE_AND_BELOW = frozenset(
+    {"mqi", "lifetime", "properties", "verbs", "runtime", "store", "engine"}
 )
 
-#: Beside the rows: what each may import besides itself.
-_PURE = {"mqi", "lifetime", "verbs.contracts"}
-BESIDE = {
-    "pipeline.bulk": _PURE,
-    "pipeline.lake": _PURE | {"pipeline.bulk"},
-    "pipeline.replay": _PURE | {"pipeline.bulk"},
-    "pipeline.spark": _PURE | {"pipeline.bulk", "pipeline.lake", "pipeline.replay"},
-    "pipeline": _PURE | {"pipeline.bulk", "pipeline.replay", "pipeline.spark"},
-    # The listener for its rule L10.
-    "pipeline.advise": {"mqi", "lifetime", "pipeline.bulk", "pipeline.replay", "services.listener"},
-    "spark": {"pipeline.spark"},
-}
-_PIPELINE = {name for name in BESIDE if name.startswith("pipeline")}
-
-#: What a module, or a layer, may import although its row does not say so.
-JOINS = {
-    "mayfly.servers.flight": {"pipeline.bulk"},  # where it listens, and the token
-    # The one place where queues and columns meet.
-    "mayfly.servers.flight_verbs": {"pipeline.bulk"},
-    # A command may start either side; the demo shows both at work on the same day.
-    "mayfly.cli": _PIPELINE,
-}
-
-#: What is the engine's own, and so an offence outside it: kind of offence -> names of attributes.
-ENGINE_INSIDE = {
-    "definitions": frozenset({"registry"}),
-    "lock": frozenset({"definitions_lock", "engine_lock"}),
-    "state": frozenset({"committer", "deferred", "hidden", "store", "waits"}),
-}
-#: Modules with which an engine transaction is built; importing another one of the engine's, instead
-#: of ``mayfly.engine`` itself, is an offence of the kind ``import``.
-ENGINE_TRANSACTIONS = (
-    "mayfly.engine.core",
-    "mayfly.engine.transaction",
+#: Attributes of the engine that nobody outside it may use: definitions, locks, state.
+ENGINE_INSIDE = frozenset(
+    "committer deferred definitions_lock engine_lock hidden registry store waits".split()
 )
-LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNORECASE)
 #: Modules of the engine that every put and get goes through, and features that they do not name:
 #: these hook themselves in (``EngineState.on_departure``, ``Committer.arrival_hook``).
-ENGINE_KERNEL = (
-    "core",
-    "delivery",
-    "get",
-    "get_many",
-    "queue_state",
-    "put",
-    "transaction",
-    "unit_of_work",
+ENGINE_KERNEL = frozenset(
+    "core delivery get get_many put queue_state transaction unit_of_work".split()
 )
 HOOKED_IN = frozenset({"marks", "triggering"})
-#: Parts of the API of the engine, and who may use each of them; ``mayfly.engine`` is for all.
-ENGINE_FACES = {
-    "mayfly.engine.api.administration": frozenset({"admin"}),
-    "mayfly.engine.api.admission": frozenset({"admin.security"}),
-    "mayfly.engine.api.bulk": frozenset({"cli", "client.connection", "servers"}),
-    "mayfly.engine.api.operating": frozenset(
-        {"mayfly", "queue_manager", "servers", "client.telemetry"}
-    ),
-    "mayfly.engine.api.programs": frozenset({"client.connection", "client.telemetry", "verbs"}),
-    "mayfly.engine.api.transit": frozenset({"channel", "channel.hierarchy", "services.everyplace"}),
-}
+#: The API of the engine.
+ENGINE_API = frozenset(
+    {
+        "mayfly.engine",
+        "mayfly.engine.api.administration",
+        "mayfly.engine.api.admission",
+        "mayfly.engine.api.bulk",
+        "mayfly.engine.api.operating",
+        "mayfly.engine.api.programs",
+        "mayfly.engine.api.transit",
+    }
+)
 #: Modules that lead back to themselves when imports for type checkers count, by package.
 IN_CIRCLES_FOR_TYPES: dict[str, int] = {}
 
@@ -232,35 +175,11 @@ def imports(source: Source, *, at_run_time: bool = False) -> Iterator[tuple[ast.
                 yield node, name
 
 
-def layer_of(dotted: str) -> str:
-    """Return the layer of an imported name; one that is no layer is a name of mayfly itself."""
-    _mayfly, *parts = dotted.split(".")
-    known = frozenset.union(*ROWS) | BESIDE.keys() | {"testing"}
-    named = (".".join(parts[:count]) for count in (2, 1))
-    return next((name for name in named if name in known), "mayfly")
-
-
-def may_import(module: str) -> frozenset[str]:
-    layer = layer_of(module)
-    joined = {
-        name for key, names in JOINS.items() if f"{module}.".startswith(f"{key}.") for name in names
-    }
-    if layer in BESIDE:
-        return frozenset(BESIDE[layer] | joined | {layer})
-    row = next(index for index, names in enumerate(ROWS) if layer in names)
-    return frozenset.union(*ROWS[: row + 1]) | joined
-
-
-def check_layers(source: Source) -> Problems:
-    layer = layer_of(source.module)
-    if layer == "testing":
-        return
-    if source.module.count(".") and layer == "mayfly":
-        yield f"{source.path}:1: name the layer of {source.module} in ROWS or BESIDE"
-    allowed = may_import(source.module)
-    for node, name in imports(source):
-        if layer_of(name) not in allowed:
-            yield source.at(node, f"{layer} must not import {name}")
+def room_of(module: str) -> str:
+    """Return the room of a module, or its part of a room if WITHOUT_A_RUNTIME names that."""
+    _mayfly, *parts = module.split(".")
+    part = ".".join(parts[:2])
+    return part if part in WITHOUT_A_RUNTIME else parts[0] if parts else ""
 
 
 def import_graph(modules: list[Source], *, at_run_time: bool) -> dict[str, set[str]]:
@@ -302,9 +221,9 @@ def circles(modules: list[Source]) -> Problems:
 
 
 def is_outside(source: Source) -> bool:
-    """Tell whether a file belongs to a layer above the engine, or to the tests' own package."""
-    engine_row = next(index for index, names in enumerate(ROWS) if "engine" in names)
-    return layer_of(source.module) in frozenset.union(*ROWS[engine_row + 1 :], {"testing"})
+    """Tell whether a file belongs to a room above the engine."""
+    room, _, _part = room_of(source.module).partition(".")
+    return room != "pipeline" and room not in ENGINE_AND_BELOW
 
 
 def module_of(name: str) -> str:
@@ -312,33 +231,13 @@ def module_of(name: str) -> str:
     return name if name in ENGINE_MODULES else name.rpartition(".")[0]
 
 
-def boundary_offences(source: Source) -> Iterator[tuple[str, ast.AST, str]]:
-    """Yield what a file outside the engine takes from its inside: kind, place and what it is."""
-    for node in source.nodes:
-        if isinstance(node, ast.Attribute):
-            for kind, names in ENGINE_INSIDE.items():
-                if node.attr in names:
-                    yield kind, node, f".{node.attr}"
-    seen: set[tuple[ast.AST, str]] = set()
-    for node, name in imports(source):
-        module = module_of(name)
-        is_open = layer_of(source.module) in ENGINE_FACES.get(module, ())
-        if module.startswith("mayfly.engine.") and not is_open and (node, module) not in seen:
-            seen.add((node, module))
-            yield ("transaction" if module in ENGINE_TRANSACTIONS else "import"), node, module
-
-
-def check_lock_is_asserted(source: Source) -> Problems:
-    """A function of the engine that needs the lock asserts it: a sentence stops nobody."""
-    if not source.path.startswith("mayfly/engine/"):
+def check_engine_inside(source: Source) -> Problems:
+    """Lock, definitions and state of the engine are its own."""
+    if not is_outside(source):
         return
     for node in source.nodes:
-        if isinstance(node, ast.FunctionDef) and LOCK_IN_PROSE.search(
-            ast.get_docstring(node) or ""
-        ):
-            yield source.at(
-                node, f"{node.name}: assert core.engine_lock.is_held() instead of saying it"
-            )
+        if isinstance(node, ast.Attribute) and node.attr in ENGINE_INSIDE:
+            yield source.at(node, f".{node.attr} is the engine's: see docs/ARCHITECTURE.md")
 
 
 def check_kernel(source: Source) -> Problems:
@@ -351,19 +250,6 @@ def check_kernel(source: Source) -> Problems:
             yield source.at(node, f"{ast.unparse(node)}: let the feature hook itself in")
         elif isinstance(node, ast.ImportFrom) and HOOKED_IN & set(str(node.module).split(".")):
             yield source.at(node, f"{node.module}: let the feature hook itself in")
-
-
-def boundary_counts(files: Iterable[Source]) -> Counter[tuple[str, str]]:
-    """Count offences by package and kind."""
-    return Counter(
-        (layer_of(source.module), kind)
-        for source in files
-        if is_outside(source)
-        for kind, _node, _what in boundary_offences(source)
-    )
-
-
-# What must not be used
 
 
 def dotted(node: ast.expr) -> str:
@@ -403,7 +289,7 @@ def check_clocks(source: Source) -> Problems:
 
 
 def check_runtime(source: Source) -> Problems:
-    if layer_of(source.module) in WITHOUT_A_RUNTIME:
+    if room_of(source.module) in WITHOUT_A_RUNTIME:
         return
     for node in source.nodes:
         names: list[str] = []
@@ -573,13 +459,12 @@ def run(check: Check, files: list[Source]) -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        check_layers,
         check_prints,
         check_units,
         check_docstring,
         check_runtime,
         check_queue_state,
-        check_lock_is_asserted,
+        check_engine_inside,
         check_kernel,
     ],
     ids=lambda check: check.__name__.removeprefix("check_"),
@@ -627,19 +512,9 @@ def test_modules_in_circles_for_type_checkers_only_get_fewer() -> None:
     assert dict(found) == IN_CIRCLES_FOR_TYPES
 
 
-def test_the_engine_is_entered_by_its_face() -> None:
-    problems = [
-        source.at(node, f"{what}: take it from mayfly.engine (docs/ARCHITECTURE.md)")
-        for source in PRODUCTION
-        if is_outside(source)
-        for _kind, node, what in boundary_offences(source)
-    ]
-    assert not problems, "\n" + "\n".join(problems)
-
-
-def test_every_name_of_the_face_of_the_engine_has_a_user_outside() -> None:
+def test_every_name_of_the_api_of_the_engine_has_a_user_outside() -> None:
     wanted = {name for s in PRODUCTION if is_outside(s) for _node, name in imports(s)}
-    for module in ("mayfly.engine", *ENGINE_FACES):
+    for module in ENGINE_API:
         source = next(s for s in PRODUCTION if s.module == module)
         here = {n.asname or n.name for s in source.tree.body for n in getattr(s, "names", ())}
         said = ast.literal_eval(ast.unparse(source.tree.body[-1]).partition("=")[2].strip())
@@ -654,8 +529,7 @@ def test_fewer_and_fewer_tests_reach_inside_the_engine() -> None:
         source.path
         for source in TESTS
         if any(
-            name.startswith("mayfly.engine.")
-            and module_of(name) not in ("mayfly.engine", *ENGINE_FACES)
+            name.startswith("mayfly.engine.") and module_of(name) not in ENGINE_API
             for _node, name in imports(source)
         )
     }
@@ -692,40 +566,9 @@ def test_lifetime_rules_load_no_store_engine_or_spark() -> None:
 
 
 BAD: list[tuple[Check, str, str, list[int]]] = [
-    (check_layers, "mayfly/store/a.py", "import mayfly.mqi.errors\nimport mayfly.engine.put", [2]),
-    (check_layers, "mayfly/mqi/a.py", "def f():\n    from mayfly.lifetime import times", [2]),
-    (
-        check_layers,
-        "mayfly/pipeline/spark/a.py",
-        "from mayfly.pipeline import bulk\nimport mayfly.store",
-        [2],
-    ),
-    (check_layers, "mayfly/pipeline/bulk/a.py", "from mayfly import QueueManager", [1]),
-    (
-        check_layers,
-        "mayfly/servers/flight.py",
-        "import mayfly.pipeline.bulk\nimport mayfly.cli",
-        [2],
-    ),
-    (
-        check_layers,
-        "mayfly/servers/http.py",
-        "import mayfly.engine\nimport mayfly.pipeline.bulk",
-        [2],
-    ),
-    (
-        check_layers,
-        "mayfly/cli/serve.py",
-        "import mayfly.pipeline.spark\nimport mayfly.testing.clock",
-        [2],
-    ),
-    (
-        check_layers,
-        "mayfly/testing/a.py",
-        "import mayfly.pipeline.spark, mayfly.engine, mayfly.cli",
-        [],
-    ),
-    (check_layers, "mayfly/novelty.py", "x = 1", [1]),
+    (check_engine_inside, "mayfly/channel/a.py", "with m.engine_lock:\n    m.store.read()", [1, 2]),
+    (check_engine_inside, "mayfly/engine/bulk/a.py", "with core.engine_lock: pass", []),
+    (check_engine_inside, "mayfly/pipeline/spark/a.py", "frame.store", []),
     (check_clocks, "mayfly/a.py", "import time\ntime.time()\ntime.perf_counter()", [2]),
     (check_clocks, "mayfly/a.py", "from time import sleep as rest\nwait = rest", [2]),
     (check_clocks, "tests/a.py", "import datetime as d\nd.datetime.now(d.UTC)", [2]),
@@ -807,16 +650,9 @@ core.hidden.pop(k)""",
     (check_queue_state, "mayfly/store/a.py", "totals.claimed += 1", []),
     (check_docstring, "mayfly/a.py", "x = 1", [1]),
     (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
-    (
-        check_lock_is_asserted,
-        "mayfly/engine/a.py",
-        'def f(core):\n    """Do it; lock held."""\ndef g(core):\n    """Do it."""',
-        [1],
-    ),
     (check_kernel, "mayfly/engine/core.py", "def f(core):\n    core.marks.forget(1)", [2]),
     (check_kernel, "mayfly/engine/get.py", "from mayfly.engine.marks import Marks", [1]),
     (check_kernel, "mayfly/engine/browse.py", "def f(core):\n    core.marks", []),
-    (check_lock_is_asserted, "mayfly/jms/a.py", 'def f():\n    """Do it; lock held."""', []),
     (check_file_name, "mayfly/store/utils.py", "", [1]),
     (check_file_name, "mayfly/helpers/__init__.py", "", [1]),
 ]
@@ -828,29 +664,6 @@ def test_check_finds_what_is_bad_and_nothing_else(
 ) -> None:
     found = list(check(Source(path, text)))
     assert [problem.split(": ")[0] for problem in found] == [f"{path}:{line}" for line in lines]
-
-
-def test_what_is_taken_from_inside_the_engine_is_counted_by_package_and_kind() -> None:
-    text = """
-from mayfly.engine import Session
-from mayfly.engine.put import PutRequest, put
-from mayfly.engine.transaction import Transaction
-from mayfly.engine import delivery
-from mayfly.engine.api.transit import Shipment
-from mayfly.engine.api.administration import define_queue
-with manager.engine_lock: manager.registry.resolve(manager.hidden)
-self.definitions_lock.acquire()
-"""
-    counts = boundary_counts(
-        Source(f"mayfly/{folder}/a.py", text) for folder in ("channel", "engine", "pipeline/spark")
-    )
-    assert counts == {
-        ("channel", "definitions"): 1,
-        ("channel", "import"): 3,
-        ("channel", "lock"): 2,
-        ("channel", "state"): 1,
-        ("channel", "transaction"): 1,
-    }
 
 
 def test_a_circle_is_found_and_an_import_for_types_alone_is_none() -> None:
