@@ -1,8 +1,8 @@
 """The rules of `window` over whole columns: the same answers for arrays and Spark columns at once.
 
-A column is a NumPy array of int64, an Arrow array whose nulls mean "none", or one int for all rows.
-Inside, NONE (-1) stands for "none", as in the optional columns of the ledger: no end, no cap,
-never. Times are epoch ms and never negative.
+A column is a NumPy array of int64, an Arrow array, or one int for all rows. No end, no cap and
+"never" are NONE (-1) in NumPy, as in the optional columns of the ledger, and null in Arrow and
+Spark. Times are epoch ms and never negative.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ NONE = -1
 
 
 class Windows(NamedTuple):
-    """The windows of many messages; a refused row has NONE for both times and a reason.
+    """The windows of many messages, one row each, as NumPy columns; times are epoch ms.
 
-    ``reason`` is MQRC_NONE for a put that is accepted.
+    ``reason`` is MQRC_NONE for an accepted put. A refused row has its reason code, and NONE for
+    both times.
     """
 
     deliver_at_ms: Ints
@@ -40,13 +41,16 @@ class Windows(NamedTuple):
 
     @property
     def refused(self) -> Mask:
-        """Return a boolean array: True where the put is refused."""
+        """A boolean array: True where the put is refused."""
         mask: Mask = self.reason != MQRC_NONE
         return mask
 
 
 class SparkWindow(NamedTuple):
-    """The same three as Spark columns; "none" is null."""
+    """The columns of Windows as Spark expressions.
+
+    Both times are null where NONE stands in Windows.
+    """
 
     deliver_at_ms: Any
     expire_at_ms: Any
@@ -54,14 +58,14 @@ class SparkWindow(NamedTuple):
 
 
 def ints(column: Column) -> Ints:
-    """Return a column as int64, its nulls as NONE."""
+    """Return a column as int64; Arrow nulls become NONE."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE), dtype=np.int64)
     return np.asarray(column, dtype=np.int64)
 
 
 def nullable(values: Ints) -> pa.Array:
-    """Return int64 values as an Arrow column in which NONE is null."""
+    """Return int64 values as an Arrow column; NONE becomes null."""
     return pa.array(values, type=pa.int64(), mask=values == NONE)
 
 
@@ -75,9 +79,9 @@ def windows_at_put(
 ) -> Windows:
     """Return the windows of messages put at ``put_ms``: `window.window_at_put` row by row.
 
-    ``life_ms`` and ``cap_ms`` may be NONE; a delay that is null is 0; ``from_release`` is
-    TTLFROM(RELEASE). A row has a reason where the scalar rule raises: MQRC_OPTIONS_ERROR,
-    MQRC_EXPIRY_ERROR (D7, D31).
+    ``life_ms`` and ``cap_ms`` may be NONE; a null delay is 0; ``from_release`` is TTLFROM(RELEASE).
+    A row has the reason code that the scalar rule raises: MQRC_OPTIONS_ERROR for a wrong delay,
+    MQRC_EXPIRY_ERROR for a delay longer than the life (D7, D31).
     """
     put, life, delay, cap = np.broadcast_arrays(
         ints(put_ms), ints(life_ms), _delays(delay_ms), ints(cap_ms)
@@ -99,20 +103,20 @@ def windows_at_put(
 
 
 def is_expired(expire_at_ms: Column, now_ms: Column) -> Mask:
-    """Return a boolean array: True from the very millisecond of the deadline on (E4, E8)."""
+    """Return a boolean array: True at the millisecond of the deadline and later (E4, E8)."""
     expire_at = ints(expire_at_ms)
     mask: Mask = (expire_at != NONE) & (ints(now_ms) >= expire_at)
     return mask
 
 
 def is_due(deliver_at_ms: Column, now_ms: Column) -> Mask:
-    """Return a boolean array: True from the very millisecond of the delivery time on (D1)."""
+    """Return a boolean array: True at the millisecond of the delivery time and later (D1)."""
     mask: Mask = ints(now_ms) >= ints(deliver_at_ms)
     return mask
 
 
 def remaining_tenths(expire_at_ms: Column, now_ms: Column) -> Ints:
-    """Return the Expiry getters see, in tenths rounded up, or MQEI_UNLIMITED (E4, E5)."""
+    """Return the Expiry that a getter sees: tenths, rounded up, or MQEI_UNLIMITED (E4, E5)."""
     expire_at = ints(expire_at_ms)
     left_ms = np.maximum(expire_at - ints(now_ms), 0)
     return np.where(expire_at == NONE, MQEI_UNLIMITED, tenths_of_ms(left_ms))
@@ -127,9 +131,10 @@ def spark_window(
     *,
     from_release: bool = False,
 ) -> SparkWindow:
-    """Return `windows_at_put` as Spark expressions over bigint columns whose nulls mean "none".
+    """Return `windows_at_put` as Spark expressions over bigint columns in which null means "none".
 
-    ``functions`` is ``pyspark.sql.functions``, handed in so that this module never imports Spark.
+    ``functions`` is ``pyspark.sql.functions``, a parameter so that this module does not import
+    Spark.
     """
     f = functions
     life = f.least(life_ms, cap_ms)
@@ -147,7 +152,7 @@ def spark_window(
 
 
 def spark_is_expired(functions: ModuleType, expire_at_ms: Any, now_ms: Any) -> Any:
-    """Return `is_expired` as a Spark expression that is never null."""
+    """Return `is_expired` as a boolean Spark expression that is never null."""
     return functions.coalesce(now_ms >= expire_at_ms, functions.lit(False))
 
 

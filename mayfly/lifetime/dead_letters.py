@@ -18,7 +18,7 @@ _NAME_LENGTH, _APPLICATION_LENGTH, _FORMAT_LENGTH = 48, 28, 8
 class Refusal(NamedTuple):
     """Why a message cannot be delivered, with the moment and the program that found it.
 
-    ``queue`` is the destination of the message; ``appl_type`` is an MQAT_*.
+    ``queue`` is the message's destination, ``appl_type`` an MQAT_* constant, ``at_ms`` epoch ms.
     """
 
     reason: int
@@ -30,11 +30,11 @@ class Refusal(NamedTuple):
 
 
 def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor, bytes]:
-    """Return the descriptor of a dead letter, and the MQDLH to stand before its data (Q1).
+    """Return the descriptor of a dead letter, and the MQDLH to place before its data (Q1).
 
-    Format, Encoding and CodedCharSetId of the data move into the header; the descriptor describes
-    the header. A text that does not fit its field is cut, and a character that is not ASCII becomes
-    a question mark.
+    Format, Encoding and CodedCharSetId of the data move into the header; the descriptor then
+    describes the header. A text that is too long for its field is cut, and a character that is not
+    ASCII becomes a question mark.
     """
     header = DLH.pack(
         {
@@ -57,23 +57,23 @@ def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor,
 
 
 class Letter(NamedTuple):
-    """The fields of an MQDLH, and the descriptor that the data had without it."""
+    """The fields of an MQDLH by name, and the descriptor that the data had without the header."""
 
     header: dict[str, Value]
     original: Descriptor
 
 
 def is_letter(descriptor: Descriptor) -> bool:
-    """Return True if a descriptor says that an MQDLH stands before the data."""
+    """Return True if the Format of a descriptor announces an MQDLH before the data."""
     return descriptor.format.strip() == _FORMAT
 
 
 def read_letter(descriptor: Descriptor, body: bytes) -> Letter:
     """Read the MQDLH at the start of a body: its numbers by Encoding, its texts by CodedCharSetId.
 
-    A header from z/OS has its texts in EBCDIC. One whose StrucId is ASCII is read as that, whatever
-    the descriptor says. Format, Encoding and CodedCharSetId of the original are those of the header
-    (Q1). Raises MQRC_DLH_ERROR for what is no such header.
+    A header from z/OS has its texts in EBCDIC. If StrucId is ASCII, all texts are read as ASCII,
+    whatever the descriptor says. Format, Encoding and CodedCharSetId of ``original`` come from the
+    header (Q1). Raises MQRC_DLH_ERROR if the body does not begin with an MQDLH.
     """
     encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
     codec = None if body.startswith(DLH.struc_id) else codec_name(ccsid, encoding)

@@ -1,4 +1,4 @@
-"""The rules of MQ Everyplace about time: a queue's interval, a message's own end, clocks apart.
+"""The rules of MQ Everyplace about time: a queue's interval, a message's own deadline, clock skew.
 
 They differ from those of MQ (`window`): the width of a number decides its meaning, and a lifetime
 runs from the creation of the message or from its arrival on a queue, not from the put.
@@ -21,47 +21,47 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Timepiece(Protocol):
-    """Tells the time; every Clock is one."""
+    """Gives the time; every Clock is one."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch, UTC."""
 
 
 class SkewedClock:
-    """The clock of another machine: another clock's time plus ``skew_ms``, which may change."""
+    """The clock of another machine: another clock's time plus ``skew_ms``, which may be changed."""
 
     def __init__(self, clock: Timepiece, skew_ms: int = 0) -> None:
-        """Stand ``skew_ms`` ahead of a clock; negative: behind."""
+        """Run ``skew_ms`` ahead of ``clock``; a negative number is behind."""
         self.skew_ms = skew_ms
         self.base = clock
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch, UTC, as this machine has them."""
+        """Return the time of this machine in epoch ms."""
         return self.base.now_ms() + self.skew_ms
 
 
 def driver_of(clock: Timepiece) -> Clock | None:
-    """Return the clock that runs due work for a timepiece, None where it only tells the time."""
+    """Return the Clock under a timepiece that can run due work, None if it only gives the time."""
     while isinstance(clock, SkewedClock):
         clock = clock.base
     return cast(Clock, clock) if callable(getattr(clock, "attach", None)) else None
 
 
 class ExpireTime(NamedTuple):
-    """A message's own end: ms from its creation, or with ``is_absolute`` epoch ms (M4)."""
+    """A message's own deadline: epoch ms if ``is_absolute``, else ms from its creation (M4)."""
 
     value: int
     is_absolute: bool
 
     def at_ms(self, created_ms: int) -> int:
-        """Return the moment from which on the message is expired."""
+        """Return the deadline in epoch ms; the message is expired at that moment."""
         return self.value if self.is_absolute else created_ms + self.value
 
 
 def moment_ms(moment: datetime) -> int:
-    """Return a moment as epoch ms, cut to the millisecond so that no life becomes longer.
+    """Return a datetime as epoch ms, rounded down so that no life becomes longer.
 
-    Raises MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone: it names no moment.
+    Raises MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone.
     """
     if moment.utcoffset() is None:
         raise mq_error(MQRC_PROP_NUMBER_FORMAT_ERROR, f"{moment!r} has no time zone")
@@ -69,7 +69,10 @@ def moment_ms(moment: datetime) -> int:
 
 
 def moment_of(at_ms: int) -> datetime:
-    """Return epoch ms as a moment, UTC; raises MQRC_PROP_NUMBER_FORMAT_ERROR beyond year 9999."""
+    """Return epoch ms as a datetime in UTC.
+
+    Raises MQRC_PROP_NUMBER_FORMAT_ERROR beyond year 9999.
+    """
     try:
         return _EPOCH + at_ms * _MILLISECOND
     except OverflowError:
@@ -79,10 +82,10 @@ def moment_of(at_ms: int) -> datetime:
 def deadline_ms(
     created_ms: int, arrived_ms: int, expire_time: ExpireTime | None, interval_ms: int | None
 ) -> int | None:
-    """Return the moment from which on a message on a queue is expired, None for never.
+    """Return the deadline of a message on a queue in epoch ms, None for never.
 
-    The message's own end overrides the queue's interval, whether it is nearer or further (M3). It
-    runs from the creation (M4), the interval from the arrival on this queue (M1).
+    The message's own deadline overrides the queue's interval, whether it is nearer or further (M3).
+    It counts from the creation (M4), the interval from the arrival on this queue (M1).
     """
     if expire_time is not None:
         return expire_time.at_ms(created_ms)
@@ -90,12 +93,15 @@ def deadline_ms(
 
 
 def is_never_live(created_ms: int, expire_time: ExpireTime | None) -> bool:
-    """Return True if an end is no later than the creation: most likely the wrong width (M15)."""
+    """Return True if a message's own deadline is no later than its creation (M15).
+
+    Most likely its program gave a number of the wrong width.
+    """
     return expire_time is not None and expire_time.at_ms(created_ms) <= created_ms
 
 
 def check_interval_ms(interval_ms: int | None) -> None:
-    """Raise MQRC_EXPIRY_ERROR unless a queue's interval is None or a positive long."""
+    """Raise MQRC_EXPIRY_ERROR unless a queue's interval is None or within 1 .. 2**63 - 1 ms."""
     if interval_ms is not None and not _is_positive_long(interval_ms):
         raise mq_error(
             MQRC_EXPIRY_ERROR, f"expiry_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}"
@@ -103,12 +109,12 @@ def check_interval_ms(interval_ms: int | None) -> None:
 
 
 def next_trickle_ms(begun_ms: int, interval_ms: int, now_ms: int) -> int:
-    """Return the first moment behind now that is a whole number of intervals from the begin."""
+    """Return the first moment after ``now_ms`` at a multiple of the interval from ``begun_ms``."""
     return now_ms + interval_ms - (now_ms - begun_ms) % interval_ms
 
 
 def is_trickle_interval(interval_ms: object) -> bool:
-    """Return True for a number of ms that a trickle can wait between two runs."""
+    """Return True for an int within 1 .. 2**63 - 1, the ms between two runs of a trickle."""
     return _is_positive_long(interval_ms)
 
 

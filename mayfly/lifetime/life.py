@@ -1,9 +1,9 @@
-"""The life of a message on one queue: states, events, the table of both, the cap, and the record.
+"""The life of a message on one queue: states, events, transitions, caps, and the record.
 
 A life is one MsgId on one queue. It begins when the message becomes part of the queue and ends
-once; the end writes one :class:`LifeRecord`. A message that goes from the staging queue to its
-target, or to the dead-letter queue, ends one life and begins the next. The next one names the one
-before by ``origin_id``.
+once; its end writes one :class:`LifeRecord`. A message that goes from the staging queue to its
+target, or to the dead-letter queue, ends one life and begins the next, which names the one before
+by ``origin_id``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class State(StrEnum):
-    """Where a message stands on its queue, or how its life there ended."""
+    """The state of a message on its queue, or the way in which its life there ended."""
 
     #: Put under syncpoint; leaves by its owner's commit or backout, never by expiry (E17).
     UNCOMMITTED = "uncommitted"
@@ -41,7 +41,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """An event in the life of a message."""
+    """An event in the life of a message, a key of the table NEXT."""
 
     COMMIT = "commit"
     COMMIT_DELAYED = "commit_delayed"
@@ -110,11 +110,11 @@ OUTCOMES: tuple[State, ...] = tuple(
 
 
 class TransitionError(AssertionError):
-    """The engine has an event that is impossible in the message's state: a bug of ours."""
+    """An event that is impossible in the message's state: a bug in the engine."""
 
 
 def next_state(state: State, event: Event) -> State:
-    """Return the state that follows; raises TransitionError when the table has no such pair."""
+    """Return the state after an event; raises TransitionError if the table has no such pair."""
     try:
         return NEXT[state][event]
     except KeyError:
@@ -125,7 +125,7 @@ _CAP = re.compile(r"CAPEXPRY\((\d+)\) of (\w+)\((.*)\)")
 
 
 class Cap(NamedTuple):
-    """A CAPEXPRY in tenths of a second, and the object that has it: QALIAS, TOPIC and so on."""
+    """A CAPEXPRY in tenths of a second, with kind (QALIAS, TOPIC, …) and name of its object."""
 
     tenths: int
     kind: str
@@ -133,22 +133,22 @@ class Cap(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The cap in words, as it is stored with a message whose life it has shortened."""
+        """The cap in words, as a message stores the cap that has shortened its life."""
         return f"CAPEXPRY({self.tenths}) of {self.kind}({self.name})"
 
 
 def read_cap(text: str) -> Cap | None:
-    """Return the cap that :attr:`Cap.text` tells, None for words of a later version."""
+    """Return the cap in a text of :attr:`Cap.text`, None for a text of a later version."""
     found = _CAP.fullmatch(text)
     return None if found is None else Cap(int(found[1]), found[2], found[3])
 
 
 class LifeRecord(NamedTuple):
-    """One ended life; the position in the ledger is given when it is written.
+    """One ended life, the content of a ledger row; its position is given when it is written.
 
     Times are epoch ms; ``deliver_at_ms`` equals ``put_ms`` without a delay; ``expire_at_ms`` None
-    is unlimited. ``origin_id`` is the MsgId of the life this one continues. ``reason`` is the
-    MQRC_*/MQFB_* for which a dead-lettered or discarded message left, else 0.
+    is unlimited. ``origin_id`` is the MsgId of the life that this one continues. ``outcome`` is a
+    final State. ``reason`` is the MQRC_* or MQFB_* of a dead-lettered or discarded message, else 0.
 
     ``capped_by`` is the CAPEXPRY that shortened the life, with its object, None when none did. For
     ``met_by``, ``ended_by`` and ``ended_program`` see `contracts.outcomes`.
@@ -180,8 +180,8 @@ class LifeRecord(NamedTuple):
 class Balance(NamedTuple):
     """The counts of one queue at a position of the ledger: puts = sum of ended + present.
 
-    ``ended`` counts by outcome; one that never came is left out. All counts run from the creation
-    of the queue; they are exact at the position at which the row stands in the ledger.
+    ``ended`` counts lives by outcome, without outcomes of 0. All counts begin with the creation of
+    the queue, and are exact at the position of the row. ``at_ms`` is epoch ms.
     """
 
     queue: str
@@ -191,7 +191,7 @@ class Balance(NamedTuple):
     ended: Mapping[str, int]
 
     def is_balanced(self) -> bool:
-        """Return True if every message put is accounted for."""
+        """Return True if every message put is either present or has ended."""
         return self.puts == sum(self.ended.values()) + self.present
 
 
@@ -218,7 +218,7 @@ _BEGINNINGS = {
 
 
 def picture() -> str:
-    """Return the life as a Mermaid state diagram, a line for each transition."""
+    """Return the states and events as a Mermaid state diagram, a line for each transition."""
     lines = ["stateDiagram-v2"]
     lines += [f"    [*] --> {state}: {how}" for state, how in _BEGINNINGS.items()]
     for state, following in NEXT.items():

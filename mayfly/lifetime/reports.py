@@ -1,4 +1,7 @@
-"""Which report a cause owes and what it looks like (mq.md §4.3); the engine sends it."""
+"""Which report messages a message has asked for, and their content (mq.md §4.3).
+
+The engine puts them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _DATA_STEP, _FULL_STEP = 2, 4
 
 
 class Cause(Enum):
-    """Why a report is made; the value is its plain request bit in MQMD.Report."""
+    """The event that a report is about; the value is the option in MQMD.Report that asks for it."""
 
     EXCEPTION = c.MQRO_EXCEPTION
     EXPIRATION = c.MQRO_EXPIRATION
@@ -39,7 +42,10 @@ _NEVER_CONFIRMED = {
 
 
 class Original(NamedTuple):
-    """The message a report is about."""
+    """The message a report is about.
+
+    ``remaining_ms`` is the rest of its life, None for unlimited.
+    """
 
     descriptor: Descriptor
     msg_id: bytes
@@ -61,9 +67,9 @@ class Report(NamedTuple):
 
 
 def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
-    """Return True if a message asked for the report of a cause.
+    """Return True if a message has asked for the report of a cause.
 
-    COA is not made for MQXMIT and MQDEAD formats, COD not for MQDEAD.
+    False for COA if the Format is MQXMIT or MQDEAD, and for COD if it is MQDEAD.
     """
     if not descriptor.report & cause.value:
         return False
@@ -101,7 +107,7 @@ def build_report(cause: Cause, original: Original, manager_name: str, reason: in
 def _report_descriptor(
     descriptor: Descriptor, manager_name: str, feedback: int, has_data: bool, original_length: int
 ) -> Descriptor:
-    """Return the descriptor of a report; cached, since most messages share a descriptor."""
+    """Return the descriptor of a report; cached, because most messages share a descriptor."""
     passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
     return descriptor._replace(
         report=(c.MQRO_DISCARD_MSG if descriptor.report & passed_on == passed_on else c.MQRO_NONE),
@@ -120,7 +126,7 @@ def _report_descriptor(
 
 
 def _data(cause: Cause, original: Original) -> bytes:
-    """Return the data part: none, the first 100 bytes after leading MQ headers, or all (R1)."""
+    """Return a report's data: none, the first 100 bytes behind MQ headers, or all (R1)."""
     options, body = original.descriptor.report, original.body
     if options & (cause.value * _FULL_STEP):
         return body

@@ -1,7 +1,7 @@
-"""How long a program may hold messages: the lifetime of a transaction (L11), the lapse of a claim.
+"""How long a program may hold messages: the lifetime of a transaction (L11), the lease of a claim.
 
-A pipeline claims due messages to release them, and renews the claim while it lives. A claim that is
-not renewed lapses, and its messages are due again (DDELAY).
+A pipeline claims due messages to release them, and sends heartbeats while it lives. A claim without
+a heartbeat lapses, and its messages are due again (DDELAY).
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ CLAIM_HEARTBEAT_MS = CLAIM_LEASE_MS // 4
 
 
 def timeout_ms(name: str, seconds: int) -> int:
-    """Return a timeout in ms, 0 for none; raises ValueError or TypeError with its name."""
+    """Return a timeout of whole seconds in ms; 0 stays 0, no timeout.
+
+    Raises TypeError for a value that is no int, ValueError for a negative one; both name ``name``.
+    """
     if isinstance(seconds, bool) or not isinstance(seconds, int):
         raise TypeError(f"{name} {seconds!r} is no number of seconds")
     if seconds < 0:
@@ -26,10 +29,13 @@ def timeout_ms(name: str, seconds: int) -> int:
 
 
 def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
-    """Return True from the very millisecond at which a lifetime is over; 0 is no limit (L11)."""
+    """Return True from the millisecond at which a lifetime is over.
+
+    A lifetime of 0 never is (L11).
+    """
     return 0 < lifetime_ms <= elapsed_ms
 
 
 def lease_ends_at_ms(heartbeat_ms: int) -> int:
-    """Return the first moment at which a claim last renewed at this moment has lapsed."""
+    """Return the moment at which a claim lapses, from that of its last heartbeat (epoch ms)."""
     return heartbeat_ms + CLAIM_LEASE_MS

@@ -1,7 +1,7 @@
-"""Where time comes from, how its units convert, and how people read moments and durations.
+"""Clocks as interfaces, conversions of time units, and moments and durations as text.
 
-Everything inside Mayfly is integer milliseconds since the epoch, UTC. Tenths of a second exist in
-MQ fields (Expiry, CAPEXPRY), seconds in EXPRYINT; both are converted here and nowhere else.
+Everything inside Mayfly is integer milliseconds since the epoch, UTC. MQ fields have tenths of a
+second (Expiry, CAPEXPRY) and seconds (EXPRYINT); only this module converts them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def ms_of_tenths(tenths: int) -> int:
 
 
 def tenths_of_ms(duration_ms: int) -> int:
-    """Return milliseconds as tenths of a second, rounded up: a life left never shows as 0 (E4)."""
+    """Return ms as tenths of a second, rounded up: a remaining life never shows as 0 (E4)."""
     return -(-duration_ms // TENTH_MS)
 
 
@@ -41,18 +41,21 @@ def ms_of_seconds(seconds: int) -> int:
 
 
 def next_scan_ms(scan_ms: int, interval_ms: int, from_ms: int) -> int:
-    """Return the first of the scans at ``scan_ms`` and every interval after it from a moment on."""
+    """Return the first scan that is not before ``from_ms``.
+
+    Scans are at ``scan_ms`` and each interval after.
+    """
     late_ms = max(from_ms - scan_ms, 0)
     return scan_ms + -(-late_ms // interval_ms) * interval_ms
 
 
 def put_date(at_ms: int) -> str:
-    """Return MQMD.PutDate (``YYYYMMDD``, UTC) of a moment."""
+    """Return the MQMD.PutDate (``YYYYMMDD``, UTC) of a moment in epoch ms."""
     return _date_of_day(at_ms // _DAY_MS)
 
 
 def put_time(at_ms: int) -> str:
-    """Return MQMD.PutTime (``HHMMSSTH``, UTC, hundredths of a second) of a moment."""
+    """Return the MQMD.PutTime (``HHMMSSTH``, UTC, in hundredths) of a moment in epoch ms."""
     minutes, ms = divmod(at_ms % _DAY_MS, _MINUTE_MS)
     return f"{minutes // 60:02d}{minutes % 60:02d}{ms // _HUNDREDTH_MS:04d}"
 
@@ -63,14 +66,14 @@ def _date_of_day(day: int) -> str:
 
 
 def spelled_moment(at_ms: int) -> str:
-    """Return a moment, UTC to the millisecond: ``2026-11-20 17:00:05.250``."""
+    """Return epoch ms as text, UTC to the millisecond: ``2026-11-20 17:00:05.250``."""
     return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % SECOND_MS:03d}"
 
 
 def spelled_duration(duration_ms: int) -> str:
     """Return a duration in its two largest units: ``59 min 20 s``, ``5.25 s``, ``3 d 1 h``.
 
-    Rounded up, so that a life that is left never shows as 0 (E4); below a minute it is exact.
+    It is rounded up, so that a remaining life never shows as 0 (E4); below a minute it is exact.
     """
     if duration_ms < SECOND_MS:
         return f"{duration_ms} ms"
@@ -89,26 +92,26 @@ def _pair(count: int, in_unit: int, unit: str, part: str) -> str:
 
 
 class Driven(Protocol):
-    """A queue manager, or another owner of work that falls due, as a clock drives it."""
+    """An owner of due work, such as a queue manager, whose work a Clock runs."""
 
     def next_due_ms(self) -> int | None:
-        """Return the moment of the next due work, or None when there is none."""
+        """Return the moment (epoch ms) of the next due work, None without any."""
 
     def run_due(self) -> None:
-        """Do what is due by the clock's present time; afterwards ``next_due_ms`` lies ahead."""
+        """Do the work that is due now; afterwards :meth:`next_due_ms` is in the future."""
 
 
 class Clock(Protocol):
-    """Tells the time and runs due work at its moment."""
+    """Gives the time, and runs due work at its moment."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
+        """Return epoch ms, UTC; never less than an earlier answer."""
 
     def attach(self, driven: Driven) -> None:
-        """Begin to run the due work of a queue manager."""
+        """Begin to run the due work of an owner."""
 
     def detach(self, driven: Driven) -> None:
-        """Stop running it; on return no run is under way on another thread."""
+        """Stop running the due work of an owner; on return no other thread runs it any more."""
 
     def wake(self, driven: Driven) -> None:
-        """Look at ``driven.next_due_ms()`` again: it may have come nearer."""
+        """Read ``driven.next_due_ms()`` again, because it may have become earlier."""

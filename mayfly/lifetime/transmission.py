@@ -1,4 +1,4 @@
-"""Lives on their way to another queue manager: the second Expiry, and the time on the link.
+"""Lives in transit to another queue manager: the Expiry in the MQXQH, and the time on the link.
 
 A message in transit has a second Expiry in its MQXQH, which a get or browse counts down. Only the
 outer Expiry, that of the message on its transmission queue, decides when it is discarded (E25). The
@@ -19,14 +19,18 @@ _GRACE_SECONDS = 60
 
 
 def embedded_expiry(body: bytes, *, big_endian: bool) -> int:
-    """Return the embedded Expiry of data that is long enough for one, in tenths."""
+    """Return the Expiry in the MQXQH of some data, in tenths.
+
+    The data must have EXPIRY_END bytes.
+    """
     return int.from_bytes(body[EXPIRY_AT:EXPIRY_END], _order(big_endian), signed=True)
 
 
 def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
-    """Return data with the Expiry in their MQXQH reduced by a waiting time (E24).
+    """Return data with the Expiry in its MQXQH reduced by a waiting time, but not below 0 (E24).
 
-    An embedded MQEI_UNLIMITED is left alone (E27), and so is data too short to have an Expiry.
+    An embedded MQEI_UNLIMITED stays as it is (E27); data too short for an MQXQH comes back
+    unchanged.
     """
     if len(body) < EXPIRY_END:
         return body
@@ -39,9 +43,9 @@ def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
 
 
 def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
-    """Return the shorter of two remaining lives, in ms: it goes on when the MQXQH is taken off.
+    """Return the shorter of two remaining lives in ms, that of a message whose MQXQH is taken off.
 
-    ``outer_ms`` None is unlimited, and so is a negative embedded Expiry.
+    ``outer_ms`` None is unlimited, and so is a negative ``embedded_tenths``.
     """
     if embedded_tenths < 0:
         return outer_ms
@@ -50,24 +54,24 @@ def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
 
 
 def transit_ms(round_trip_ms: int, had_ms: int) -> int:
-    """Return the time of a batch on the link, in ms (E7).
+    """Return the time in ms that a batch was on the link (E7).
 
-    The round trip is that of handing the batch over, by the sender's clock. The receiver has spent
-    ``had_ms`` of it, by its own clock. The way there is half of the rest: both ways are taken to be
-    equally long.
+    ``round_trip_ms`` is the time of handing the batch over, by the sender's clock. The receiver had
+    the batch for ``had_ms`` of it, by its own clock. Half of the rest is the way there: both ways
+    are taken to be equally long.
     """
     return max(round_trip_ms - had_ms, 0) // 2
 
 
 def counted_transit_ms(spent_ms: int) -> int:
-    """Return the part of the time on the link that is taken off a life: none below a tenth (E7)."""
+    """Return the time on the link that reduces a life, in ms: 0 if it is less than a tenth (E7)."""
     return spent_ms if spent_ms >= TENTH_MS else 0
 
 
 def silence_ms(heartbeat_s: int) -> int | None:
-    """Return the silence after which an end of a channel gives the other one up, in ms.
+    """Return the silence in ms after which one end of a channel gives the other up, None for never.
 
-    Twice HBINT below a minute, else HBINT and a minute; None, for ever, with HBINT 0.
+    It is twice HBINT below a minute, else HBINT plus a minute; with HBINT 0 there is no limit.
     """
     if not heartbeat_s:
         return None

@@ -1,7 +1,7 @@
-"""When a message may be got: delivery delay and expiry as one half-open window.
+"""The time in which a message may be got: delivery delay and expiry as one half-open window.
 
 A message can be got at ``now_ms`` when ``deliver_at_ms <= now_ms < expire_at_ms``. The window is
-fixed at the put (E17, D17) and runs through units of work, staging, locks and dead letters.
+fixed at the put (E17, D17), and holds through units of work, staging, locks and dead letters.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ DELAY_COMMAND_LEVEL = 800
 
 
 class Window(NamedTuple):
-    """The time in which a message may be got, with the moment of its put.
+    """The time in which a message may be got, and the moment of its put; epoch ms.
 
-    ``capped_by`` is the cap that has shortened it, with its object (`lifetime.caps`); None is none.
+    ``expire_at_ms`` None is unlimited. ``capped_by`` is the cap that has shortened the window, with
+    its object (`lifetime.life.Cap`), None if none has.
     """
 
     put_ms: int
@@ -43,11 +44,11 @@ class Window(NamedTuple):
 def life_ms_of_expiry(
     expiry_tenths: int, *, enforce_maximum: bool = False, refuse_zero: bool = True
 ) -> int | None:
-    """Return the lifetime that MQMD.Expiry asks for, in ms; None is unlimited.
+    """Return the lifetime in ms that MQMD.Expiry asks for, None for unlimited.
 
-    Raises MQRC_EXPIRY_ERROR for 0 (E2), for negative values other than MQEI_UNLIMITED, and above
+    Raises MQRC_EXPIRY_ERROR for 0 (E2), for a negative value other than MQEI_UNLIMITED, and above
     999,999,999 with ``enforce_maximum`` (E3). With ``refuse_zero`` False, setting
-    ``expiry.zero_check=env``, 0 is accepted and has elapsed at once.
+    ``expiry.zero_check=env``, 0 is accepted and elapses at once.
     """
     if expiry_tenths == MQEI_UNLIMITED:
         return None
@@ -63,7 +64,10 @@ def life_ms_of_expiry(
 
 
 def lowest_cap_ms(caps_tenths: Iterable[int]) -> int | None:
-    """Return the lowest CAPEXPRY of the objects on a path, in ms; None when none limits (X3)."""
+    """Return the lowest CAPEXPRY of the objects on a path in ms.
+
+    None when none limits the life (X3).
+    """
     limits = [cap for cap in caps_tenths if cap != MQCEX_NOLIMIT]
     return ms_of_tenths(min(limits)) if limits else None
 
@@ -81,17 +85,17 @@ def window_at_put(
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
 
-    Both intervals run from the put, not from the commit (E17, D12, D17). A delay may be given by
-    its end (``Until``). The cap can only shorten, silently, and unlimited counts as above it (X3).
-    A delay equal to the life is allowed and the message then is never gettable (D18). With
-    ``from_release``, TTLFROM(RELEASE), the life of a delayed message begins when the delay is over,
-    and neither can be too long for the other. ``longest_ms`` limits the life asked for, before any
-    cap (E3); None is no limit. ``capped_by`` names the cap with its object, in errors, and in the
-    window of a life that it has shortened.
+    Life and delay both begin at the put, not at the commit (E17, D12, D17). A delay may be given by
+    its end (``Until``). The cap can only shorten a life, without an error; unlimited counts as
+    longer (X3). A delay equal to the life is allowed, and the message then can never be got (D18).
+    With ``from_release``, TTLFROM(RELEASE), the life of a delayed message begins when the delay is
+    over, and neither can be too long for the other. ``longest_ms`` limits the life asked for,
+    before any cap (E3); None is no limit. ``capped_by`` names the cap and its object, for errors,
+    and for the window of a life that it has shortened.
 
     Raises MQRC_EXPIRY_ERROR when the life is above ``longest_ms``, or the delay is longer than the
-    resulting life (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no whole number, negative,
-    or ends beyond the year 2109.
+    resulting life (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no int, negative, or ends
+    after the year 2109.
     """
     if longest_ms is not None and life_ms is not None and life_ms > longest_ms:
         raise _too_long(life_ms, longest_ms)
@@ -118,7 +122,7 @@ def window_at_put(
 
 
 def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str | None) -> Window:
-    """Return the window of a message that the queue manager puts on another queue now.
+    """Return the window of a message that the queue manager itself puts on another queue now.
 
     The cap of that queue counts from this put (X1, X3); an earlier deadline stays (E21).
     """
@@ -131,7 +135,7 @@ def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str 
 
 
 def check_life_ms(life_ms: object, longest_ms: int = LONGEST_LIFE_MS) -> None:
-    """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. ``longest_ms``."""
+    """Raise MQRC_EXPIRY_ERROR unless a lifetime is None or within 1 .. ``longest_ms``."""
     if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= longest_ms):
         raise mq_error(
             MQRC_EXPIRY_ERROR,
@@ -148,10 +152,9 @@ def _too_long(life_ms: int, longest_ms: int) -> MQError:
 
 
 def due_at(now_ms: int, delay_ms: Any) -> int:
-    """Return the delivery time of a delay that begins now.
+    """Return the delivery time (epoch ms) of a delay in ms that begins now.
 
-    Raises MQRC_OPTIONS_ERROR unless the delay is a whole number, not negative, and ends by the year
-    2109.
+    Raises MQRC_OPTIONS_ERROR unless the delay is an int, not negative, and ends by the year 2109.
     """
     if type(delay_ms) is not int or not 0 <= delay_ms <= LATEST_DUE_MS - now_ms:
         raise mq_error(
@@ -162,14 +165,14 @@ def due_at(now_ms: int, delay_ms: Any) -> int:
 
 
 def remaining_ms(expire_at_ms: int | None, now_ms: int) -> int | None:
-    """Return the rest of a life in ms, 0 when it is over, None when it has no end."""
+    """Return the rest of a life in ms: 0 when it is over, None when it is unlimited."""
     return None if expire_at_ms is None else max(expire_at_ms - now_ms, 0)
 
 
 def remaining_tenths(expire_at_ms: int | None, now_ms: int) -> int:
-    """Return the Expiry a getter sees, in tenths, or MQEI_UNLIMITED (E5).
+    """Return the Expiry that a getter sees, in tenths of a second, or MQEI_UNLIMITED (E5).
 
-    Rounded up, so that a message that is still here never shows 0 (E4).
+    It is rounded up, so that a message that is still there never shows 0 (E4).
     """
     if expire_at_ms is None:
         return MQEI_UNLIMITED

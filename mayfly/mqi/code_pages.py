@@ -1,4 +1,4 @@
-"""CodedCharSetId -> codec of Python; UTF-16 has the byte order of the numbers in Encoding."""
+"""The Python codec of each CodedCharSetId; UTF-16 has the byte order of the numbers in Encoding."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ CODECS = {
 
 
 def codec_name(coded_char_set_id: int, encoding: int) -> str | None:
-    """Return the codec of text in data of this CodedCharSetId and Encoding, None if not known."""
+    """Return the Python codec of texts with a CodedCharSetId and Encoding.
+
+    None for an unknown one.
+    """
     name = CODECS.get(coded_char_set_id)
     return "utf-16-le" if name == _UTF_16 and not is_big_endian(encoding) else name
 

@@ -1,4 +1,4 @@
-"""Connection names: ``host(port), host(port), …`` of CONNAME, MQSERVER and MQCD."""
+"""Connection names: ``host(port), host(port), …`` in CONNAME, MQSERVER and MQCD."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ _PORT_MAX = 65_535
 
 
 class Place(NamedTuple):
-    """A host, an IPv6 one without brackets, and a port; None for the usual one."""
+    """A host and a port; ``port`` None is the default port, an IPv6 address has no brackets."""
 
     host: str
     port: int | None
 
 
 def places_of(connection_name: str) -> list[Place]:
-    """Return the places in ``host``, ``host(1414)`` or a list with commas, in their order.
+    """Return the places in ``host``, ``host(1414)`` or a list of them with commas, in order.
 
-    An IPv6 number may stand in square brackets. Raises ValueError, whose text names the part that
-    is wrong.
+    An IPv6 address may have square brackets. Raises ValueError, whose text names the wrong part.
     """
     return [_place(part) for part in connection_name.split(",")]
 

@@ -895,11 +895,11 @@ _VAGUE_SUFFIXES = ("_FIRST", "_LAST", "_MASK")
 
 
 def name_of(prefix: str, value: int | bytes) -> str | None:
-    """Return the constant beginning with prefix that has this value, or None.
+    """Return the name of the constant with this prefix and value, None if there is none.
 
-    Of several, one ending in _NONE is preferred, then the first defined; bounds of ranges and
-    masks come last. Sums are not taken apart: name_of("MQRO_", 3) is None. For a reason code see
-    `reasons.reason_name`.
+    Of several names, one that ends in _NONE is preferred, then the first defined; bounds of ranges
+    and masks come last. Sums are not taken apart: name_of("MQRO_", 3) is None. For a reason code
+    use `reasons.reason_name`.
     """
     found = [
         name
@@ -937,12 +937,15 @@ REPORT_OPTIONS: Final = {
 
 
 def report_option(text: str) -> int | None:
-    """Return an option from its name, also with MQRO_ and in any case; None for another text."""
+    """Return the MQRO_* bits of an option's name, in any case and also with MQRO_.
+
+    None if unknown.
+    """
     return REPORT_OPTIONS.get(text.strip().lower().replace("_", "-").removeprefix("mqro-"))
 
 
 def report_names(report: int) -> list[str]:
-    """Return the names of the options that a message has; bits without a name are left out."""
+    """Return the names of the options in MQMD.Report; bits without a name are left out."""
     found: list[str] = []
     for name, option in REPORT_OPTIONS.items():
         if report & option == option:

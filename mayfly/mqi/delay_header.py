@@ -1,7 +1,7 @@
 """MQHDDLY: the header before the data of a delayed message, for programs that browse or get one.
 
 The staging queue shows a delayed message with Format MQHDDLY and this header (rule D2). The layout
-is ``structures.DDH``; a program needs it no more than that of an MQDLH.
+is ``structures.DDH``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ HEADER_BYTES = DDH.length(1)
 
 
 class DelayHeader(NamedTuple):
-    """Target and delivery time of a delayed message, and its fields as they were put.
+    """Target and delivery time of a delayed message, and the fields that it had when it was put.
 
-    ``deliver_at_ms`` is in epoch ms. ``msg_id`` and ``correl_id`` have 24 bytes; zeros are none.
-    Encoding, character set and format are those of the data, which begin at ``length_bytes``.
+    ``deliver_at_ms`` is epoch ms. ``msg_id`` and ``correl_id`` have 24 bytes; zeros are none.
+    Encoding, character set and format are those of the data, which begins at ``length_bytes``.
     """
 
     target_queue: str
@@ -38,7 +38,7 @@ class DelayHeader(NamedTuple):
     length_bytes: int
 
     def descriptor_of_data(self, descriptor: Descriptor) -> Descriptor:
-        """Return the descriptor as the sender gave it: of the data instead of the header."""
+        """Return the descriptor as the sender gave it: of the data instead of this header."""
         return descriptor._replace(
             format=self.format,
             encoding=self.encoding,
@@ -49,7 +49,7 @@ class DelayHeader(NamedTuple):
 def read_delay_header(body: bytes) -> DelayHeader:
     """Return the header at the start of a body; raises MQRC_HEADER_ERROR for a damaged one (P12).
 
-    Its numbers are little-endian whatever Encoding the message has.
+    Its numbers are little-endian, whatever Encoding the message has.
     """
     header = DDH.unpack(body)
     length_bytes = int_in(header, "StrucLength")
@@ -70,7 +70,10 @@ def read_delay_header(body: bytes) -> DelayHeader:
 
 
 def find_delay_header(format_name: str, body: bytes) -> DelayHeader | None:
-    """Return the header of a message by its Format, None where it has none that can be read."""
+    """Return the header of a message with this Format.
+
+    None for another Format or a damaged header.
+    """
     if format_name.rstrip() != FORMAT:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The part of a message descriptor that stays as it was put: everything but ids, times and counts.
+"""The part of an MQMD that stays as it was put: everything but ids, times and counts.
 
-A descriptor is an immutable value, so that most messages of a program share one, together with its
-checked, resolved and packed forms, which are cached.
+A descriptor is an immutable value. Most messages of a program share one, and its checked, resolved
+and packed forms are cached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mayfly.mqi.structures import MD
 
 
 class Descriptor(NamedTuple):
-    """MQMD fields under Python names; text without its padding, ids and tokens as bytes.
+    """Fields of an MQMD under Python names; texts without padding, ids and tokens as bytes.
 
     ``put_date`` and ``put_time`` are filled only when the putter set them (origin context); empty
     means that they follow from the moment of the put.
@@ -100,10 +100,10 @@ _TEXT_FIELD_BYTES = [_FIELD_BYTES[name] for name in _TEXT_NAMES]
 
 
 def fitted(descriptor: Descriptor) -> Descriptor:
-    """Return a descriptor whose texts end where they do in an MQMD, at their first NUL.
+    """Return a descriptor whose texts are cut at their first NUL, as in an MQMD.
 
-    Raises MQRC_MD_ERROR when a text or a token is too long for its field there, TypeError when a
-    value is no text.
+    Raises MQRC_MD_ERROR when a text or token is too long for its field, TypeError when a text field
+    is no str.
     """
     token, group_id = descriptor[22:]
     if len(token) > _FIELD_BYTES["AccountingToken"]:
@@ -118,7 +118,7 @@ def fitted(descriptor: Descriptor) -> Descriptor:
 
 
 def _are_plain(texts: tuple[str, ...]) -> bool:
-    """Return True if texts surely fit; quick, for the usual case."""
+    """Return True if texts surely fit and have no NUL: a quick test for the usual case."""
     try:
         combined = "".join(texts)
     except TypeError:
@@ -128,7 +128,7 @@ def _are_plain(texts: tuple[str, ...]) -> bool:
 
 
 def cut_to_fit(text: str, field: str) -> str:
-    """Return as much of a text as a field of the MQMD has room for."""
+    """Return the longest start of a text that fits into the MQMD field of this name."""
     text = text.partition("\0")[0].encode(errors="replace").decode()
     while len(encoded(text, _FIELD_BYTES[field])) > _FIELD_BYTES[field]:
         text = text[:-1]
@@ -157,8 +157,8 @@ def _too_long(name: str, value: object) -> MQError:
 def pack_descriptor(descriptor: Descriptor) -> bytes:
     """Return the stored form: a format byte, 13 numbers, nine texts and two byte fields.
 
-    Character fields end at a NUL in MQ, so NUL can part them here; see :func:`fitted`. Raises
-    MQRC_MD_ERROR for a number that does not fit 4 bytes.
+    Texts are separated by NUL, which no text of :func:`fitted` contains. Raises MQRC_MD_ERROR for a
+    number that does not fit 4 bytes.
     """
     texts = "\0".join(str(descriptor[n]) for n in _TEXT_FIELDS).encode()
     token = descriptor.accounting_token.rstrip(b"\0")
@@ -190,7 +190,7 @@ def _fits(value: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def unpack_descriptor(packed: bytes) -> Descriptor:
-    """Return the descriptor of a stored form."""
+    """Return the descriptor in a stored form of :func:`pack_descriptor`."""
     assert packed[0] == _PACKED_FORMAT, f"descriptor format {packed[0]}"
     token_end = 2 + packed[1]
     numbers_end = token_end + _NUMBERS.size
@@ -218,10 +218,10 @@ class Grouping(NamedTuple):
 
 
 def grouping_of(packed: bytes) -> Grouping:
-    """Return these fields of a stored form alone.
+    """Return the group fields of a stored form without unpacking the rest.
 
-    Faster than the whole descriptor, whose cache does not help: each message of a group has a
-    stored form of its own.
+    Each message of a group has its own stored form, so that the cache of whole descriptors does not
+    help there.
     """
     start = 2 + packed[1]
     numbers = _NUMBERS.unpack_from(packed, start)

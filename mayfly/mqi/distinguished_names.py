@@ -1,13 +1,13 @@
 """Distinguished names of certificates, and the patterns that SSLPEER compares them with.
 
-A name is a list of attributes, ``CN=app,OU=Sales,O=Example``. A pattern gives some of them, each
-value with ``*`` at its beginning or its end for any characters; a backslash before it makes it the
-character itself. Attributes that the pattern leaves out are not looked at. Values are compared in
-either case ("IBM MQ rules for SSLPEER values").
+A name is a list of attributes, ``CN=app,OU=Sales,O=Example``. A pattern gives some of them; a value
+may begin or end with ``*`` for any characters; a backslash before it makes it an asterisk.
+Attributes that the pattern leaves out are ignored. Values are compared without regard to case ("IBM
+MQ rules for SSLPEER values").
 
-OU and DC may occur several times, the highest unit first. Of any other attribute a name has one
-("Distinguished Names"): where a certificate has two, a pattern cannot tell which of them was meant
-by its issuer, so a pattern with that attribute does not match.
+OU and DC may occur several times, the highest unit first. A name has any other attribute once
+("Distinguished Names"): where a certificate has two, a pattern cannot know which of them its issuer
+meant, so a pattern with that attribute does not match.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _NEEDS_QUOTES = re.compile(r'[,;"\\=]|^\s|\s$')
 
 
 def spelled(attributes: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Return a name as MQ writes it, the most special attribute first, but the highest OU and DC.
+    """Return a certificate's name as MQ writes it, the most specific attribute first.
 
-    ``attributes`` are those of ``SSLSocket.getpeercert()["subject"]``, or of its issuer.
+    Of several OU or DC the highest comes first. ``attributes`` is
+    ``SSLSocket.getpeercert()["subject"]`` or ``["issuer"]``.
     """
     pairs = [(_key(key), value) for part in attributes for key, value in part]
     # A certificate begins with what is highest.
@@ -62,12 +63,15 @@ def spelled(attributes: Iterable[Iterable[tuple[str, str]]]) -> str:
 
 
 def attributes_of(name: str) -> list[tuple[str, str]]:
-    """Return the attributes of a name or a pattern in order; raises ValueError for what is none."""
+    """Return the (key, value) pairs of a name or pattern in order.
+
+    Raises ValueError for a malformed one.
+    """
     return [(key, _ESCAPED.sub(r"\1", text)) for key, text in _written(name)]
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ValueError for what is no pattern, or for one that no name can match."""
+    """Raise ValueError for a malformed pattern, or for one that no name can match."""
     keys = [key for key, _text in _written(pattern)]
     for key in dict.fromkeys(keys):
         if key not in _REPEATED and keys.count(key) > 1:
@@ -78,7 +82,7 @@ def is_matched(name: str, pattern: str) -> bool:
     """Return True if a name has all attributes of a pattern, those of one key in the same order.
 
     A name that has an attribute of the pattern twice does not match, unless it is OU or DC. A blank
-    pattern matches every name, also a blank one. Raises ValueError for a malformed name.
+    pattern matches every name, even a blank one. Raises ValueError for a malformed name.
     """
     left = attributes_of(name)
     keys = [key for key, _value in left]
@@ -96,7 +100,7 @@ def is_matched(name: str, pattern: str) -> bool:
 
 
 def _written(name: str) -> list[tuple[str, str]]:
-    """Return the attributes of a name with their values as they are written, without quotes."""
+    """Return keys and values of the attributes, values as they are written but without quotes."""
     found, position = [], 0
     while position < len(name):
         match = _ATTRIBUTE.match(name, position)
@@ -121,7 +125,7 @@ def _value(value: str) -> str:
 
 
 def _fits(value: str, wanted: str) -> bool:
-    """Return True if a value is the wanted one, which is as it is written in a pattern."""
+    """Return True if a value matches that of a pattern, which may begin or end with ``*``."""
     if wanted == "*":
         return True
     is_open, has_open_end = wanted.startswith("*"), _OPEN_END.fullmatch(wanted) is not None

@@ -1,4 +1,4 @@
-"""Errors of the queue manager: a class for each way in which a caller reacts; errors of the store.
+"""Errors of the queue manager, by the reaction that they ask for, and errors of the store.
 
     MQError                  any failing call; .comp, .reason, .detail
     +-- ObjectError          name another object, or wait until it is free
@@ -9,7 +9,7 @@
     +-- ConnectionBroken     connect again
     |   +-- LostAnswer       connect again and find out whether the call took effect
     +-- InhibitedError       the queue is switched off: wait until it is allowed
-    +-- CannotBeGiven        the message has no form that this client takes: go on with the next
+    +-- CannotBeGiven        the message has no form that this client takes: continue with the next
 
     StoreError               the folder of a queue manager cannot be used; .path
     +-- StoreDamaged         the data on disk is damaged; the queue manager stops
@@ -27,7 +27,10 @@ from mayfly.mqi.constants import MQCC_FAILED
 
 
 class MQError(Exception):
-    """A call failed with this completion and reason code; detail names the field and its value."""
+    """A call failed with a completion and reason code.
+
+    ``detail`` names the wrong field and its value.
+    """
 
     def __init__(self, reason: int, detail: str = "", comp: int = MQCC_FAILED) -> None:
         super().__init__(reason, detail, comp)
@@ -40,7 +43,7 @@ class MQError(Exception):
 
     @property
     def text(self) -> str:
-        """The meaning of the reason code, in one sentence."""
+        """The meaning of the reason code in one sentence."""
         return rc.reason_text(self.reason)
 
 
@@ -77,10 +80,10 @@ class InhibitedError(MQError):
 
 
 class CannotBeGiven(MQError):
-    """A message on a queue cannot be made what the protocol of a client has for messages.
+    """A message on a queue cannot be converted to what the protocol of a client has for messages.
 
     The message is at fault, not the client: no client of that protocol can have it. A consumer
-    moves it to BOQNAME, or to the dead-letter queue with the reason, and goes on with the next; a
+    moves it to BOQNAME, or to the dead-letter queue with the reason, and continues with the next; a
     reader shows its bytes with the reason, and changes nothing.
     """
 
@@ -301,7 +304,7 @@ ERROR_CLASSES: dict[int, type[MQError]] = {
 
 
 class Failure(NamedTuple):
-    """An error as plain data, which a program somewhere else makes an error of again."""
+    """An error as plain data, which crosses a process boundary; see :func:`error_of`."""
 
     error_class: str
     reason: int
@@ -309,24 +312,24 @@ class Failure(NamedTuple):
 
 
 def failure_of(error: MQError) -> Failure:
-    """Return an error as plain data."""
+    """Return an error as plain data, to be sent to another process."""
     return Failure(type(error).__name__, error.reason, error.detail)
 
 
 def error_of(failure: Failure) -> MQError:
-    """Return the error to raise for a failure that came from somewhere else."""
+    """Return the error to raise for a failure that another process has sent."""
     if failure.error_class == LostAnswer.__name__:
         return LostAnswer(failure.reason, failure.detail)
     return mq_error(failure.reason, failure.detail)
 
 
 def mq_error(reason: int, detail: str = "") -> MQError:
-    """Return the error to raise for a reason code, of the class a caller would catch."""
+    """Return the error for a reason code, of the class in ERROR_CLASSES, else a plain MQError."""
     return ERROR_CLASSES.get(reason, MQError)(reason, detail)
 
 
 class StoreError(Exception):
-    """The folder of a queue manager cannot be used; path names the folder or file."""
+    """The folder of a queue manager cannot be used; ``path`` is the folder or file."""
 
     def __init__(self, message: str, path: str | Path) -> None:
         super().__init__(message, path)

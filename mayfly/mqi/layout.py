@@ -1,9 +1,9 @@
 """Layout: a table of fields that packs a mapping into the bytes of an MQ structure and back.
 
-Offsets follow from the lengths of the fields in their order; gaps are named as such (`gap`), so
-that nothing depends on a compiler's alignment. Texts are UTF-8; text that is not valid UTF-8, or
-whose UTF-8 does not fit its field, is Latin-1, so that reading never fails and what was read can
-always be written again.
+Offsets follow from the lengths of the fields in their order; padding is a field (`gap`), so that
+nothing depends on a compiler's alignment. Texts are UTF-8. Bytes that are not valid UTF-8, and
+texts whose UTF-8 is too long for their field, are Latin-1: reading never fails, and what was read
+can be written again.
 """
 
 import struct
@@ -21,7 +21,10 @@ _LENGTHS = {"i32": 4, "i64": 8, "ptr": 8}
 
 
 class Field(NamedTuple):
-    """One field: length in bytes; initial is the value of a field the caller leaves out."""
+    """One field of a structure.
+
+    ``initial`` is its value when the caller gives none, ``length`` in bytes.
+    """
 
     name: str
     kind: Kind
@@ -30,41 +33,41 @@ class Field(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The field in the language of the struct module."""
+        """The field in the format language of the struct module."""
         if self.kind == "gap":
             return f"{self.length}x"
         return _NUMBER_CODES.get(self.kind, f"{self.length}s")
 
 
 def char(name: str, length: int, initial: str = "") -> Field:
-    """Text of so many bytes, blank padded."""
+    """Return a field of text, ``length`` bytes long, padded with blanks."""
     return Field(name, "char", length, initial)
 
 
 def byte(name: str, length: int) -> Field:
-    """Bytes of this length, NUL padded, zeros at first."""
+    """Return a field of bytes, padded with NUL; its initial value is all zeros."""
     return Field(name, "byte", length, bytes(length))
 
 
 def number(name: str, initial: int = 0, kind: Literal["i32", "i64", "ptr"] = "i32") -> Field:
-    """A number of 4 bytes, or of 8 for i64 and (64-bit) ptr."""
+    """Return a field of a number: 4 bytes for i32, 8 for i64 and ptr."""
     return Field(name, kind, _LENGTHS[kind], initial)
 
 
 def gap(length: int) -> Field:
-    """Bytes that mean nothing: written as zeros, not read."""
+    """Return a field of padding: written as zeros, never read."""
     return Field("", "gap", length, 0)
 
 
 def int_in(fields: Mapping[str, Value], name: str) -> int:
-    """Return a field that is a number, of those that `Layout.unpack` has returned."""
+    """Return a number among the fields that `Layout.unpack` has returned."""
     value = fields[name]
     assert isinstance(value, int)
     return value
 
 
 def bytes_in(fields: Mapping[str, Value], name: str) -> bytes:
-    """Return a field that is bytes, of those that `Layout.unpack` has returned."""
+    """Return a bytes value among the fields that `Layout.unpack` has returned."""
     value = fields[name]
     assert isinstance(value, bytes)
     return value
@@ -76,7 +79,10 @@ def is_big_endian(encoding: int) -> bool:
 
 
 def encoded(text: str, length: int) -> bytes:
-    """Return text as a field of so many bytes would hold it; it is longer when it has no room."""
+    """Return text as bytes for a field of ``length`` bytes.
+
+    The result is longer if it does not fit.
+    """
     raw = text.encode()
     if len(raw) > length and not text.isascii():
         latin = text.encode("latin-1", "replace")
@@ -113,7 +119,7 @@ def _bytes_of(field: Field, value: object) -> bytes:
 
 
 class _Form:
-    """A layout cut to the length of one version, with its compiled structs."""
+    """The fields of one version of a layout, with their struct objects for both byte orders."""
 
     __slots__ = ("big", "fields", "length", "little", "readers", "template")
 
@@ -145,8 +151,8 @@ class _Form:
 class Layout:
     """An MQ structure: its fields in order, and the length of each version of it.
 
-    versions maps a Version to the length in bytes at which it ends. `unpack` raises an error with
-    reason for data that is no such structure.
+    ``versions`` maps a Version to the length in bytes at which it ends. ``reason`` is the reason
+    code of the error that `unpack` raises for data of another form.
     """
 
     def __init__(
@@ -175,19 +181,19 @@ class Layout:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The versions this layout knows, oldest first."""
+        """The versions that this layout has, oldest first."""
         return tuple(sorted(self._forms))
 
     def length(self, version: int) -> int:
-        """Return the length in bytes of a version; KeyError for one that does not exist."""
+        """Return the length of a version in bytes; KeyError for an unknown version."""
         return self._forms[version].length
 
     def offset_of(self, field: str) -> int:
-        """Return where a field begins, in bytes from the start; KeyError for an unknown field."""
+        """Return the offset of a field in bytes; KeyError for an unknown field."""
         return self._offsets[field]
 
     def initial(self) -> dict[str, Value]:
-        """Return the initial value of every field of the newest version, as `unpack` spells it."""
+        """Return the initial values of the newest version, in the form of `unpack`."""
         return {
             field.name: field.initial.rstrip() if isinstance(field.initial, str) else field.initial
             for field in self._newest.fields
@@ -196,14 +202,14 @@ class Layout:
     def pack(
         self, values: Mapping[str, object], *, version: int | None = None, big_endian: bool = False
     ) -> bytes:
-        """Return the structure as bytes; fields not in values have their initial value.
+        """Return the structure as bytes; fields not in ``values`` have their initial value.
 
-        version says how many fields are written; by default that follows the Version field. The
-        Version field itself is the one in values, else version.
+        ``version`` says how many fields are written; by default the Version field does. The Version
+        field itself is the one in ``values``, else ``version``.
 
-        Raises KeyError for a field name that does not exist, and TypeError for a value of the wrong
-        type. Raises ValueError for a value that does not fit its field or belongs to a later
-        version. All name the field.
+        Raises KeyError for an unknown field name, TypeError for a value of the wrong type. Raises
+        ValueError for an unknown version, and for a value that does not fit its field or belongs to
+        a later version. All name the field.
         """
         form = self._form_to_write(values, version)
         row = form.template.copy()
@@ -236,14 +242,14 @@ class Layout:
         big_endian: bool = False,
         text_codec: str | None = None,
     ) -> dict[str, Value]:
-        """Return the fields at the start of data: numbers, texts without padding, and bytes.
+        """Return the fields at the start of ``data``: numbers, texts without padding, and bytes.
 
-        version says how many fields are read; by default that follows the Version field. Bytes
-        behind the structure are ignored. text_codec is for texts in a character set without ASCII,
+        ``version`` says how many fields are read; by default the Version field does. Bytes behind
+        the structure are ignored. ``text_codec`` is for texts in a character set without ASCII,
         StrucId among them.
 
-        Raises the structure's own reason code (rule P12) for a wrong StrucId, a Version that does
-        not exist, data shorter than the structure, or texts that are not of their character set.
+        Raises the structure's own reason code (rule P12) for a wrong StrucId, an unknown Version,
+        data that is too short, or texts that are not in their character set.
         """
         form = self._form_to_read(data, version, big_endian, text_codec)
         row = form.codec(big_endian).unpack_from(data)
@@ -291,7 +297,7 @@ class Layout:
 
 
 def _to_struct(field: Field, value: object) -> int | bytes:
-    """Return a value as struct takes it; numbers are checked by struct itself, all at once."""
+    """Return a value as struct takes it; struct itself checks the range of numbers."""
     if field.kind == "char":
         return _bytes_of_text(field, value)
     if field.kind == "byte":
@@ -302,7 +308,7 @@ def _to_struct(field: Field, value: object) -> int | bytes:
 
 
 def _version_number(value: object) -> int:
-    """Return a Version as a number; that of MQTMC2 is text. -1, which no structure has, if bad."""
+    """Return a Version as a number, -1 for an invalid one; that of MQTMC2 is text."""
     if isinstance(value, int):
         return value
     text = _text_of(value) if isinstance(value, bytes) else str(value)
@@ -310,7 +316,7 @@ def _version_number(value: object) -> int:
 
 
 def _first_misfit(form: _Form, row: list[int | bytes] | list[Value]) -> str:
-    """Name the first number that does not fit its field."""
+    """Return an error text about the first number that does not fit its field."""
     for field, value in zip(form.fields, row, strict=True):
         try:
             struct.pack("<" + field.code, value)

@@ -1,8 +1,8 @@
-"""Message properties in the folders of an MQRFH2: how they are written and how they are read.
+"""The folders of an MQRFH2 that hold message properties: reading and writing their XML.
 
 A folder is one XML element, ``<usr><colour>red</colour><size dt='i4'>42</size></usr>``. A property
-has a data type, ``dt``: ``string`` (the one that is not written), ``boolean``, ``bin.hex``,
-``char``, ``i1 i2 i4 i8`` for integers of so many bytes, ``r4 r8`` for floats; ``xsi:nil`` is null.
+has a data type ``dt``: ``string`` (the default, not written), ``boolean``, ``bin.hex``, ``char``,
+``i1 i2 i4 i8`` for integers of so many bytes, ``r4 r8`` for floats; ``xsi:nil`` is null.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class Typed(NamedTuple):
-    """A value with its data type; None is null."""
+    """A value with its data type ``dt``; the value None is null."""
 
     dt: str
     value: Value
 
 
 class Element(NamedTuple):
-    """One element of a folder as it was read."""
+    """One XML element of a folder, as it was read."""
 
     name: str
     attributes: dict[str, str]
@@ -62,16 +62,16 @@ class Element(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The characters directly inside it."""
+        """The characters directly inside the element."""
         return "".join(self.texts)
 
     @property
     def is_nil(self) -> bool:
-        """Whether it stands for null."""
+        """Whether the element stands for null."""
         return self.attributes.get("xsi:nil") in ("true", "1")
 
     def typed(self) -> Typed:
-        """Return its value; raises MQRC_RFH_FORMAT_ERROR when the text is not of its type."""
+        """Return the value; raises MQRC_RFH_FORMAT_ERROR when the text is not of its data type."""
         dt = "i4" if (found := self.attributes.get("dt", "string")) == "int" else found
         if self.is_nil:
             return Typed(dt, None)
@@ -82,7 +82,10 @@ class Element(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """The folders of an MQRFH2, or of several in a row, each as its text; the rest as `Header`."""
+    """The folders of one or more consecutive MQRFH2 as unparsed texts.
+
+    Other fields as in `Header`.
+    """
 
     folders: list[str]
     data_format: str
@@ -92,9 +95,9 @@ class Texts(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The content of an MQRFH2, or of several in a row: folders, and coding of the data behind it.
+    """The content of one or more consecutive MQRFH2, and the format of the data behind them.
 
-    ``folders`` holds the elements of all folders of a name; ``data_start`` is in bytes.
+    ``folders`` has the elements of all folders by folder name; ``data_start`` is in bytes.
     """
 
     folders: dict[str, list[Element]]
@@ -105,14 +108,14 @@ class Header(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """Return text as it stands in an element or an attribute."""
+    """Return text escaped for an XML element or attribute."""
     if _NOT_PLAIN.search(text) is None:
         return text
     return _NOT_PLAIN.sub(_escaped, text)
 
 
 def format_value(typed: Typed) -> str:
-    """Return a value that is not null as it stands between its tags."""
+    """Return a value as the text between its tags; the value must not be null."""
     dt, value = typed
     if isinstance(value, str):
         return escape(value)
@@ -126,7 +129,7 @@ def format_value(typed: Typed) -> str:
 
 
 def format_float(value: float, *, is_single: bool = False) -> str:
-    """Return the shortest text that reads back as this float, of 4 bytes or of 8."""
+    """Return the shortest text that reads back as this float of 8 bytes, or 4 if ``is_single``."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -147,7 +150,7 @@ def single(value: float) -> float:
 
 
 def property_element(name: str, typed: Typed, *, attributes: str = "") -> str:
-    """Return one property as an element; ``attributes`` go in front of its type."""
+    """Return one property as an XML element; ``attributes`` is text placed before its data type."""
     if typed.value is None:
         return f"<{name}{attributes} xsi:nil='true'></{name}>"
     kind = "" if typed.dt == "string" else f" dt='{typed.dt}'"
@@ -155,7 +158,7 @@ def property_element(name: str, typed: Typed, *, attributes: str = "") -> str:
 
 
 def pack_folder(folder: str) -> bytes:
-    """Return a folder as it stands in the header: its length, then its UTF-8 text, blank padded."""
+    """Return a folder as bytes of an MQRFH2: its length, then UTF-8 text padded with blanks."""
     raw = folder.encode()
     padded = raw + b" " * (-len(raw) % _LENGTH_BYTES)
     return len(padded).to_bytes(_LENGTH_BYTES, "big") + padded
@@ -167,7 +170,10 @@ def pack_header(
     data_encoding: int = MQENC_NORMAL,
     data_coded_char_set_id: int = UTF_8,
 ) -> bytes:
-    """Return an MQRFH2 of packed folders; its own numbers are big-endian (MQENC_NORMAL)."""
+    """Return an MQRFH2 with packed folders; its own numbers are big-endian (MQENC_NORMAL).
+
+    The last three parameters describe the data behind it.
+    """
     return (
         _FIXED.pack(
             b"RFH ",
@@ -184,10 +190,11 @@ def pack_header(
 
 
 def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
-    """Return the content of the MQRFH2 at the start of a body.
+    """Return the content of the MQRFH2 at the start of a body, and of others that follow it.
 
-    Both numbers are the descriptor's. Raises as :func:`read_texts`, and MQRC_RFH_FORMAT_ERROR for a
-    folder that is not well formed.
+    ``encoding`` and ``coded_char_set_id`` are the descriptor's. Raises MQRC_RFH_ERROR for a wrong
+    structure or length, MQRC_RFH_STRING_ERROR for text that is not in its character set, and
+    MQRC_RFH_FORMAT_ERROR for a folder that is not well formed.
     """
     texts = read_texts(encoding, coded_char_set_id, body)
     folders: dict[str, list[Element]] = {}
@@ -198,10 +205,10 @@ def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
 
 
 def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
-    """Return the folders of the MQRFH2 at the start of a body, unread; a header may follow another.
+    """Return the folders of one or more MQRFH2 at the start of a body, as unparsed texts.
 
-    Both numbers are the descriptor's. Raises MQRC_RFH_ERROR for a wrong structure or length,
-    MQRC_RFH_STRING_ERROR for text that is not of its character set.
+    ``encoding`` and ``coded_char_set_id`` are the descriptor's. Raises MQRC_RFH_ERROR for a wrong
+    structure or length, MQRC_RFH_STRING_ERROR for text that is not in its character set.
     """
     folders: list[str] = []
     start, data_format = 0, FORMAT
@@ -228,17 +235,20 @@ def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
 
 
 def parse_folder(text: str) -> list[Element]:
-    """Return the elements of a folder's text as :func:`parse`; the result must not be changed."""
+    """Return the elements of a folder's text from a cache; callers must not change the result.
+
+    Raises MQRC_RFH_FORMAT_ERROR when the text is not well formed.
+    """
     return _parse_again(text) if len(text) <= _SHORT_TEXT else parse(text)
 
 
 def read_properties(
     format_name: str, encoding: int, coded_char_set_id: int, body: bytes
 ) -> dict[str, object]:
-    """Return the properties of a message by name, those of the ``usr`` folder; {} without MQRFH2.
+    """Return the properties of a message by name, those of the ``usr`` folder.
 
-    The first three are the descriptor's. A group within the folder gives names with dots. Raises
-    as :func:`read_header`.
+    {} without an MQRFH2. The first three parameters are the descriptor's. A group within the folder
+    gives names with dots. Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or MQRC_RFH_FORMAT_ERROR.
     """
     if format_name != FORMAT:
         return {}
@@ -247,7 +257,10 @@ def read_properties(
 
 
 def properties_of(elements: Iterable[Element]) -> list[tuple[str, Typed]]:
-    """Return the properties in the elements of a folder; raises as ``Element.typed``."""
+    """Return name and value of the properties in the elements of a folder.
+
+    Names of groups have dots. Raises MQRC_RFH_FORMAT_ERROR for a text that is not of its data type.
+    """
     found: list[tuple[str, Typed]] = []
     pending = [(element.name, element) for element in elements][::-1]
     while pending:
@@ -260,9 +273,10 @@ def properties_of(elements: Iterable[Element]) -> list[tuple[str, Typed]]:
 
 
 def parse(text: str) -> list[Element]:
-    """Return the elements of a text; raises MQRC_RFH_FORMAT_ERROR when it is not well formed.
+    """Return the elements of a folder's text.
 
-    No comments, declarations or document types: such things have no place in a folder.
+    Raises MQRC_RFH_FORMAT_ERROR when it is not well formed. Comments, declarations and document
+    types are refused.
     """
     root = Element("", {}, [], [])
     open_elements = [root]
@@ -292,7 +306,7 @@ _parse_again = lru_cache(maxsize=512)(parse)
 
 
 def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
-    """Return the text of each folder in the variable part of a header."""
+    """Return the text of each folder in the variable part of an MQRFH2."""
     codec = _CODECS.get(ccsid)
     if codec is None:
         raise mq_error(rc.MQRC_RFH_ERROR, f"NameValueCCSID {ccsid}")
@@ -316,7 +330,7 @@ def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
 
 
 def fits(value: int, dt: str) -> bool:
-    """Return True if an integer has room in the bits of an integer type."""
+    """Return True if an integer fits the bits of an integer data type."""
     limit = 1 << (INTEGER_BITS[dt] - 1)
     return -limit <= value < limit
 

@@ -466,8 +466,8 @@ _FAILURES = {
 class Reason(NamedTuple):
     """Name, completion code and meaning of a reason code.
 
-    A few codes come as a warning or a failure (2003, 2241, 2242, 2479): here they are failures, and
-    a call that only warns says so itself.
+    A few codes come as a warning or a failure (2003, 2241, 2242, 2479). Here they are failures; a
+    call that only warns gives the completion code itself.
     """
 
     name: str
@@ -487,7 +487,7 @@ REASONS: dict[int, Reason] = {
 
 
 def reason_name(reason: int) -> str:
-    """Return the name of a reason code: "MQRC_Q_FULL"; for one not in the table "MQRC_<number>"."""
+    """Return the name of a reason code, "MQRC_Q_FULL"; "MQRC_<number>" for an unknown one."""
     known = REASONS.get(reason)
     return known.name if known else f"MQRC_{reason}"
 
@@ -507,5 +507,5 @@ _FEEDBACK_NAMES = {
 
 
 def cause_name(reason: int) -> str:
-    """Return a reason by its name: MQRC_*, else MQFB_*, else the number."""
+    """Return the name of a feedback or reason code: MQFB_*, else MQRC_*."""
     return _FEEDBACK_NAMES.get(reason) or reason_name(reason)

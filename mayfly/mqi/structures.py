@@ -2,8 +2,8 @@
 
 Each is a `Layout`; `LAYOUTS` holds those of programs and of headers by name. Names, order and
 initial values are those of the MQ interface on a 64-bit machine; a field of a structure within
-another has that one's name in front: `MsgDesc.Expiry`, `ObjectString.VSPtr`. At the end: the chain
-of headers before the data of a message.
+another is prefixed with its name: `MsgDesc.Expiry`, `ObjectString.VSPtr`. At the end: the chain of
+headers before the data of a message.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def _start(struc_id: str, version: int = 1) -> list[Field]:
 
 
 def _data_description(encoding: int, ccsid: int) -> list[Field]:
-    """Fields of a header about the data behind it: encoding, character set, format."""
+    """Return the fields of a header about the data behind it: encoding, character set, format."""
     return [number("Encoding", encoding), number("CodedCharSetId", ccsid), char("Format", 8)]
 
 
 def _variable_string(name: str, ccsid: int = MQCCSI_APPL) -> list[Field]:
-    """An MQCHARV."""
+    """Return the fields of an MQCHARV."""
     return [
         number(f"{name}.VSPtr", kind="ptr"),
         number(f"{name}.VSOffset"),
@@ -59,7 +59,7 @@ def _variable_string(name: str, ccsid: int = MQCCSI_APPL) -> list[Field]:
 
 
 def _group_fields() -> list[Field]:
-    """Fields of MQMD version 2, which an MQMDE carries beside version 1."""
+    """Return the fields that MQMD version 2 has beyond version 1; an MQMDE carries them."""
     return [
         byte("GroupId", 24),
         number("MsgSeqNumber", 1),
@@ -463,17 +463,17 @@ HEADERS: dict[str, Layout] = {
 
 
 def headers_length(format_name: str, body: bytes, encoding: int) -> int:
-    """Return the bytes of the chain of headers at the start of a message's data.
+    """Return the length in bytes of the chain of MQ headers at the start of a message's data.
 
     ``format_name`` and ``encoding`` are the descriptor's; each header has those of the data behind
-    it. The chain ends at the first structure that is unknown or damaged. It also ends at an MQXQH,
-    which has no format of the data behind it.
+    it. The chain ends at the first structure that is unknown or damaged. It also ends behind an
+    MQXQH, which has no format of the data behind it.
     """
     return leading_headers(format_name, body, encoding)[0]
 
 
 def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, str]:
-    """Return the bytes of that chain, and the format of the data behind it."""
+    """Return the length of that chain in bytes, and the format of the data behind it."""
     length = 0
     # A slice of bytes would be a copy of all the rest, for each header of a long row.
     rest = memoryview(body)

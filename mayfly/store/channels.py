@@ -1,4 +1,4 @@
-"""How far each channel has come, as the store holds it."""
+"""The progress of each channel, as the store holds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ INACTIVE, STARTED, STOPPED = range(3)
 
 
 class ChannelRow(NamedTuple):
-    """A row of the table ``channel``; see schema.sql."""
+    """A row of the table ``channel``; see schema.sql.
+
+    ``wanted`` is INACTIVE, STARTED or STOPPED, in the column ``is_started``.
+    """
 
     name: str
     is_sender: int
@@ -30,12 +33,12 @@ class ChannelRow(NamedTuple):
 
     @property
     def is_started(self) -> bool:
-        """Whether a sender is to go on when its queue manager is opened."""
+        """Whether the sender starts when its queue manager is opened."""
         return self.wanted == STARTED
 
     @property
     def is_stopped(self) -> bool:
-        """Whether only START CHANNEL lets it run again."""
+        """Whether the channel runs again only after START CHANNEL."""
         return self.wanted == STOPPED
 
     @property
@@ -45,10 +48,10 @@ class ChannelRow(NamedTuple):
 
 
 def save_channel(row: ChannelRow) -> Statement:
-    """Return what makes the state of a channel durable."""
+    """Return the statement that stores the state of a channel."""
     return _SAVE, row
 
 
 def forget_channel(name: str) -> Statement:
-    """Return what removes all that is known of a channel."""
+    """Return the statement that deletes the state of a channel, for all its partners."""
     return _FORGET, (name,)

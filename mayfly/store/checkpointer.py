@@ -1,8 +1,8 @@
-"""Keeps the write-ahead log short, and room in it ahead of the writer.
+"""Writes the log back into the database, and lengthens its file ahead of the writer.
 
-A log that grows with each commit makes each sync write the file's new length as well, which takes
-two thirds of a sync more than overwriting. SQLite overwrites its log once it has begun it anew;
-until then room is made here, for many commits at a time (docs/PERFORMANCE.md).
+A log file that grows with each commit makes each sync write the file's new length as well, which
+takes two thirds of a sync more than overwriting. SQLite overwrites its log once it has begun it
+anew; until then this module lengthens the file for many commits at a time (docs/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _PAGES_ON_A_FULL_DISK = 1_000
 
 
 class Checkpointer:
-    """Moves the write-ahead log into the database, and lengthens it, beside the commit path.
+    """A thread that writes the log back, and lengthens its file, beside the commit path.
 
     A checkpoint beside writers leaves the frames that they write meanwhile: the log would grow for
-    ever. A second, short one holds the writers back; the next commit then begins the log anew.
+    ever. A second, short checkpoint makes the writers wait; the next commit then begins the log
+    anew.
     """
 
     #: Pages that staged messages and ids dirty at random places are written back once for many
@@ -40,7 +41,7 @@ class Checkpointer:
     def __init__(
         self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
     ) -> None:
-        """Watch the log of a database; the checkpoints use a connection of their own."""
+        """Start the thread, which uses a database connection of its own."""
         self._database, self._log, self._ballast = database, log, ballast
         self._needed = runtime.event()
         self._stopped = False
@@ -59,7 +60,10 @@ class Checkpointer:
         self._worker.join()
 
     def _turn(self) -> bool:
-        """Wait until the log is long, and see to it; False at the end."""
+        """Wait until the log is long, then write it back or lengthen its file.
+
+        False once stopped.
+        """
         if self._connection is None and not self._stopped:
             made = self._database.connect()
             # Before its first read a connection does not know of the log: checkpoints do nothing.
@@ -89,7 +93,10 @@ class Checkpointer:
         log.notify_at_pages = min(log.lengthen_at_pages, self._checkpoint_at_pages)
 
     def _limit_pages(self) -> int:
-        """Return how long the log may become: the database must have room for what is in it."""
+        """Return the length in pages at which the log is written back.
+
+        Less on a disk with little space.
+        """
         if self._ballast.is_given_up:
             return _PAGES_ON_A_FULL_DISK
         half_pages = self._log.free_bytes() // (2 * FRAME_BYTES)
@@ -118,11 +125,11 @@ class Checkpointer:
             _LOG.error("checkpoint failed: %s", error)
 
     def _catch_up(self, connection: apsw.Connection) -> None:
-        """Write back beside the writers until little is left for when they are held back.
+        """Write back beside the writers until few frames are left for the time when they wait.
 
         The pages of each pass are synced here: SQLite syncs the database when a checkpoint has come
-        to the end of the log, and with writers none does before they are held back. Writers
-        would then wait for the sync of 64 MB, 90 ms.
+        to the end of the log, and with writers none does before they wait. Writers would then wait
+        for the sync of 64 MB, 90 ms.
         """
         for _ in range(_MAX_PASSES):
             written_back = self._log.write_back_beside_writers(connection)

@@ -1,8 +1,8 @@
-"""Messages that consumers have claimed: their tables, the changes to them, reads in pages.
+"""Messages that consumers of pipelines have claimed: their tables, changes and reads.
 
-A consumer numbers the rows it claims from 1 on; ``r`` is that number behind the consumer's own, so
-that a range of rows is a range of keys. A claim is the rows after the claim before it up to its own
-last one, but for those that were backed out alone.
+A consumer numbers the rows it claims from 1 on. The key ``r`` has the consumer's id in its high
+bits and that number in its low bits, so that a range of rows is a range of keys. A claim has the
+rows after the claim before it up to its own last row, except rows that were backed out alone.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ Head = tuple[int, int | None, int]
 
 
 class Claimed(NamedTuple):
-    """A message that a consumer has claimed from a queue."""
+    """A claimed message with the name of its consumer and of its queue.
+
+    ``message`` has a part of its data.
+    """
 
     consumer: str
     queue: str
@@ -138,7 +141,7 @@ class ClaimRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of one consumer, ``(after, until]``."""
+    """A range of rows of one consumer: those numbered ``after < number <= until``."""
 
     consumer_id: int
     after: int
@@ -146,36 +149,38 @@ class Rows(NamedTuple):
 
     @property
     def range(self) -> tuple[int, int]:
-        """The keys of the table ``claimed`` between which they stand."""
+        """The bounds of the range as keys ``r`` of the table ``claimed``: (after, until]."""
         base = self.consumer_id << ROW_BITS
         return base | self.after, base | self.until
 
     @property
     def message_count(self) -> int:
+        """Number of rows in the range."""
         return self.until - self.after
 
 
 def save_consumer(row: ConsumerRow) -> Statement:
-    """Return what makes a consumer's state durable."""
+    """Return the statement that stores the state of a consumer."""
     return _SAVE_CONSUMER, row
 
 
 def save_claim(row: ClaimRow) -> Statement:
-    """Return what makes a new claim durable."""
+    """Return the statement that stores a new claim."""
     return _SAVE_CLAIM, row
 
 
 def forget_claims(consumer_id: int, until_number: int) -> Statement:
-    """Return what removes the closed claims of a consumer."""
+    """Return the statement that deletes the closed claims of a consumer, up to a number."""
     return _FORGET_CLAIMS, (consumer_id, until_number)
 
 
 def take(
     rows: Rows, keys: list[int], volatile: Iterable[tuple[int, StoredMessage]]
 ) -> list[Statement]:
-    """Return what moves messages into a claim; those in memory come with their place in ``keys``.
+    """Return the statements that move messages from their queue into a claim.
 
-    ``keys`` are all of them in get order, one for each of the rows.
+    ``keys`` are the keys of all of them in get order, one for each row of ``rows``. Non-persistent
+    messages come in ``volatile`` as well, each with its index in ``keys``.
     """
     first = rows.range[0] + 1
     as_json = _as_json(keys)
@@ -188,43 +193,49 @@ def take(
 
 
 def give_back(rows: Rows) -> list[Statement]:
-    """Return what moves the persistent rows back to their queue and removes the others."""
+    """Return the statements that move persistent rows back to their queue and delete the others.
+
+    The backout count of a returned message is one higher.
+    """
     return [(_GIVE_BACK, rows.range), (REMOVE, rows.range)]
 
 
 def heads(fetch: Fetch, low: int, high: int, up_to_sequence: int, limit: int) -> list[Head]:
-    """Return the first messages with ``low <= k < high``, not those put after a sequence."""
+    """Return key, deadline and data length of up to ``limit`` messages with ``low <= k < high``.
+
+    Messages whose sequence is higher than ``up_to_sequence`` were put later, and are left out.
+    """
     found: list[Any] = fetch(limited(_HEADS, limit), (low, high, up_to_sequence))
     return found
 
 
 def save_keys(consumer_id: int, number: int, keys: array[int]) -> Statement:
-    """Return what makes the keys of a new claim durable."""
+    """Return the statement that stores the keys of a new claim of the staging queue."""
     return _SAVE_KEYS, (consumer_id, number, packed_keys(keys))
 
 
 def forget_keys(consumer_id: int, until_number: int) -> Statement:
-    """Return what removes the keys of closed claims."""
+    """Return the statement that deletes the keys of closed claims of the staging queue."""
     return _FORGET_KEYS, (consumer_id, until_number)
 
 
 def load_keys(fetch: Fetch, consumer_id: int) -> dict[int, array[int]]:
-    """Return the keys of a consumer's open claims, by number."""
+    """Return the keys of a consumer's open claims of the staging queue, by claim number."""
     return {number: unpacked_keys(blob) for number, blob in fetch(_OF_CONSUMER, (consumer_id,))}
 
 
 def lengths_of_keys(fetch: Fetch, keys: Sequence[int]) -> dict[int, int]:
-    """Return how long the data is of the messages that a database holds of some keys."""
+    """Return the data length by key, for those of the keys that have a message."""
     return dict(fetch(_LENGTHS, (_as_json(keys),)))
 
 
 def rows_of_keys(fetch: Fetch, keys: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return the messages that a database holds of some keys, in order, as BETWEEN does."""
+    """Return the messages with these keys in key order, with the columns of BETWEEN."""
     return fetch(_DUE_ROWS, (_as_json(keys),))
 
 
 def _message(values: tuple[Any, ...]) -> StoredMessage:
-    """Return a message of a row of COLUMNS."""
+    """Return the message in a row of COLUMNS."""
     *row, capped_by = values
     return StoredMessage(*row)._replace(capped_by=capped_by)
 
@@ -234,24 +245,24 @@ def _as_json(keys: Sequence[int]) -> str:
 
 
 class ClaimedMessages:
-    """Reads what is claimed."""
+    """Reads consumers, claims and claimed messages through a connection of their own."""
 
     def __init__(self, reader: Reader) -> None:
-        """Read through a connection of its own."""
         self._reader = reader
 
     def consumers(self) -> list[ConsumerRow]:
+        """Return the state of every consumer."""
         return [ConsumerRow._make(row) for row in self.fetch("SELECT * FROM consumer", ())]
 
     def claims(self) -> list[ClaimRow]:
-        """Return the open claims, by consumer and number."""
+        """Return the open claims, ordered by consumer and number."""
         sql = "SELECT * FROM claim ORDER BY consumer_id, number"
         return [ClaimRow._make(row) for row in self.fetch(sql, ())]
 
     def page(self, rows: Rows, max_bytes: int, max_rows: int) -> MessageColumns:
-        """Return the first rows of a range whose data stays under ``max_bytes``; one at least.
+        """Return the first messages of a range: up to ``max_rows``, and ``max_bytes`` of data.
 
-        There are none when rows are no longer claimed.
+        One message comes in any case. NO_MESSAGES when the first rows are no longer all claimed.
         """
         low, _high = rows.range
         found = self.first_rows(limited(_PAGE, max_rows), rows.range, max_bytes)
@@ -263,43 +274,52 @@ class ClaimedMessages:
     def first_rows(
         self, sql: str, bindings: tuple[Any, ...], max_bytes: int
     ) -> list[tuple[Any, ...]]:
-        """Return the first rows of a statement, with their data last, as :meth:`page` does."""
+        """Return the first rows of a statement, up to ``max_bytes`` of data in its last column.
+
+        At least one.
+        """
         return self._reader.rows(sql, bindings, Page(max_bytes, -1).read)
 
     def messages(self, rows: Rows) -> list[StoredMessage]:
-        """Return the rows of a range that are claimed."""
+        """Return the messages of the rows of a range that are still claimed."""
         return [_message(values) for values in self.fetch(_MESSAGES, rows.range)]
 
     def numbers(self, rows: Rows) -> list[int]:
-        """Return the numbers of the rows of a range that are claimed."""
+        """Return the row numbers of a range that are still claimed."""
         base = rows.consumer_id << ROW_BITS
         return [r - base for (r,) in self.fetch(_NUMBERS, rows.range)]
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
-        """Return the rows of a range that are not persistent."""
+        """Return the non-persistent messages of a range."""
         return [_message(values) for values in self.fetch(_VOLATILE, rows.range)]
 
     def descriptors(self, rows: Rows) -> list[bytes]:
-        """Return the different descriptors of a range."""
+        """Return the different packed descriptors of a range."""
         return [descriptor for (descriptor,) in self.fetch(_DESCRIPTORS, rows.range)]
 
     def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:
-        """Return the rows of a range that have one of some descriptors, a JSON list of hex."""
+        """Return the messages of a range by descriptor.
+
+        ``as_json`` is a JSON list of hexadecimal.
+        """
         found = self.fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
         return [_message(values) for values in found]
 
     def keys(self, rows: Rows) -> list[int]:
-        """Return the keys that claimed messages had on their queue."""
+        """Return the keys that the claimed messages of a range had on their queue."""
         return [key for (key,) in self.fetch(_KEYS, rows.range)]
 
     def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
-        """Return how many rows of a range are persistent (1) or not (0), and their lowest key."""
+        """Return count and lowest key of the rows of a range by persistence, 1 or 0."""
         return {
             persistence: (count, low) for persistence, count, low in self.fetch(_SIDES, rows.range)
         }
 
     def with_id(self, identifier: bytes, limit: int) -> list[Claimed]:
-        """Return claimed messages with an id as MsgId or CorrelId; reads all that is claimed."""
+        """Return up to ``limit`` claimed messages with an id as MsgId or CorrelId.
+
+        Reads all claimed rows.
+        """
         rows = self.fetch(limited(_WITH_ID, limit), (identifier,))
         return [
             Claimed(
@@ -311,9 +331,15 @@ class ClaimedMessages:
         ]
 
     def counts(self) -> dict[str, int]:
-        """Count what is claimed one by one, by queue, to check counters."""
+        """Return the number of claimed messages by queue name.
+
+        Reads them all, to check counters.
+        """
         return dict(self.fetch(_COUNTS, ()))
 
     def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement about persistent messages."""
+        """Return all rows of a statement.
+
+        Raises StoreDamaged, or MQRC_CONNECTION_BROKEN when closed.
+        """
         return self._reader.rows(sql, bindings)

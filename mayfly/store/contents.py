@@ -1,8 +1,9 @@
 """Copies of one publication share a content, stored once: MsgId, descriptor, data, topic string.
 
-The row of such a copy has its own values alone, and the number of a row of the table ``content``,
-which a trigger removes with the last copy. Reads see whole messages, by the view ``whole_message``.
-A commit of 100 copies for 100 queues changes half as many pages as one of whole rows.
+The row of such a copy has only the values that differ, and the number of a row of ``content``,
+which a trigger deletes with the last copy. Reads see complete messages, by the view
+``whole_message``. A commit of 100 copies for 100 queues changes half as many pages as one of
+complete rows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _Values: TypeAlias = tuple[Any, ...]
 
 
 def _getter_of(names: tuple[str, ...]) -> Callable[[StoredMessage], _Values]:
-    """Return the function that takes the values of some columns from a row."""
+    """Return a function that takes the values of these columns from a row."""
     return itemgetter(*(StoredMessage._fields.index(name) for name in names))
 
 
@@ -81,16 +82,21 @@ _all_but_key: Callable[[StoredMessage], _Values] = itemgetter(slice(1, None))
 
 
 class Contents:
-    """The contents of one database; used in transactions of its writer."""
+    """Stores the shared contents of copies in one database, inside transactions of its writer.
+
+    ``are_shared`` is True once a row of ``message`` may lack what its content has.
+    """
 
     def __init__(self, writer: apsw.Connection) -> None:
-        """Look whether there ever was one."""
         self._writer = writer
         #: Whether a message may lack what its content has.
         self.are_shared = self._has_trigger()
 
     def insert_copies(self, rows: list[StoredMessage]) -> list[StoredMessage]:
-        """Insert those of some new messages that share a content with others; return the rest."""
+        """Insert the messages that share a content with at least three others.
+
+        Return the other messages.
+        """
         rest = list[StoredMessage]()
         shared: dict[_Values, list[list[StoredMessage]]] = {}
         # Copies come after one another, and most differ in their keys alone.
@@ -110,7 +116,10 @@ class Contents:
         return rest
 
     def _insert(self, content: _Values) -> int | None:
-        """Insert a content and return its number, None while another one has its MsgId."""
+        """Insert a content and return its number.
+
+        None when another content has its hash of MsgId.
+        """
         # The transaction that made the trigger may have been undone.
         if not self._has_trigger():
             self._writer.execute(_TRIGGER)
@@ -136,7 +145,10 @@ def _can_share(row: StoredMessage) -> bool:
 
 
 def report_lost_contents(connection: apsw.Connection) -> None:
-    """Let reads of a copy that lacks its content fail: it is damage, not a message without data."""
+    """Make reads on a connection raise apsw.CorruptError for a copy whose content is missing.
+
+    Without it such a copy would look like a message without data.
+    """
     connection.create_scalar_function("lost_content", _lost_content, 1)
 
 

@@ -1,13 +1,13 @@
-"""Damage on the disk: errors of SQLite, checksums of pages, and the least that a database holds.
+"""Damage on the disk: errors of SQLite, checksums of pages, and identity.json.
 
-* SQLite says so by some of its errors.
+* SQLite reports damage by some of its errors.
 * Pages have checksums, by SQLite's checksum VFS (https://sqlite.org/cksumvfs.html), an extension
   that comes with apsw. It keeps a checksum in the last 8 bytes of each page, written when a page
   goes from the write-ahead log into the database, and verified when the page is read from there.
 * ``identity.json`` holds the least that the database of a folder must hold. SQLite opens a database
   that was emptied, or that has lost its log, without an error. The file, written at creation,
-  checkpoints and close, tells such a store from a new one. It is not written with each commit,
-  which would double the syncs.
+  checkpoints and close, distinguishes such a store from a new one. It is not written with each
+  commit, which would double the syncs.
 
 The log has checksums of its own: see write_ahead_log.py.
 """
@@ -29,7 +29,7 @@ from mayfly.runtime import Files
 
 
 def is_damage(error: apsw.Error) -> bool:
-    """Return True for a malformed database, and for a page whose checksum is wrong."""
+    """Return True for the error of a malformed database or of a page with a wrong checksum."""
     if isinstance(error, apsw.IOError):
         return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
     return isinstance(error, apsw.CorruptError | apsw.NotADBError)
@@ -42,9 +42,10 @@ def rows_of(
     on_damage: Callable[[], None] = lambda: None,
     read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
 ) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement, or those that ``read`` takes from it before it closes it.
+    """Return all rows of a statement, or the rows that ``read`` takes from its cursor.
 
-    Calls ``on_damage``, then raises StoreDamaged.
+    Raises StoreDamaged for a damaged database, after a call of ``on_damage``; other apsw.Error
+    pass.
     """
     try:
         cursor = connection.execute(sql, bindings)
@@ -61,9 +62,9 @@ def rows_of(
 
 
 def damaged(file: Path, error: Exception) -> StoreDamaged:
-    """Return the error to raise for damage that was met in a database file.
+    """Return the StoreDamaged to raise when reading a database file has failed with ``error``.
 
-    The cause may also be a text or JSON that Mayfly never wrote.
+    The error may also be one of a text or JSON that Mayfly never wrote.
     """
     what = "the checksum of a page is wrong" if isinstance(error, apsw.IOError) else str(error)
     return StoreDamaged(f"{file} is damaged: {what}", file.parent)
@@ -82,13 +83,16 @@ _lies_over = [""]
 
 
 def is_available() -> bool:
-    """Return True if this installation of apsw has the extension."""
+    """Return True if this installation of apsw has the checksum extension."""
     return _kind_of(_EXTENSION) == "extension"
 
 
 @cache
 def _kind_of(name: str) -> str | None:
-    """Return what apsw says of one of its extras; apsw reads a file for each answer."""
+    """Return how apsw ships one of its extras, None if it does not.
+
+    Apsw reads a file for each answer.
+    """
     # It imports much of the standard library, which a queue manager in memory does without.
     from apsw import sqlite_extra
 
@@ -98,7 +102,8 @@ def _kind_of(name: str) -> str | None:
 def is_protected(database: Path, files: Files) -> bool:
     """Return True if the pages of a database file have checksums; raises OSError.
 
-    Only for a database that this process has not open: closing a file drops SQLite's locks on it.
+    Call it only while this process has the database closed: closing a file drops SQLite's locks on
+    it.
     """
     with files.open(database) as file:
         header = file.read(_RESERVED_AT + 1)
@@ -106,11 +111,11 @@ def is_protected(database: Path, files: Files) -> bool:
 
 
 def checksum_vfs(vfs: str | None, folder: Path) -> str:
-    """Return the name of the VFS to open a protected database with, and load it unless it is.
+    """Return the name of the VFS that opens a database with checksums; the first call loads it.
 
-    It lies over ``vfs``, None for the default of the process, and over one file system in a
-    process: a folder for which that is another one is refused with StoreError. Connections of other
-    code in this process keep the VFS that they have by default.
+    It is layered on ``vfs``; None is the default of the process. A process can have it over one
+    file system only: StoreError for a folder on another one, or for an unknown ``vfs``. Connections
+    of other code in this process keep their default VFS.
     """
     with _LOADING:
         known = apsw.vfs_names()
@@ -131,7 +136,7 @@ def checksum_vfs(vfs: str | None, folder: Path) -> str:
 
 
 def _load_over(vfs: str) -> None:
-    """Load the extension, which takes what is the default for what lies below it."""
+    """Load the checksum extension, which takes the default VFS as its lower layer."""
     from apsw import sqlite_extra
 
     apsw.set_default_vfs(vfs)
@@ -150,7 +155,10 @@ def is_checked(connection: apsw.Connection) -> bool:
 
 
 def protect(connection: apsw.Connection) -> None:
-    """Give the pages of an empty database room for checksums, or those of its next VACUUM."""
+    """Reserve space for checksums in the pages.
+
+    Unless the database is empty, at its next VACUUM.
+    """
     connection.reserve_bytes(reserve=_RESERVED_BYTES)
 
 
@@ -166,7 +174,10 @@ _MARKS = "SELECT name, value FROM meta WHERE name IN ('instance_id', 'sequence')
 
 
 class Identity(NamedTuple):
-    """Marks of a database's state; all but ``instance`` and ``is_protected`` only grow."""
+    """The state of a database as identity.json records it; ledger_position and sequence only grow.
+
+    ``instance`` is the random id of the database, ``schema`` its schema version.
+    """
 
     instance: str
     schema: int
@@ -178,7 +189,10 @@ class Identity(NamedTuple):
 
 
 def read_identity(folder: Path, files: Files) -> Identity | None:
-    """Return what the folder says, None when it says nothing; raises StoreDamaged."""
+    """Return the content of a folder's identity.json, None without that file.
+
+    Raises StoreDamaged when the file cannot be read or is damaged.
+    """
     file = folder / IDENTITY_FILE
     try:
         with files.open(file) as text:
@@ -199,7 +213,7 @@ def read_identity(folder: Path, files: Files) -> Identity | None:
 
 
 def write_identity(folder: Path, identity: Identity, files: Files) -> None:
-    """Put what a database says of itself beside it, on the disk; raises OSError."""
+    """Write identity.json into a folder and sync it; raises OSError."""
     fields = identity._asdict() | {"checksum": _checksum_of(identity)}
     files.write_whole(folder / IDENTITY_FILE, json.dumps(fields, indent=2) + "\n")
 
@@ -209,7 +223,10 @@ def _checksum_of(identity: Identity) -> str:
 
 
 def identity_of(connection: apsw.Connection) -> Identity:
-    """Return what a database says of itself; one without tables is schema 0. StoreDamaged."""
+    """Return the Identity of a database as it is now; one without tables has schema 0.
+
+    Raises StoreDamaged.
+    """
     version = int(rows_of(connection, "PRAGMA user_version")[0][0])
     is_protected = connection.reserve_bytes() > 0
     if not version:
@@ -221,7 +238,7 @@ def identity_of(connection: apsw.Connection) -> Identity:
 
 
 def check_identity(folder: Path, expected: Identity, found: Identity) -> None:
-    """Raise StoreDamaged when a database is another one, or holds less than it must."""
+    """Raise StoreDamaged if a database is another one than expected, or holds less."""
     if found.instance != expected.instance and found.schema:
         wrong = f"it is the database of instance {found.instance}, not {expected.instance}"
     elif found.schema < expected.schema:

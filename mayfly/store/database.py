@@ -1,8 +1,8 @@
-"""Opens, owns and checks the database of a queue manager, in its folder or a like one in memory.
+"""Opens, owns and checks the SQLite database of a queue manager, in its folder or in memory.
 
-A database on disk is checked before anything is written, then brought up to date. Damage is never
-written over: until everything is checked, closing leaves the write-ahead log as it is, which SQLite
-would otherwise write back, or delete where it takes it for empty.
+A database on disk is checked before anything is written, then migrated to the present schema.
+Damage is never overwritten: until all checks are done, closing leaves the write-ahead log as it is.
+SQLite would otherwise write it back, or delete it if it takes the log for empty.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ _PRAGMAS = (
 
 
 def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
-    """Return a connection to a database file, made when missing; None is the default VFS."""
+    """Return a new connection to a database file, created when missing.
+
+    ``vfs`` None is the default VFS.
+    """
     connection = apsw.Connection(str(file), flags=flags, vfs=vfs, statementcachesize=200)
     connection.set_busy_timeout(_BUSY_MS)
     report_lost_contents(connection)
@@ -68,11 +71,12 @@ def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.
 
 
 def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Connection:
-    """Return the connection that writes; ``accepts_older`` asks nothing of the database's age.
+    """Check and migrate a database file, created when missing; return its writer connection.
 
-    ``runtime`` has the file system below SQLite and its checksums, and the files beside it.
+    ``accepts_older`` skips the comparison with identity.json. ``runtime`` has the file system, the
+    VFS and the files beside the database.
 
-    Raises StoreDamaged, NewerSchema, StoreError for a folder without what it needs, errors of apsw
+    Raises StoreDamaged, NewerSchema, StoreError for a folder that lacks what it needs, apsw.Error
     and OSError.
     """
     folder, log, files = file.parent, Path(f"{file}-wal"), runtime.files
@@ -117,7 +121,10 @@ def _check_nothing_is_lost(
 
 
 def _vfs_of(file: Path, runtime: Runtime, *, is_new: bool) -> str | None:
-    """Return the VFS for a database; a protected one is never opened without its checksums."""
+    """Return the VFS for a database.
+
+    Raises StoreError if it has checksums that apsw cannot read.
+    """
     vfs = runtime.vfs
     if is_new or not is_protected(file, runtime.files):
         if is_new and not is_available():
@@ -149,10 +156,10 @@ def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity
 
 
 def _empty_log(writer: apsw.Connection) -> None:
-    """Write back what a crash has left in the log, and begin it anew.
+    """Write back the log that a crash has left, and begin it anew.
 
-    Else the end of the transaction that was cut off would stay in it, and look like damage after
-    another crash (write_ahead_log.py).
+    Else the end of the interrupted transaction would stay in it, and look like damage after another
+    crash (write_ahead_log.py).
     """
     # Another program that reads the database is not waited for.
     writer.set_busy_timeout(0)
@@ -166,19 +173,17 @@ def _empty_log(writer: apsw.Connection) -> None:
 
 
 class Database:
-    """One SQLite database with its writer and reader connections and, on disk, its folder's lock.
-
-    Raises FolderInUse when another open queue manager holds the folder, and NewerSchema when a
-    later version has written it. Raises StoreDamaged when SQLite cannot read it, or it holds less
-    than identity.json says.
-    """
+    """One SQLite database: its writer and reader connections and, on disk, its folder's lock."""
 
     def __init__(
         self, folder: Path | None, runtime: Runtime | None = None, *, accepts_older: bool = False
     ) -> None:
-        """Open the database of a folder, made when missing, or one in memory for None.
+        """Open the database of a folder, created when missing, or one in memory for None.
 
-        ``accepts_older`` is for a restore: the folder may hold less than identity.json says.
+        ``accepts_older`` is for a restore: the database may hold less than identity.json says.
+        Raises FolderInUse when another open queue manager owns the folder, NewerSchema when a later
+        version has written it, StoreDamaged when SQLite cannot read it or it holds less than
+        identity.json says.
         """
         self.folder = folder
         self._runtime = runtime = Runtime() if runtime is None else runtime
@@ -208,39 +213,46 @@ class Database:
         return self.folder is not None
 
     def connect(self, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
-        """Return one more connection to a database on disk."""
+        """Return one more connection to the database, which must be on disk."""
         assert self.folder is not None
         return connect(self.folder / DATABASE_FILE, self.writer.open_vfs, flags=flags)
 
     def connect_beside(self) -> apsw.Connection:
-        """Return one more connection on disk, the only one in memory."""
+        """Return one more connection if the database is on disk; in memory its only connection."""
         return self.connect() if self.is_durable else self.reader
 
     def rows(
         self, connection: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement on one of its connections; raises StoreDamaged."""
+        """Return all rows of a statement on one of the database's connections.
+
+        Raises StoreDamaged.
+        """
         return rows_of(connection, sql, bindings, self.on_damage)
 
     def read_meta(self, name: str, default: int) -> int:
-        """Return a number kept in the table ``meta``."""
+        """Return a number from the table ``meta``; a missing one is stored with the default."""
         return int(self._meta(name, default))
 
     def claim(self, manager_name: str) -> None:
-        """Write the queue manager's name into a new database; raises StoreError for another's."""
+        """Write the queue manager's name into a new database.
+
+        Raises StoreError if another owns it.
+        """
         owner = self._meta("manager", manager_name)
         if owner != manager_name and self.folder is not None:
             raise StoreError(f"{self.folder} is the folder of queue manager {owner}", self.folder)
 
     def sync(self) -> None:
-        """Bring what checkpoints have written into the database to the disk; raises OSError."""
+        """Sync the database file, which checkpoints have written; raises OSError."""
         assert self._file is not None
         self._runtime.files.sync_open(self._file)
 
     def write_identity(self, connection: apsw.Connection) -> None:
-        """Write beside the database what it holds by now, as a connection reads it.
+        """Write identity.json with the present state of the database, read through ``connection``.
 
-        A disk that takes no more leaves what was written before, which asks for less.
+        When the write fails, the file of before stays, which asks for less, and a warning is
+        logged.
         """
         assert self.folder is not None
         try:
@@ -252,15 +264,15 @@ class Database:
             _LOG.error("%s stays as it was: %s", self.folder / IDENTITY_FILE, damage)
 
     def write_first_identity(self) -> None:
-        """Write what the database holds unless the folder has that from before."""
+        """Write identity.json if the folder has none."""
         assert self.folder is not None
         if self._runtime.files.size_bytes(self.folder / IDENTITY_FILE) is None:
             self.write_identity(self.writer)
 
     def close(self, *, keeps_log: bool = False) -> None:
-        """Close the connections and free the folder.
+        """Close the connections and release the folder; does nothing in a forked child.
 
-        The write-ahead log goes into the database first, unless it is to be left for recovery.
+        The write-ahead log is written back first, unless ``keeps_log`` leaves it for recovery.
         """
         if os.getpid() != self._pid:
             return
@@ -306,7 +318,7 @@ class Database:
 
 
 def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
-    """Return what to tell of a database that cannot be opened."""
+    """Return the StoreError for a database that cannot be opened."""
     if isinstance(error, OSError):
         return StoreError(f"{error.filename} cannot be opened: {error.strerror}", file.parent)
     if is_damage(error):
@@ -317,10 +329,10 @@ def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
 
 
 def _open_lengthened_index(index: Path) -> int:
-    """Lengthen the index of the log ahead of SQLite; return it open.
+    """Lengthen the index of the log ahead of SQLite; return its open file descriptor.
 
-    SQLite lengthens it when a transaction is on the disk already. On a full disk its outcome would
-    then be unknown, and the store would stop.
+    SQLite lengthens it after a transaction is on the disk. On a full disk the outcome of that
+    transaction would be unknown, and the store would stop.
     """
     descriptor = os.open(index, os.O_RDWR)
     try:
@@ -331,11 +343,11 @@ def _open_lengthened_index(index: Path) -> int:
 
 
 class _EmptyDatabase(threading.local):
-    """An empty database in memory with the present schema, from which others are copied.
+    """An empty database in memory with the present schema, the source of copies.
 
-    Copying its pages takes an eighth of the time that the statements of the schema take. Each
-    thread has its own: two threads cannot read one connection at the same moment, and a forked
-    child may not use what another thread was reading when it was forked.
+    One for each thread. Copying its pages takes an eighth of the time of the statements of the
+    schema. Two threads cannot read one connection at the same moment, and a forked child may not
+    use a connection that another thread was reading at the fork.
     """
 
     def __init__(self) -> None:

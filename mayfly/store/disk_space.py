@@ -1,13 +1,13 @@
-"""Room on the disk for work that adds no messages: gets, discards, releases, definitions.
+"""Disk space for work that adds no messages: gets, discards, releases, definitions.
 
-SQLite needs room also to remove messages: the log grows, and the ledger. So a ballast is kept for
-the time when the disk is full. It is given up then, and transactions that add messages are refused
-until the disk has room for it again.
+SQLite needs space also to delete messages: the log grows, and the ledger. So a file of zeros, the
+ballast, is kept for the time when the disk is full. It is then cut to nothing, and transactions
+that add messages are refused until the disk has space for it again.
 
-The invariant: when a put is accepted, the disk has room to write the whole log back, and the
-ballast besides. A put that would break it is refused, and the ballast is given up. A transaction
-that ends messages then has at least half of the ballast for its frames of the log. The committing
-thread itself checks the room: another thread may come too late on a busy machine.
+The invariant: when a put is accepted, the disk has space to write the whole log back, and for the
+ballast. A put that would break it is refused, and the ballast is given up. A transaction that ends
+messages then has at least half of the ballast for its frames of the log. The committing thread
+itself checks the space: another thread may come too late on a busy machine.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _LOG = logging.getLogger("mayfly.store")
 
 
 class Ballast:
-    """The ballast of one folder; changed while no transaction runs.
+    """The ballast file of one folder; call it while no transaction runs.
 
-    A file that is shorter than it should be has been given up, also by an earlier opening.
+    ``is_there`` is True while it can be given up. A file that is shorter than it should be has been
+    given up, by this opening of the store or an earlier one.
     """
 
     def __init__(self, folder: Path, files: Files) -> None:
-        """Look at what is there; a folder in which little was ever written has none yet."""
+        """Look for the file; a folder to which little was ever written has none yet."""
         self._file, self._files = folder / BALLAST_FILE, files
         self.size_bytes = min(BALLAST_BYTES, files.disk_bytes(folder) // _PART_OF_DISK)
         size = files.size_bytes(self._file)
@@ -47,9 +48,9 @@ class Ballast:
         self.is_given_up = size is not None and not self.is_there
 
     def damage(self) -> str | None:
-        """Return what is wrong with the file, None for nothing; raises OSError.
+        """Return what is wrong with the file.
 
-        It holds nothing but zeros.
+        None if nothing is: all its bytes must be zero. Or OSError.
         """
         if not self.is_there:
             return None
@@ -60,15 +61,18 @@ class Ballast:
         return None
 
     def create(self, owed_bytes: int) -> None:
-        """Make the ballast unless it is there or given up; a disk without room for it has none.
+        """Create the file unless it exists or was given up; a disk without space for it gets none.
 
-        ``owed_bytes`` is what the disk must keep free besides.
+        ``owed_bytes`` must stay free besides.
         """
         if not self.is_there and not self.is_given_up:
             self.is_there = self._allocate(owed_bytes)
 
     def give_up(self) -> bool:
-        """Free its room; False when there is none to free."""
+        """Cut the file to nothing, which frees its space.
+
+        Return False if there is nothing to free.
+        """
         if not self.is_there:
             return False
         try:
@@ -87,7 +91,10 @@ class Ballast:
         return True
 
     def restore(self, owed_bytes: int) -> bool:
-        """Make the ballast again if there is room besides what is owed; True if it is there."""
+        """Create the file again after it was given up.
+
+        Return False if the disk has no space for it. ``owed_bytes`` must stay free besides.
+        """
         if not self._allocate(owed_bytes):
             return False
         self.is_there, self.is_given_up = True, False
@@ -95,7 +102,10 @@ class Ballast:
         return True
 
     def has_capacity(self, owed_bytes: int) -> bool:
-        """Return True if it could be made: with less to spare it would come and go by messages."""
+        """Return True if the disk has twice the size of the ballast free, beyond ``owed_bytes``.
+
+        With less, each few messages would create it and give it up again.
+        """
         return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
 
     def _allocate(self, owed_bytes: int) -> bool:
@@ -121,10 +131,12 @@ _WIDE_BYTES = 2**33
 
 
 class DiskSpace:
-    """Refuses puts on a disk that is nearly full; used by the committing thread, in its guard."""
+    """Refuses puts on a disk that is nearly full.
+
+    Only the committing thread uses it, with its guard held.
+    """
 
     def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
-        """Look at the disk with the first transaction."""
         self._writer, self._log, self._ballast = writer, log, ballast
         self._last_pages = self._look_at_pages = 0
         #: How many pages the database may have after a transaction that adds messages; None: any
@@ -132,9 +144,10 @@ class DiskSpace:
         self.max_pages: int | None = None
 
     def refuse_growth(self, batch: list[Unit]) -> list[Unit]:
-        """Fail what adds messages if the disk has no room for it; return the rest.
+        """Fail the units that add messages if the disk has no space for them.
 
-        Call it before the transaction begins.
+        Return the other units. They fail with MQRC_STORAGE_MEDIUM_FULL. Call it before the
+        transaction begins.
         """
         pages, last_pages, ballast = self._log.pages, self._last_pages, self._ballast
         self._last_pages = pages
@@ -149,22 +162,23 @@ class DiskSpace:
         return without_growth(batch)
 
     def check_size(self, batch: list[Unit]) -> None:
-        """Raise apsw.FullError if puts exceed ``max_pages``; call it before the COMMIT.
+        """Raise apsw.FullError if puts make the database larger than ``max_pages``.
 
-        Such puts would fit into the log, but not into the database when the log is written back.
+        Call it before COMMIT. Such puts would fit into the log, but not into the database when the
+        log is written back.
         """
         is_larger = int(self._writer.pragma("page_count")) > (self.max_pages or 0)
         if is_larger and any(unit.is_growing() for unit in batch):
             raise apsw.FullError("no room for the transaction in the database")
 
     def units_to_retry(self, batch: list[Unit]) -> list[Unit]:
-        """Return what to try again once room was made; the rest has failed."""
+        """Return the units to run again after :meth:`free_space`; the others have failed."""
         return without_growth(batch) if self._ballast.is_given_up else batch
 
     def free_space(self) -> bool:
-        """Make room where a transaction has met the end of the disk; return False if none is made.
+        """Give up the ballast and write the log back; return False if neither has freed any space.
 
-        Call it after the transaction was rolled back.
+        Call it after a transaction that found the disk full was rolled back.
         """
         self._look_at_pages, self.max_pages = 0, None
         # The thread that writes the log back has to learn that there is less room.
@@ -191,7 +205,10 @@ class DiskSpace:
         return True
 
     def _plan_next_look(self, spare_bytes: int) -> None:
-        """Note until when a look at the disk holds: a page more takes room in log and database."""
+        """Set the number of pages at which the disk is looked at again.
+
+        Each further page takes space in the log and in the database.
+        """
         more_pages = max(spare_bytes // (2 * FRAME_BYTES), 0)
         self._last_pages = self._log.pages
         self._look_at_pages = self._log.pages + min(more_pages, _LOOK_EVERY_PAGES)
@@ -200,7 +217,7 @@ class DiskSpace:
         self.max_pages = None if is_wide else present_pages + more_pages
 
     def _has_free_pages(self, size_bytes: int) -> bool:
-        """Return True if so much fits into the database without its file becoming longer."""
+        """Return True if the database file has so many bytes in free pages."""
         return int(self._writer.pragma("freelist_count")) * PAGE_BYTES >= size_bytes
 
     def _write_back(self) -> bool:
@@ -212,7 +229,7 @@ class DiskSpace:
 
 
 def without_growth(batch: list[Unit]) -> list[Unit]:
-    """Fail the units that add messages with MQRC_STORAGE_MEDIUM_FULL; return the others."""
+    """Fail the units that add messages with MQRC_STORAGE_MEDIUM_FULL; return the other units."""
     growing = [unit for unit in batch if unit.is_growing()]
     for unit in growing:
         unit.error = mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full: no puts for now")

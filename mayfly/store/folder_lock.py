@@ -1,6 +1,6 @@
-"""The folder of a queue manager: made when missing, private, and used by one of them at a time.
+"""The folder of a queue manager: created when missing, private, locked by one at a time.
 
-Message bodies, tokens and names stand in it. Modes are given when a file or folder is made; the
+It contains message data, tokens and names. Modes are given when a file or folder is created; the
 umask of the process, which other threads use, is never changed.
 """
 
@@ -23,10 +23,10 @@ _LOG = logging.getLogger("mayfly.store")
 
 
 def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
-    """Take the rights of group and others from an open folder, and from files that begin so.
+    """Take the rights of group and others from an open folder, and its files with a prefix.
 
-    Each change is logged as a warning. A folder with the sticky bit, as /tmp, is shared by users:
-    it stays as it is, and only its files are tightened. Files of another user stay as they are.
+    Each change is logged as a warning. A folder with the sticky bit, such as /tmp, is shared by
+    users: only its files are changed. Files of another user stay as they are.
     """
     found = os.fstat(descriptor)
     if found.st_mode & _OTHERS and not found.st_mode & stat.S_ISVTX:
@@ -57,13 +57,14 @@ def _take(path: Path, found: os.stat_result) -> None:
 
 @weakly_held
 class FolderLock:
-    """The lock of a folder, held until it is released, by this process and no child of it.
-
-    Raises FolderInUse when another queue manager holds it, StoreError when it is no folder.
-    """
+    """The exclusive lock of a folder, held by this process but not by its forked children."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder unless it is there, with mode 0700, and lock it."""
+        """Create the folder with mode 0700 unless it exists, and lock it.
+
+        Raises FolderInUse when another queue manager holds the lock, StoreError when the path is no
+        folder or cannot be created or read.
+        """
         try:
             folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -87,21 +88,21 @@ class FolderLock:
         _HELD.add(self)
 
     def make_private(self, file_prefix: str) -> None:
-        """Take the rights of other users from the folder and from its files that begin so."""
+        """Take the rights of group and others from the folder, and its files with a prefix."""
         assert self._descriptor is not None
         tighten(self._folder, self._descriptor, file_prefix)
 
     def release(self) -> None:
-        """Free the folder, or in a forked child, which shares the descriptor, this hold on it."""
+        """Release the lock; in a forked child, close the shared descriptor only."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def holder_of(folder: Path) -> int | None:
-    """Return the process that holds a folder, None for none, or when the machine does not tell.
+    """Return the id of the process that holds the lock of a folder.
 
-    Linux tells.
+    None when no process holds it, or when the operating system does not say; Linux does.
     """
     try:
         place, listed = str(folder.stat().st_ino), Path("/proc/locks").read_text("ascii")

@@ -44,7 +44,7 @@ MAX_NEW_BESIDE_RELEASE = 20
 
 
 class Commit:
-    """The units of one caller, which share a transaction, and the wait of that caller."""
+    """One caller's units, which share a transaction, and the signal for which that caller waits."""
 
     __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
 
@@ -60,22 +60,24 @@ class Commit:
         self.woken: list[Commit] = []
 
     def is_over(self) -> bool:
-        """Return True if it is decided, and no other commit waits for it to lead."""
+        """Return True if the units are decided and no other commit waits for this one to lead."""
         return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:
-        """Return True if it brings delayed messages to their queues."""
+        """Return True if a unit moves delayed messages to their queues."""
         return any(unit.moves for unit in self.units)
 
     def new_count(self) -> int:
-        """Return how many messages it adds; units that end as many as they add count as none."""
+        """Return the number of messages added; a unit that ends as many as it adds counts as 0."""
         return sum([unit.new_count() for unit in self.units])
 
 
 def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Commit]]:
-    """Return the commits of the next transaction, and those that come later; both keep the order.
+    """Split waiting commits into those of the next transaction and those that wait.
 
-    The first new message goes with the next transaction unless a release is there.
+    Both keep the order. A commit that adds no message shares the next transaction always. New
+    messages share it up to MAX_NEW_MESSAGES, or MAX_NEW_BESIDE_RELEASE if a release is among the
+    commits. The first commit with new messages is never too large, unless a release is there.
     """
     if len(waiting) == 1:
         return [waiting[0]], []
@@ -96,7 +98,7 @@ def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Comm
 
 
 def holds_release(waiting: Sequence[Commit]) -> bool:
-    """Return True if a release is among some commits."""
+    """Return True if one of the commits is a release of delayed messages."""
     return any(commit.is_release() for commit in waiting)
 
 
@@ -120,7 +122,10 @@ _WRONG_UNIT = (
 
 
 class GroupCommit:
-    """Runs units of work on the writer connection, several to a transaction."""
+    """Runs units on the writer connection, several to a transaction; one caller at a time leads.
+
+    ``is_broken`` is True once the store has stopped; every later commit then fails.
+    """
 
     def __init__(
         self,
@@ -132,9 +137,9 @@ class GroupCommit:
         *,
         runtime: Runtime,
     ) -> None:
-        """Apply units with ``apply``, each batch inside ``guard``.
+        """Write units with ``apply``, each transaction inside ``guard``.
 
-        ``room`` looks after the disk; there is none in memory.
+        ``disk_space`` refuses puts on a full disk; None in memory.
         """
         self._writer = writer
         self._apply = apply
@@ -154,11 +159,11 @@ class GroupCommit:
         self.batch_count = self.unit_count = 0
 
     def commit(self, *units: Unit) -> None:
-        """Make units durable and return when they are; several of one caller share a transaction.
+        """Make the units of one caller durable, in one transaction, and return when they are.
 
-        Must not be called with the queue manager's lock held. Raises the error of the first unit
-        that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or LostAnswer, MQRC_CONNECTION_BROKEN
-        (outcome unknown; the store has stopped).
+        Call it without the queue manager's lock. Raises the error of the first unit that failed:
+        MQRC_STORAGE_MEDIUM_FULL when the disk is full and nothing is kept; LostAnswer with
+        MQRC_CONNECTION_BROKEN when the outcome is unknown and the store has stopped.
         """
         commit, is_queued = Commit(units, self._new_signal()), False
         is_urgent = commit.is_release()
@@ -182,14 +187,17 @@ class GroupCommit:
                 raise unit.error
 
     def stop(self) -> None:
-        """Wait for the transaction under way; later calls get MQRC_CONNECTION_BROKEN."""
+        """Wait for the transaction under way, and stop.
+
+        Later commits fail with MQRC_CONNECTION_BROKEN.
+        """
         with self._guard:
             self.is_broken = True
 
     def _see_through(self, commit: Commit) -> None:
-        """Return when a commit is decided and leads no more, also when interrupted again.
+        """Wait, or lead, until a commit is over, also when interrupted again.
 
-        Left behind, it might be given the lead. A leader whose own commit came later leads again.
+        An abandoned commit might later be given the lead, and all others would wait for it.
         """
         while not commit.is_over():
             try:
@@ -202,9 +210,10 @@ class GroupCommit:
                 raise
 
     def _lead(self, leader: Commit) -> None:
-        """Run the next transaction and hand the lead on; interrupted, go on where that was.
+        """Run the next transaction and hand the lead on.
 
-        No step is left out, or the others would wait for ever; each may be done twice.
+        After an interrupt continue where it stopped. No step may be left out, or the other callers
+        would wait for ever; each step may be done twice.
         """
         if not leader.woken:
             if not leader.shared:
@@ -238,7 +247,10 @@ class GroupCommit:
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
 
     def _hand_over(self, leader: Commit) -> None:
-        """Give the lead to the first that waits: another caller, or the leader, passed over."""
+        """Give the lead to the first waiting commit.
+
+        That may be the leader's own, which was left out.
+        """
         with self._lock:
             shared, waiting = leader.shared, self._waiting
             self._expected = expected = len(shared) + len(waiting)
@@ -294,7 +306,10 @@ class GroupCommit:
         self.unit_count += len(batch)
 
     def _transact_with_retry(self, batch: list[Unit]) -> None:
-        """Run a transaction; on a full disk once more, with room made for what adds no messages."""
+        """Run a transaction.
+
+        On a full disk free space and run it again without the growing units.
+        """
         space = self._disk_space
         try:
             self._transact(batch if space is None else space.refuse_growth(batch))
@@ -324,7 +339,10 @@ class GroupCommit:
             unit.is_safe = unit.error is None
 
     def _write_all(self, batch: list[Unit]) -> None:
-        """Write units: at one go what may be, for each statement costs all who wait."""
+        """Write the units of a batch, merged into one where their order allows it.
+
+        Each statement delays all callers of the batch.
+        """
         if len(batch) == 1:
             self._write(batch[0])
             return
@@ -336,7 +354,10 @@ class GroupCommit:
                 unit.error = self._try(unit)
 
     def _write_first(self, merged: Unit) -> bool:
-        """Write what begins a transaction; on an error begin it anew, and return False."""
+        """Write a merged unit at the begin of a transaction.
+
+        On an error begin anew and return False.
+        """
         try:
             self._write(merged)
         except _WRONG_UNIT:
@@ -347,7 +368,7 @@ class GroupCommit:
         return True
 
     def _write_mixed(self, batch: list[Unit]) -> None:
-        """Write units in their order, those beside each other at one go where that may be."""
+        """Write units in their order, neighbouring ones merged where their order allows it."""
         plain: list[Unit] = []
         for unit in batch:
             if unit.is_plain():
@@ -371,7 +392,10 @@ class GroupCommit:
         self._ledger_writer.write(unit)
 
     def _try(self, unit: Unit) -> Exception | None:
-        """Write a unit, or nothing of it: return what is wrong with it then."""
+        """Write a unit inside a savepoint.
+
+        On an error of the unit undo it alone and return the error.
+        """
         writer, wrong = self._writer, None
         mark = self._ledger_writer.mark()
         writer.execute("SAVEPOINT unit")

@@ -1,9 +1,9 @@
-"""The persistent messages that units of work have got and not settled, where a kill finds them.
+"""A file of the persistent messages that open units of work have got, which survives a kill.
 
-A mapped file beside the database has one entry for each of them. It is never synced: the kernel
+The mapped file beside the database has one entry for each of them. It is never synced: the kernel
 keeps its pages when the process is killed, so that the next opening can count those gets as backed
-out (G8). After a power cut entries may be missing or old. An entry says how often its message had
-been backed out: an old one no longer agrees with that, and counts for nothing.
+out (G8). After a power cut entries may be missing or old. An entry has the backout count at the
+get; an old entry no longer agrees with the message, and is ignored.
 """
 
 from __future__ import annotations
@@ -32,19 +32,23 @@ _LOG = logging.getLogger("mayfly.store")
 
 
 class HeldGet(NamedTuple):
-    """A message that was got, by its key, and its backout count at the get."""
+    """A message that was got: its key, and its backout count at the get."""
 
     key: int
     backout_count: int
 
 
 class HeldGets:
-    """Notes what is held; guarded by the queue manager's lock once that is open."""
+    """Records which messages open units of work hold.
+
+    Guarded by the queue manager's lock once it is open.
+    """
 
     def __init__(self, folder: Path | None, instance_id: str) -> None:
-        """Note nothing before the first get; without a folder nothing at all.
+        """Write no file before the first get; without a folder, none at all.
 
-        ``instance_id`` is that of the store: a file that was copied from another says nothing.
+        ``instance_id`` is that of the store: the entries of a file copied from another store are
+        ignored.
         """
         self._file = None if folder is None else folder / HELD_GETS_FILE
         #: Never 0, nor is it when combined with a count.
@@ -63,7 +67,10 @@ class HeldGets:
         self._free: list[int] = []
 
     def leftovers(self) -> list[HeldGet]:
-        """Return what a process held that did not end in order; call it before the first get."""
+        """Return what a process held that was killed; call it before the first get.
+
+        Without the file the list is empty; also, with a warning in the log, if it cannot be read.
+        """
         if self._file is None:
             return []
         try:
@@ -81,13 +88,13 @@ class HeldGets:
         ]
 
     def delete_leftovers(self) -> None:
-        """Drop what :meth:`leftovers` returns; call it when it is counted durably."""
+        """Delete the file; call it when the backouts of its entries are counted durably."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
     def note(self, key: int, backout_count: int) -> None:
-        """Note that a message is got; call it with the lock held."""
+        """Add an entry for a message that was got; call it with the lock held."""
         if not self._free and not self._grow():
             return
         place = self._places[key] = self._free.pop()
@@ -99,7 +106,10 @@ class HeldGets:
             self._halves[(place >> 3) + 1] = self._fresh
 
     def settle(self, keys: Iterable[int]) -> None:
-        """Note that gets are committed or backed out; call it with the lock held."""
+        """Delete the entries of messages whose gets were committed or backed out.
+
+        Needs the lock held.
+        """
         places, halves, free = self._places, self._halves, self._free
         for key in keys:
             place = places.get(key)
@@ -135,16 +145,19 @@ class HeldGets:
         self.stop_in_child()
 
     def stop_in_child(self) -> None:
-        """Note nothing any more; in a forked child the mapped memory is its parent's as well."""
+        """Record nothing any more.
+
+        In a forked child the mapped memory belongs to its parent as well.
+        """
         self._file = self._map = None
         self._area = memoryview(bytearray())
         self._halves = self._area.cast("q")
         self._places, self._free = {}, []
 
     def _grow(self) -> bool:
-        """Make room for more entries; False without a file, and when the disk has none.
+        """Add space for more entries to the file; False without a file, or when the disk is full.
 
-        A get goes on then: at worst a backout count is too low after a kill.
+        The get continues all the same: at worst a backout count is too low after a kill.
         """
         if self._file is None:
             return False

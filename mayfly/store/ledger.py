@@ -1,9 +1,9 @@
-"""The ledger of ended lives: read by position, found by id, and trimmed at its old end.
+"""The ledger of ended lives: read by position, searched by id, and trimmed at its old end.
 
-An index by id would be written at a random place for each life that ends. Instead the hashes of the
-ids of a whole block of positions are written at once, behind those that end lives: 2 µs a life, 6
-bytes on the disk. Delayed messages need none on the staging queue, where an index has the MsgIds of
-their senders.
+An index by id would be written at a random place for each ended life. Instead the hashes of the ids
+of a whole block of positions are written at once, outside of the commits that end lives: 2 µs a
+life, 6 bytes on the disk. Lives of delayed messages on the staging queue need none: an index has
+the MsgIds of their senders.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIRST = "SELECT min(position) FROM ledger"
 
 
 class Retention:
-    """Trims one ledger; knows how far it is without reading it."""
+    """Trims the old end of one ledger, and knows its first position without reading it."""
 
     def __init__(
         self, writer: apsw.Connection, ledger_writer: LedgerWriter, group: GroupCommit
@@ -50,17 +50,18 @@ class Retention:
 
     @property
     def first_position(self) -> int:
-        """The oldest position that is kept, one past the newest when there is none."""
+        """The oldest position that is kept; one past the newest when the ledger is empty."""
         return self._first_position
 
     def surplus(self, retention_count: int) -> int:
-        """Return how many rows there are beyond a count; 0 or less: none."""
+        """Return the number of rows beyond ``retention_count``; 0 or less: none."""
         return self.ledger_writer.last_position - self._first_position + 1 - retention_count
 
     def trim(self, retention_count: int) -> int:
-        """Remove up to a batch of the oldest rows beyond a count; return how many.
+        """Delete up to 5,000 of the oldest rows beyond ``retention_count``.
 
-        Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        Return the number deleted. Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL,
+        MQRC_CONNECTION_BROKEN.
         """
         last, first = self.ledger_writer.last_position, self._first_position
         surplus = min(last - first + 1 - retention_count, _BATCH)
@@ -95,9 +96,9 @@ _LEFT_ROWS: Final = 16_384
 
 
 def _ids_of(column: str) -> str:
-    """Return what reads the ids of a column: those of full length as one text, others as a list.
+    """Return the SQL that collects a column's ids: those of 24 bytes as one text, others as a list.
 
-    The text takes half of the time of a list. No program can give an id of another length.
+    The text takes half the time of a list. No program can give an id of another length.
     """
     is_full, digits = f"length({column}) = {MQ_MSG_ID_LENGTH}", f"hex({column})"
     return (
@@ -145,10 +146,13 @@ _LOWS: Final = json.dumps([bucket << _BLOCK_BITS for bucket in range(_BUCKETS)])
 
 
 class LedgerIds:
-    """The hashes of one ledger: one run of blocks without a gap, from the oldest on."""
+    """Hashes of the ids in a ledger, by block of 4,096 positions: a search reads few blocks.
+
+    The blocks with hashes have no gap; they begin with the oldest block of the ledger.
+    """
 
     def __init__(self, reader: Reader, retention: Retention, group: GroupCommit) -> None:
-        """Read through the connection of the ledger; write by ``group``."""
+        """Read through ``reader``, write through ``group``."""
         self.retention = retention
         self._reader, self._group = reader, group
         found: Any = reader.rows(_NEWEST)[0][0]
@@ -156,19 +160,19 @@ class LedgerIds:
 
     @property
     def until_position(self) -> int:
-        """The last position with hashes, 0 for none."""
+        """The last position whose ids have hashes, 0 when none have."""
         return self._next_block * BLOCK_ROWS
 
     def is_behind(self) -> bool:
-        """Return True if a block should get its hashes."""
+        """Return True if enough lives have no hashes yet for :meth:`write_next` to be due."""
         begin = max(self.until_position, self.retention.first_position - 1)
         return self.retention.ledger_writer.last_position - begin >= _LEFT_ROWS + BLOCK_ROWS
 
     def write_next(self) -> None:
-        """Write the hashes of the next block, and remove those of blocks that are no more.
+        """Write the hashes of the next block, and delete those of removed blocks.
 
-        Blocks behind it go with it while there are fewer hashes than a block has lives.
-        Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        Up to three blocks after it are added while they have few hashes together. Call it without
+        the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         first_block = (self.retention.first_position - 1) // BLOCK_ROWS
         block = max(self._next_block, first_block)
@@ -187,7 +191,10 @@ class LedgerIds:
         self._next_block = block
 
     def blocks_with(self, identifier: bytes) -> list[tuple[int, int]]:
-        """Return ranges of positions (after, until) that hold an id, newest first; maybe others."""
+        """Return ranges of positions (after, until] that may hold an id, newest first.
+
+        No block with hashes that holds the id is left out; a returned one may lack it.
+        """
         crc = zlib.crc32(identifier)
         low = (crc >> _BUCKET_SHIFT) << _BLOCK_BITS
         asked = low, low + (1 << _BLOCK_BITS), crc.to_bytes(_HASH_BYTES, "big")
@@ -201,7 +208,7 @@ class LedgerIds:
         ]
 
     def _hashes_of(self, block: int) -> list[int]:
-        """Return the hashes of the ids of a block that are found by them alone, ascending."""
+        """Return the hashes for one block, ascending, without those of indexed delayed messages."""
         after = block * BLOCK_ROWS
         [found] = self._reader.rows(_IDS, (after, after + BLOCK_ROWS))
         msg_ids, odd_msg_ids, correl_ids, odd_correl_ids = found
@@ -211,7 +218,7 @@ class LedgerIds:
 
 
 def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:
-    """Return the rows that hold the hashes of a block: their key, the hashes in hexadecimal."""
+    """Return the rows of ``ledger_ids`` for one block: key, and hashes in hexadecimal."""
     packed = struct.pack(f">{len(hashes)}I", *hashes)
     cuts = [0, *(bisect_left(hashes, edge) for edge in _EDGES), len(hashes)]
     return [
@@ -221,13 +228,13 @@ def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:
 
 
 def _given_by_senders(identifier: bytes) -> list[bytes]:
-    """Return the MsgIds by which the index has delayed messages that an id may mean."""
+    """Return the MsgIds under which the index may have a delayed message with this id."""
     is_shown = identifier.startswith(_STAGING_PREFIX)
     return [identifier, staging_id(identifier)] if is_shown else [identifier]
 
 
 def _hashes(digits: str | None) -> set[int]:
-    """Return the hashes of ids of full length that stand one behind the other."""
+    """Return the hashes of concatenated ids of 24 bytes, given in hexadecimal; None is no id."""
     ids, length = bytes.fromhex(digits or ""), MQ_MSG_ID_LENGTH
     return {zlib.crc32(ids[at : at + length]) for at in range(0, len(ids), length)}
 
@@ -252,7 +259,10 @@ _LARGEST_POSITION = 2**63 - 1
 
 
 class Ledger:
-    """Life and balance rows of one store; a range of positions always reads the same."""
+    """Reads the life and balance rows of one store.
+
+    A range of positions always has the same rows.
+    """
 
     def __init__(
         self,
@@ -262,9 +272,10 @@ class Ledger:
         flush: Callable[[], None],
         settle: Callable[[], None],
     ) -> None:
-        """Read through ``reader``; find by ``ids``.
+        """Read through ``reader``, search with ``ids``.
 
-        ``flush`` brings what is kept back, ``settle`` what others are bringing as well.
+        ``flush`` writes the lives that wait for a commit; ``settle`` also waits for those that
+        other threads are writing.
         """
         self.instance_id = instance_id
         self._reader = reader
@@ -274,22 +285,22 @@ class Ledger:
         self.asked_position: int | None = None
 
     def last_position(self) -> int:
-        """Return the newest position, 0 when nothing was ever written."""
+        """Flush, and return the newest position, 0 when nothing was ever written."""
         self._reader.check_open()
         self._flush()
         return self._ledger_writer.last_position
 
     def first_position(self) -> int:
-        """Return the oldest position still held, one past the newest when there is none."""
+        """Return the oldest position that is kept; one past the newest when the ledger is empty."""
         # Taken before the read: a row written meanwhile is read as well, or has a later position.
         last_position = self._ledger_writer.last_position
         found = self._reader.rows(_FIRST)[0][0]
         return last_position + 1 if found is None else int(found)
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
-        """Return up to ``max_rows`` rows (LEDGER_COLUMNS) that follow a position.
+        """Return up to ``max_rows`` rows (columns LEDGER_COLUMNS) after a position, in order.
 
-        Raises PositionTrimmed when the row right after it has been removed by retention.
+        Raises PositionTrimmed when retention has deleted the row right after that position.
         """
         self._reader.check_open()
         self._flush()
@@ -301,18 +312,20 @@ class Ledger:
         return rows
 
     def outcome_of_delayed(self, msg_id: bytes) -> tuple[str, str] | None:
-        """Return how the last life of a delayed message on the staging queue ended, by its sender's
-        MsgId, and the UserIdentifier of the sender. None when the ledger holds none. Call it
-        without the lock."""
+        """Return outcome and UserIdentifier of a delayed message, by the MsgId its sender knows.
+
+        It is the end of the message's last life on the staging queue; None when the ledger has no
+        such life. Call it without the lock.
+        """
         found = self._read(_OUTCOME, (msg_id,))
         return None if not found else (str(found[0][0]), str(found[0][1] or ""))
 
     def search(self, identifier: bytes, limit: int) -> Iterator[tuple[int, list[LifeRecord]]]:
         """Yield lives with an id as MsgId or CorrelId, newest first, page by page of the ledger.
 
-        Each page comes with the moment of its oldest row, so that a caller may stop there; of one
-        page up to ``limit`` lives are told. Pages at the end of the ledger are searched, some
-        3 million rows a second; before them only those are that ``ids`` names. Call it without the
+        Each page comes with the moment (epoch ms) of its oldest row, so that a caller may stop
+        there, and has up to ``limit`` lives. At the end of the ledger every row is searched, some 3
+        million a second; before that only the blocks that ``ids`` returns. Call it without the
         lock.
         """
         low, first = self.last_position(), self.first_position()
@@ -336,12 +349,19 @@ class Ledger:
             yield oldest[0][0], [LifeRecord._make(row) for row in found]
 
     def oldest(self) -> tuple[int, int] | None:
-        """Return position and moment of the oldest row still held, None when there is none."""
+        """Return position and moment (epoch ms) of the oldest row that is kept.
+
+        None for an empty ledger.
+        """
         found = self._read(_OLDEST)
         return None if not found else (int(found[0][0]), int(found[0][1]))
 
     def audit(self, columns: str, limit: int, before: int) -> list[tuple[Any, ...]]:
-        """Return the newest changes of the schedule with numbers below one; the number is first."""
+        """Return up to ``limit`` audit rows of the schedule, newest first.
+
+        Only rows with ids below ``before``; the id is the first column, then come ``columns``
+        (SQL).
+        """
         sql = f"SELECT id, {columns} FROM schedule_audit WHERE id < ? ORDER BY id DESC"
         return self._read(limited(sql, limit), (before,))
 

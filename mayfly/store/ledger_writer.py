@@ -1,12 +1,12 @@
 """The books of the store: ledger rows, totals by queue, balance rows and high-water marks.
 
-Everything here changes in the transaction of the messages it speaks of. Positions are given by the
-leader in commit order and are dense.
+Each of them changes in the same transaction as the messages it is about. The leader of the group
+commit gives the positions, in commit order and without gaps.
 
-Totals of every queue since its creation are held in memory and saved in the table ``counter``. A
-transaction that only ends persistent messages of a queue does not save them, for its lives tell how
-they have changed: a page less to sync. An opening adds the lives since; so that these stay few, all
-totals are saved from time to time.
+The totals of a queue since its creation are held in memory and saved in the table ``counter``. A
+transaction that only ends persistent messages of a queue does not save its totals, because the
+lives in the ledger determine them: one page less to sync. An opening of the store adds the lives
+since the last save. All totals are saved from time to time, so that these lives stay few.
 """
 
 from __future__ import annotations
@@ -53,14 +53,18 @@ _LIVES_SINCE = (
 
 
 class Totals:
-    """Totals of one queue since its creation, as persisted in ``counter``."""
+    """Totals of one queue since its creation, as persisted in ``counter``.
+
+    ``puts`` and ``present`` count messages; ``present_volatile`` is the non-persistent part of
+    ``present``. ``unbalanced`` counts the changes since the last balance row of the queue.
+    """
 
     __slots__ = ("_packed", "ended", "present", "present_volatile", "puts", "queue", "unbalanced")
 
     def __init__(
         self, queue: str, puts: int, present: int, present_volatile: int, ended: dict[str, int]
     ) -> None:
-        """Hold the totals of a queue; ``ended`` counts lives by the code of their outcome."""
+        """``ended`` counts ended lives by outcome, the value of a final ``State``."""
         self.queue = queue
         self.puts = puts
         self.present = present
@@ -71,7 +75,7 @@ class Totals:
         self.unbalanced = 0
 
     def plus(self, delta: Delta) -> Totals:
-        """Return the totals after a change."""
+        """Return new totals with a change added; these totals stay as they are."""
         ended = self.ended
         if delta.ended:
             ended = dict(ended)
@@ -90,14 +94,17 @@ class Totals:
         return result
 
     def end_one(self, outcome: str) -> None:
-        """Add the end of a persistent message."""
+        """Count the end of one persistent message with this outcome; changes these totals."""
         self.present -= 1
         self.ended[outcome] = self.ended.get(outcome, 0) + 1
         self._packed = None
         self.unbalanced += 1
 
     def puts_since(self, before: Totals | None) -> int:
-        """Return how many persistent puts there were since, 0 where anything else has changed."""
+        """Return the number of puts since earlier totals, if nothing else has changed.
+
+        0 if ``before`` is None, or if anything but persistent puts has changed the totals.
+        """
         if before is None or self.ended is not before.ended:
             return 0
         growth = self.puts - before.puts
@@ -109,7 +116,10 @@ class Totals:
         return growth if is_all else 0
 
     def row(self, number: int, position: int) -> tuple[Any, ...]:
-        """Return the row of the table, which says where in the ledger the totals stood so."""
+        """Return the row of the table ``counter``.
+
+        ``position`` is the last ledger position it includes.
+        """
         if self._packed is None:
             self._packed = pack_counts(self.ended)
         present, volatile = self.present, self.present_volatile
@@ -117,13 +127,19 @@ class Totals:
 
 
 class TotalsTable:
-    """Totals by queue number; negative numbers count staged messages by target.
+    """The totals of all queues by queue number, and the part of them that a transaction changes.
 
-    Changed by the group-commit leader only; queues come and go beside it.
+    Negative numbers count staged messages by the number of their target queue. Only the
+    group-commit leader changes totals; other threads create and delete queues meanwhile. A
+    transaction calls :meth:`change` for each unit, :meth:`save` once, then :meth:`accept` or
+    :meth:`roll_back_to`.
     """
 
     def __init__(self, writer: apsw.Connection, last_position: int, lock: Lock) -> None:
-        """Read what is saved, and the lives since."""
+        """Read the saved totals, and add the lives in the ledger after them, to ``last_position``.
+
+        Raises StoreDamaged when a saved row cannot be read.
+        """
         self._writer = writer
         self._held: dict[int, Totals] = {}
         #: Guards ``_held``: queues are created and deleted while the leader writes.
@@ -146,10 +162,10 @@ class TotalsTable:
             raise damaged(Path(writer.filename), error) from error
 
     def open_queue(self, number: int, queue: str) -> None:
-        """Begin the totals of a queue, where there are none.
+        """Start totals of zero for a queue, unless its number has totals already.
 
-        It owes a balance row at once: a reader of the ledger then sees that a queue of a name it
-        knows begins anew.
+        New totals owe a balance row at once, by which a reader of the ledger sees that a queue of a
+        known name was created anew.
         """
         known = self._held.get(number)
         if known is not None:
@@ -165,25 +181,28 @@ class TotalsTable:
                 self._owing.add(number)
 
     def forget_queue(self, number: int) -> None:
-        """Forget a deleted queue, whose number may be given again."""
+        """Remove the totals of a deleted queue from memory; its number may be given again."""
         with self._lock:
             self._held.pop(number, None)
 
     def __contains__(self, number: int) -> bool:
-        """Return True if a queue of that number is known."""
+        """Return True if there are totals for a queue number."""
         return number in self._held
 
     def __getitem__(self, number: int) -> Totals:
-        """Return the totals of a queue as they were after the last transaction."""
+        """Return the totals of a queue after the last durable transaction.
+
+        KeyError for an unknown number.
+        """
         return self._held[number]
 
     def items(self) -> list[tuple[int, Totals]]:
-        """Return the totals of every queue as they were after the last transaction."""
+        """Return number and totals of every queue after the last durable transaction."""
         with self._lock:
             return list(self._held.items())
 
     def owing(self) -> list[tuple[int, Totals]]:
-        """Return the totals of every queue that owes a balance row."""
+        """Return number and totals of every queue that has changed since its last balance row."""
         with self._lock:
             found = [(number, self._held.get(number)) for number in self._owing if number >= 0]
             owing = [(n, totals) for n, totals in found if totals is not None and totals.unbalanced]
@@ -191,7 +210,7 @@ class TotalsTable:
             return owing
 
     def change(self, unit: Unit) -> None:
-        """Change totals as a unit says."""
+        """Add the changes of a unit to the totals of the present transaction."""
         for number, delta in unit.deltas.items():
             totals = self._changed.get(number) or self._held[number]
             self._changed[number] = totals.plus(delta)
@@ -201,14 +220,21 @@ class TotalsTable:
         self._saves_all |= bool(unit.statements)
 
     def changed(self, *, unbalanced: bool) -> list[tuple[int, Totals]]:
-        """Return what the transaction changes, on request with what no balance row speaks of."""
+        """Return number and totals of the queues that the present transaction changes.
+
+        With ``unbalanced`` the queues that owe a balance row are added, unchanged.
+        """
         if unbalanced:
             for number, totals in self.owing():
                 self._changed.setdefault(number, totals.plus(Delta()))
         return list(self._changed.items())
 
     def save(self, position: int) -> None:
-        """Save what must be saved in the transaction, which ends at a position of the ledger."""
+        """Write the totals that must be saved; the transaction ends at ``position`` of the ledger.
+
+        These are the totals that the lives in the ledger do not determine; every POSITIONS_UNSAVED
+        positions, all that have changed.
+        """
         self._saves_all |= position - self._all_saved_position >= POSITIONS_UNSAVED
         due = dict(self._changed)
         if self._saves_all:
@@ -223,7 +249,10 @@ class TotalsTable:
         insert_rows(self._writer, _SAVE, [totals.row(n, position) for n, totals in due.items()])
 
     def _add_puts(self, due: dict[int, Totals], position: int) -> list[int]:
-        """Save totals that have only grown by as many puts together; return whose they are."""
+        """Save totals whose only change is the same number of puts.
+
+        Return the numbers of their queues.
+        """
         grown: dict[int, list[int]] = {}
         for number, totals in due.items():
             # The saved values of unsaved ones are behind those that are held.
@@ -241,7 +270,7 @@ class TotalsTable:
         return added
 
     def accept(self, position: int) -> None:
-        """The transaction, which ended at a position, is durable."""
+        """Make the changed totals current: the transaction is durable, up to ``position``."""
         with self._lock:
             for number, totals in self._changed.items():
                 # A queue deleted meanwhile stays forgotten: its number may be given again.
@@ -255,11 +284,14 @@ class TotalsTable:
         self.roll_back_to(None)
 
     def mark(self) -> dict[int, Totals]:
-        """Return the place reached in this transaction."""
+        """Return a savepoint of the present transaction, for :meth:`roll_back_to`."""
         return dict(self._changed)
 
     def roll_back_to(self, mark: dict[int, Totals] | None) -> None:
-        """Forget what changed since a mark, or since the last transaction for None."""
+        """Discard the changes since a savepoint.
+
+        For None, all changes of the present transaction.
+        """
         if mark is None:
             self._changed, self._undetermined, self._saves_all = {}, set(), False
         else:
@@ -267,7 +299,11 @@ class TotalsTable:
             self._undetermined &= mark.keys()
 
     def forget_strangers(self, numbers: set[int]) -> None:
-        """Forget totals of queues that no longer exist: temporary ones of an earlier run."""
+        """Delete the totals of all queues that are not in ``numbers``, also in the database.
+
+        These are temporary queues of an earlier run. Counts of messages staged for a deleted queue
+        stay.
+        """
         for number, totals in list(self._held.items()):
             # Messages staged for a deleted queue are still counted.
             if abs(number) in numbers or (number < 0 and totals.present):
@@ -317,7 +353,7 @@ _INSERT_MOVED_RANGE = _MOVED % (
 
 
 def _together(table: str, body_bytes: str) -> tuple[str, str]:
-    """Return statements for lives that end together, read off rows: of any keys, and of a run."""
+    """Return the statements that write lives which end together: by keys, and by a key range."""
     insert = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + %s, {KIND_LIFE}, ?2, m.msg_id, m.correl_id, m.origin_id, m.put_ms,
@@ -364,7 +400,11 @@ LIVES_BEFORE_BALANCE = 4_096
 
 
 class LedgerWriter:
-    """Ledger, totals and marks of one store; used by the group-commit leader only."""
+    """Writes the ledger, the totals and the high-water marks of one store, in its transactions.
+
+    Only the group-commit leader uses it: :meth:`write_lives` and :meth:`write` for each unit, once
+    :meth:`finish`, then :meth:`accept` or :meth:`roll_back_to`.
+    """
 
     def __init__(
         self,
@@ -387,9 +427,9 @@ class LedgerWriter:
         self._balance_all = self._notes_time = False
 
     def recovery(self) -> Unit:
-        """Return the unit that accounts for non-persistent messages a crash has taken.
+        """Return a unit that counts the non-persistent messages of the last run as LOST_AT_RESTART.
 
-        They are counted as lost at restart; which ones they were is unknown.
+        The totals say how many messages a crash has taken from each queue, not which ones.
         """
         unit = Unit()
         for number, totals in self.totals.items():
@@ -406,7 +446,10 @@ class LedgerWriter:
         return bool(self.totals.owing())
 
     def write_lives(self, unit: Unit) -> None:
-        """Write the lives of a unit, before its messages are deleted, off which some are read."""
+        """Write the lives of a unit.
+
+        Call it before its messages are deleted: some lives are read off them.
+        """
         position = self._position
         rows: list[tuple[Any, ...]] = []
         for lives in unit.lives:
@@ -425,7 +468,7 @@ class LedgerWriter:
         self._position = position
 
     def write(self, unit: Unit) -> None:
-        """Write the totals of a unit, and the lives of what it moves or has claimed."""
+        """Add a unit to the totals, and write the lives of what it moves or has claimed."""
         self._balance_all |= unit.wants_balances
         self._notes_time |= unit.notes_time
         for move in unit.moves:
@@ -435,7 +478,11 @@ class LedgerWriter:
         self.totals.change(unit)
 
     def finish(self) -> None:
-        """Write changed totals, balance rows that are due, and the clock's high-water mark."""
+        """Write changed totals, due balance rows, and the time, before the COMMIT.
+
+        The time (high-water mark of the clock) is written when the stored one is
+        STORED_TIME_STEP_MS old, or when a unit asked for it.
+        """
         for number, totals in self.totals.changed(unbalanced=self._balance_all):
             # Negative numbers count staged messages by target; they are part of no queue's proof.
             if number >= 0 and (self._balance_all or totals.unbalanced >= LIVES_BEFORE_BALANCE):
@@ -447,18 +494,21 @@ class LedgerWriter:
             self._written_ms = now_ms
 
     def accept(self) -> None:
-        """The transaction is durable."""
+        """Make the written state the current one: the transaction is durable."""
         self.totals.accept(self._position)
         self.last_position = self._position
         self.high_water_ms = self._written_ms
         self._balance_all = self._notes_time = False
 
     def mark(self) -> tuple[int, dict[int, Totals]]:
-        """Return the place reached in this transaction."""
+        """Return a savepoint of the present transaction, for :meth:`roll_back_to`."""
         return self._position, self.totals.mark()
 
     def roll_back_to(self, mark: tuple[int, dict[int, Totals]] | None) -> None:
-        """Forget what was written since a mark, or since the last transaction for None."""
+        """Discard the changes since a savepoint.
+
+        For None, all changes of the present transaction.
+        """
         if mark is None:
             self._position, self._written_ms = self.last_position, self.high_water_ms
             self._balance_all = self._notes_time = False
@@ -468,7 +518,7 @@ class LedgerWriter:
             self.totals.roll_back_to(totals)
 
     def balances(self) -> list[Balance]:
-        """Return where every queue stands at ``last_position``."""
+        """Return the counts of every queue at ``last_position``, one Balance each."""
         now_ms = self._now_ms()
         return [
             Balance(t.queue, now_ms, t.puts, t.present, dict(t.ended))
@@ -509,7 +559,7 @@ class LedgerWriter:
         self._position += move.message_count
 
     def _write_ended(self, ended: EndedRows) -> None:
-        """Write the lives of claimed rows, then remove the rows, off which they are read."""
+        """Write the lives of claimed rows, which are read off the rows, then delete the rows."""
         after, until, queue, ended_ms, outcome, descriptors, program = ended
         # The rows have no gaps, nor have positions.
         common = (self._position - after, queue, ended_ms, outcome, after, until, program)

@@ -1,8 +1,11 @@
-"""Messages of one database, persistent or in memory: changes, and reads by key, id and time.
+"""The messages of one database, persistent or in memory: changes, and reads by key, id and time.
 
-Reads run on the reader connection, under the queue manager's lock; changes come in lists and run
-on the writer connection inside the caller's transaction. A read may still show a message whose
-delete is under way: callers pass over keys they know to be taken.
+Reads run on the reader connection, under the queue manager's lock. Changes run on the writer
+connection, inside the caller's transaction. A read may still return a message that a transaction
+under way deletes: callers skip the keys that they know to be taken.
+
+A key range is half-open: ``low <= k < high``. Every read raises StoreDamaged when the database is
+damaged.
 """
 
 from __future__ import annotations
@@ -190,7 +193,7 @@ SELECT EXISTS (SELECT 1 FROM message WHERE expire_at_ms IS NOT NULL)
 
 
 def _insert_for(rows: list[StoredMessage]) -> str:
-    """Return the statement that inserts rows with the fewest values."""
+    """Return the INSERT statement that needs the fewest values for these rows."""
     sql, descriptor = _INSERT_BARE, rows[0].descriptor
     for row in rows:
         if row[PLAIN_COLUMN_COUNT:] != NO_MORE_COLUMNS:
@@ -210,26 +213,29 @@ def _insert_for(rows: list[StoredMessage]) -> str:
 
 
 def staged_page(row_count: int) -> str:
-    """Return the statement that reads ``row_count`` delayed messages, by key."""
+    """Return the statement that reads up to ``row_count`` delayed messages by key, in one row."""
     return _STAGED_PAGE.format(row_count)
 
 
 def move_puts_back(after_ms: int, by_ms: int) -> Statement:
-    """Return what gives those messages earlier times: put, delivery and deadline."""
+    """Return the statement that sets messages put after ``after_ms`` back by ``by_ms``.
+
+    Put time, delivery time and deadline become that much earlier.
+    """
     return _MOVE_BACK, (by_ms, by_ms, by_ms, after_ms)
 
 
 @lru_cache(maxsize=256)
 def limited(sql: str, limit: int) -> str:
-    """Return a statement with its LIMIT spelled out.
+    """Return a statement with ``LIMIT limit`` written into its text.
 
-    A bound LIMIT makes SQLite prepare the statement anew at every execution: 12 µs against 3.
+    A LIMIT given as a parameter makes SQLite prepare the statement again each time: 12 µs, not 3.
     """
     return f"{sql} LIMIT {limit}"
 
 
 class Outline(NamedTuple):
-    """A row of the table ``message`` with the length of its data in their place."""
+    """A message without its data: the columns that a queue in memory needs."""
 
     k: int
     expire_at_ms: int | None
@@ -240,14 +246,20 @@ class Outline(NamedTuple):
 
 
 class MessageHead(NamedTuple):
-    """A message with the first HEAD_BYTES of its data, and the length of all of them."""
+    """A message with the first HEAD_BYTES of its data in ``row.body``.
+
+    ``body_bytes`` is the full length.
+    """
 
     body_bytes: int
     row: StoredMessage
 
 
 class Due(NamedTuple):
-    """A staged message without its data, which a release in bulk never reads."""
+    """The columns of a staged message that a release in bulk reads.
+
+    ``body_bytes`` replaces the data.
+    """
 
     k: int
     expire_at_ms: int | None
@@ -262,7 +274,10 @@ class Due(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Staged messages that may move as one: the first, the keys of all, the longest data."""
+    """Staged messages that one statement can move.
+
+    ``largest_bytes`` is the length of the longest data.
+    """
 
     first: Due
     keys: Sequence[int]
@@ -270,16 +285,22 @@ class Alike(NamedTuple):
 
 
 class Page:
-    """Rows of a statement up to a number of bytes of their bodies; one row in any case."""
+    """Reads rows of a statement up to a number of bytes of data, but at least one row."""
 
     def __init__(self, max_body_bytes: int, body_place: int) -> None:
-        """Read ``max_body_bytes`` of bodies at most; ``body_place`` is their column."""
+        """Read up to ``max_body_bytes`` of data.
+
+        ``body_place`` is the index of the column that has it.
+        """
         self._left_bytes, self._body_place = max_body_bytes, body_place
         #: Whether the last row read exceeded the limit, so that there are more rows.
         self.is_cut = False
 
     def read(self, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
-        """Return the rows; the cursor is closed then."""
+        """Return the next rows within the limit and close the cursor.
+
+        Sets ``is_cut`` when rows are left.
+        """
         rows = list[tuple[Any, ...]]()
         left_bytes, body_place = self._left_bytes, self._body_place
         try:
@@ -295,7 +316,7 @@ class Page:
 
 
 class Messages:
-    """The messages of one database; see the table ``message`` for what a row holds."""
+    """The table ``message`` of one database (see schema.sql): inserts, deletes, moves and reads."""
 
     def __init__(
         self,
@@ -304,7 +325,7 @@ class Messages:
         engine_lock: EngineLock,
         on_damage: Callable[[], None] = lambda: None,
     ) -> None:
-        """Use two connections to one database; they are the same one for a database in memory.
+        """Use a connection for changes and one for reads; in memory both are the same connection.
 
         ``on_damage`` is called before StoreDamaged is raised.
         """
@@ -314,6 +335,10 @@ class Messages:
         self._on_damage = on_damage
 
     def insert(self, rows: list[StoredMessage]) -> None:
+        """Insert messages, with the cheapest statement for them.
+
+        Copies of a publication share their content.
+        """
         sql = _insert_for(rows)
         if sql is INSERT and len(rows) >= LEAST_COPIES:
             rows = self.contents.insert_copies(rows)
@@ -337,43 +362,43 @@ class Messages:
             self.writer.executemany(sql, [shared + each for each in values])
 
     def delete(self, keys: list[tuple[int]]) -> None:
-        """Remove messages by key."""
+        """Delete the messages with these keys; each key is a tuple of one, as SQLite binds it."""
         if len(keys) == 1:
             self.writer.execute(DELETE, keys[0])
         else:
             delete_keys(self.writer, DELETE, keys)
 
     def count_backouts(self, keys: list[tuple[int]]) -> None:
-        """Raise the backout count of messages by one."""
+        """Raise the backout count of the messages with these keys by one."""
         self.writer.executemany(_BACKOUT, keys)
 
     def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages with ``low <= k < high`` by key."""
+        """Return up to ``limit`` messages of a key range, in key order."""
         return self._rows(limited(IN_ORDER, limit), (low, high))
 
     def page(
         self, low: int, high: int, limit: int, max_body_bytes: int
     ) -> tuple[list[tuple[Any, ...]], bool]:
-        """Return up to ``limit`` rows with ``low <= k < high`` by key, and whether these are all.
+        """Return up to ``limit`` rows of a key range, in key order, and whether no more follow.
 
-        They have the columns of a StoredMessage. Those behind the first have no more than
-        ``max_body_bytes`` of bodies together with it.
+        Rows have the columns of StoredMessage. Their data is at most ``max_body_bytes`` together;
+        the first row comes in any case.
         """
         page = Page(max_body_bytes, _BODY)
         rows = self.fetch(limited(IN_ORDER, limit), (low, high), page.read)
         return rows, len(rows) < limit and not page.is_cut
 
     def by_msg_hash(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages of a key range that the index has by this hash, by key.
+        """Return up to ``limit`` messages of a key range by the hash of their MsgId, in key order.
 
-        Those whose MsgId tells their key are not in it.
+        A message whose MsgId contains its key has no hash, and is not found here.
         """
         return self._rows(limited(_BY_MSG_HASH, limit), (msg_hash, low, high))
 
     def by_msg_id(self, msg_id: bytes, low: int, high: int, limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages of a key range of one queue with a MsgId, by key.
+        """Return up to ``limit`` messages of a queue's key range that may have a MsgId, by key.
 
-        Others may be among them: those of the index have the same hash.
+        Compare their MsgIds: others with the same hash may be among them.
         """
         found = self.by_msg_hash(id_hash(msg_id), low, high, limit)
         key = key_of_generated_id(msg_id, queue_number_of(low))
@@ -386,17 +411,21 @@ class Messages:
     def by_correl_id(
         self, correl_hash: int, low: int, high: int, limit: int
     ) -> list[StoredMessage]:
-        """Return up to ``limit`` messages of a key range whose CorrelId has this hash, by key."""
+        """Return up to ``limit`` messages of a key range by hash of CorrelId, in key order."""
         return self._rows(limited(_BY_CORREL_ID, limit), (correl_hash, low, high))
 
     def expired(self, now_ms: int, after: tuple[int, int], limit: int) -> list[StoredMessage]:
-        """Return expired messages by (expire_at_ms, k), those after a place in that order."""
+        """Return up to ``limit`` messages whose deadline is ``now_ms`` or earlier, earliest first.
+
+        ``after`` is the (expire_at_ms, key) of the last message of the page before.
+        """
         return self._rows(limited(_EXPIRED, limit), (now_ms, *after))
 
     def count_expired(self, low: int, high: int, now_ms: int) -> int:
-        """Count the messages of a key range whose deadline has passed; cost is what has expired.
+        """Count the messages of a key range whose deadline is ``now_ms`` or earlier.
 
-        The plus signs keep SQLite from walking the range, which may be long.
+        The cost is proportional to the messages that have expired: the plus signs keep SQLite from
+        reading the key range instead, which may be long.
         """
         return self._number(
             "SELECT count(*) FROM message WHERE expire_at_ms <= ? AND +k >= ? AND +k < ?",
@@ -404,29 +433,29 @@ class Messages:
         )
 
     def count(self, low: int, high: int) -> int:
-        """Count the messages of a key range one by one, to check a counter."""
+        """Count the messages of a key range by reading it, to check a counter."""
         return self._number("SELECT count(*) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def lowest_key(self, low: int, high: int) -> int | None:
-        """Return the lowest key of a range, None when it is empty."""
+        """Return the lowest key of a key range, None when it is empty."""
         return self._key("SELECT min(k) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def highest_key(self, low: int, high: int) -> int | None:
-        """Return the highest key of a range, None when it is empty."""
+        """Return the highest key of a key range, None when it is empty."""
         return self._key("SELECT max(k) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def described(self, low: int, high: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return key and descriptor of up to ``limit`` messages of a key range, by key."""
+        """Return key and packed descriptor of up to ``limit`` messages of a key range, by key."""
         rows = self.fetch(limited(_DESCRIBED, limit), (low, high))
         return [(key, packed) for key, packed in rows]
 
     def row(self, key: int) -> StoredMessage | None:
-        """Return the message with a key."""
+        """Return the message with a key, None when there is no such message."""
         found = self._rows(limited(IN_ORDER, 1), (key, key + 1))
         return found[0] if found else None
 
     def check(self) -> Iterable[str]:
-        """Yield what the database itself finds wrong with its tables and indexes."""
+        """Yield what SQLite's integrity check finds wrong, and contents that are lost or unused."""
         try:
             findings = self.fetch("PRAGMA integrity_check(20)", ())
             lost, idle = self.fetch(LOST_CONTENTS, ()), self.fetch(IDLE_CONTENTS, ())
@@ -458,7 +487,7 @@ class Messages:
         bindings: tuple[Any, ...],
         read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement, or those that ``read`` takes; raises StoreDamaged."""
+        """Return all rows of a statement, or the rows that ``read`` takes from its cursor."""
         # Mostly held already: SQLite keeps no other thread from the reader (opening.LOCKED_FLAGS).
         with self._engine_lock:
             return rows_of(self._reader, sql, bindings, self._on_damage, read)
@@ -466,21 +495,24 @@ class Messages:
     # Without their data, or with the beginning of it
 
     def outlines(self, low: int, high: int, limit: int) -> list[Outline]:
-        """Return up to ``limit`` messages with ``low <= k < high`` by key."""
+        """Return up to ``limit`` messages of a key range without their data, in key order."""
         return [Outline._make(row) for row in self.fetch(limited(_OUTLINES, limit), (low, high))]
 
     def outlines_of(self, keys: Iterable[int]) -> list[Outline]:
-        """Return those of these messages that are there."""
+        """Return the messages with these keys without their data.
+
+        Keys without a message are left out.
+        """
         return [Outline._make(row) for row in self.fetch(_OUTLINES_OF, (json.dumps(list(keys)),))]
 
     def present(self, keys: Iterable[int]) -> set[int]:
-        """Return those of these keys that messages have."""
+        """Return those of these keys that have a message."""
         return {int(row[0]) for row in self.fetch(_PRESENT, (json.dumps(list(keys)),))}
 
     def with_id(self, numbers: Iterable[int], identifier: bytes, limit: int) -> list[MessageHead]:
-        """Return messages with an id of 24 bytes as MsgId, then those with it as CorrelId.
+        """Return messages with an id of 24 bytes as MsgId, then messages with it as CorrelId.
 
-        ``limit`` bounds each kind; ``numbers`` are those of the queues that have messages. A
+        ``limit`` is for each of the two. ``numbers`` are the numbers of the queues to search. A
         delayed message is found by the MsgId that its sender knows.
         """
         found = self._fetched(_WITH_MSG_ID, (id_hash(identifier), identifier), limit)
@@ -502,9 +534,10 @@ class Messages:
     def in_transit_with_correl_id(
         self, low: int, high: int, identifier: bytes, limit: int
     ) -> list[MessageHead]:
-        """Return messages of a transmission queue whose sender gave them a CorrelId of 24 bytes.
+        """Return up to ``limit`` messages of a transmission queue by their sender's CorrelId.
 
-        ``low <= k < high`` is the range of the queue, of which the oldest 2,000 are looked at.
+        The CorrelId of 24 bytes is in the MQXQH. The key range is the queue's; only its oldest
+        2,000 messages are searched.
         """
         return self._fetched(_IN_TRANSIT, (low, high, identifier), limit)
 
@@ -517,26 +550,32 @@ class Messages:
     # Deadlines and put times
 
     def earliest_deadlines(self, limit: int) -> list[tuple[int, int]]:
-        """Return up to ``limit`` of the earliest deadlines with the keys of their messages."""
+        """Return deadline (epoch ms) and key of up to ``limit`` messages, earliest first."""
         return [
             (expire_at_ms, k)
             for expire_at_ms, k in self.fetch(limited(_EARLIEST_DEADLINES, limit), ())
         ]
 
     def count_deadlines(self, after_ms: int, until_ms: int | None) -> int:
-        """Count the messages with ``after_ms < deadline <= until_ms``; None is without an end."""
+        """Count the messages with ``after_ms < deadline <= until_ms``.
+
+        ``until_ms`` None is unlimited.
+        """
         if until_ms is None:
             return self._number(_DEADLINES, (after_ms,))
         return self._number(f"{_DEADLINES} AND expire_at_ms <= ?", (after_ms, until_ms))
 
     def count_put_after(self, after_ms: int) -> int:
-        """Count the messages on ordinary queues that were put later; reads all of them."""
+        """Count the messages on ordinary queues put later than a moment (epoch ms).
+
+        Reads all messages.
+        """
         return self._number(_PUT_AFTER, (after_ms,))
 
     # Delayed messages, and their release
 
     def move(self, move: Move) -> None:
-        """Give staged messages their keys on the target, by few statements for all."""
+        """Move staged messages to their keys on the target queue, by a few statements for all."""
         if move.old_keys is not None:
             self._move_to_range(move, move.old_keys)
             return
@@ -561,20 +600,21 @@ class Messages:
                 writer.execute(_MOVE_RANGE_OUT, (part,))
 
     def _are_alone(self, move: Move) -> bool:
-        """Return True unless another was put between them since they were looked for."""
+        """Return True if the moved messages are all that is between their first and last key."""
         if not move.first_key:
             return False
         between = move.first_key, move.last_key
         return self.writer.execute(_COUNT, between).fetchall() == [(move.message_count,)]
 
     def due(self, low: int, high: int, limit: int) -> list[Due]:
-        """Return what release needs to know of up to ``limit`` staged messages, by key."""
+        """Return up to ``limit`` staged messages of a key range without their data, by key."""
         return [Due._make(row) for row in self.fetch(limited(_DUE, limit), (low, high))]
 
     def due_alike(self, first: Due, before: int, now_ms: int, limit: int) -> Alike | None:
-        """Return up to ``limit`` staged messages from one on; None if it and they are not alike.
+        """Return staged messages from ``first`` on that one statement can move.
 
-        They are alike when they differ in their data, ids and times alone, and none has expired.
+        None if they differ. They are up to ``limit`` messages with keys below ``before``. They may
+        differ in data, ids and times only, and none may have expired at ``now_ms``.
         """
         like = (
             first.target,
@@ -592,15 +632,16 @@ class Messages:
         return Alike(first, json.loads(keys), largest_bytes)
 
     def has_times(self) -> bool:
-        """Return True if any message may have a deadline, or waits for its delivery time."""
+        """Return True if a message may have a deadline, or waits for its delivery time."""
         return bool(self.fetch(_HAS_TIMES, ())[0][0])
 
     def by_delayed_id(
         self, msg_id: bytes, key: int, low: int, high: int, limit: int
     ) -> list[StoredMessage]:
-        """Return staged messages with ``low <= k < high`` of a MsgId that tells a key.
+        """Return up to ``limit`` staged messages of a key range by a MsgId that contains ``key``.
 
-        They are the message of that key and those at other keys.
+        That is the message with this key, and messages with other keys to which a sender gave the
+        id.
         """
         # The key is read first: a message that another transaction moves away meanwhile is then
         # found by the index.

@@ -22,18 +22,18 @@ _READ_GROUPS = "SELECT name, value FROM meta WHERE name >= ? AND name < ?"
 
 
 def read_value(messages: Messages, name: str) -> Any:
-    """Return a value by its name, None for none."""
+    """Return the value with a name, None for an unknown name."""
     rows = messages.fetch(_READ, (name,))
     return rows[0][0] if rows else None
 
 
 def write_value(name: str, value: str | int) -> Statement:
-    """Return the statement that keeps a value."""
+    """Return the statement that stores a value under a name."""
     return _WRITE, (name, value)
 
 
 def read_configuration(messages: Messages) -> dict[str, Any]:
-    """Return the configuration that was written last, empty for none; raises StoreDamaged."""
+    """Return the configuration that was stored last, empty if none was; raises StoreDamaged."""
     packed = read_value(messages, _CONFIGURATION)
     if packed is None:
         return {}
@@ -44,12 +44,12 @@ def read_configuration(messages: Messages) -> dict[str, Any]:
 
 
 def write_configuration(values: dict[str, Any]) -> Statement:
-    """Return the statement that keeps the configuration."""
+    """Return the statement that stores the configuration."""
     return write_value(_CONFIGURATION, json.dumps(values))
 
 
 def read_user_groups(messages: Messages) -> dict[str, tuple[str, ...]]:
-    """Return the groups of users, as programs have told them; raises StoreDamaged."""
+    """Return the groups of each user that programs have stored; raises StoreDamaged."""
     found = {}
     for name, value in messages.fetch(_READ_GROUPS, (_GROUPS, _GROUPS_END)):
         try:
@@ -60,6 +60,9 @@ def read_user_groups(messages: Messages) -> dict[str, tuple[str, ...]]:
 
 
 def write_user_groups(user: str, groups: tuple[str, ...]) -> Statement:
-    """Return the statement that keeps the groups of a user; no row says that there are none."""
+    """Return the statement that stores the groups of a user.
+
+    Without groups, the one that deletes them.
+    """
     name = _GROUPS + user
     return write_value(name, json.dumps(groups)) if groups else (_ERASE, (name,))

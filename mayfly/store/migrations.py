@@ -1,4 +1,4 @@
-"""The version of the schema: which folders are refused, and how an older one is brought up to date.
+"""The schema version: which folders are refused, and how an older database is migrated.
 
 To change the schema: change schema.sql, raise SCHEMA_VERSION, add its step to MIGRATIONS, and keep
 a folder of the version before in ``tests/store/fixtures``.
@@ -30,19 +30,22 @@ _NEW_IN_11 = (
 
 
 def schema() -> str:
-    """Return the statements that make the present schema."""
+    """Return the SQL statements that create the present schema."""
     return Path(__file__).with_name("schema.sql").read_text("utf-8")
 
 
 def _to_version_11(writer: apsw.Connection) -> None:
-    """Copies of one publication share their content; those of before have each their own."""
+    """Add shared contents of publications.
+
+    Messages of before keep their contents in their own rows.
+    """
     writer.execute("ALTER TABLE message ADD COLUMN content INTEGER")
     for statement in _statements(*_NEW_IN_11):
         writer.execute(statement)
 
 
 def _statements(*words: str) -> Iterator[str]:
-    """Yield the statements of the schema that contain one of the words."""
+    """Yield the statements of the schema that contain one of these words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
     for statement in without_comments.split(";"):
         if any(word in statement for word in words):
@@ -56,7 +59,7 @@ OLDEST_VERSION: Final = min(MIGRATIONS) - 1
 
 
 class NoSpaceToMigrate(StoreError):
-    """The disk has too little room to bring a database to the present schema."""
+    """The disk is too full to migrate a database; ``missing_bytes`` more are needed."""
 
     def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
         super().__init__(message, folder)
@@ -64,7 +67,10 @@ class NoSpaceToMigrate(StoreError):
 
 
 def check_version(version: int, folder: Path) -> None:
-    """Raise NewerSchema, or StoreError for a version that is too old to be brought up to date."""
+    """Raise NewerSchema for a newer schema version, StoreError for one too old to migrate.
+
+    Version 0 is a new database.
+    """
     if version > SCHEMA_VERSION:
         raise NewerSchema(
             f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
@@ -80,9 +86,9 @@ def check_version(version: int, folder: Path) -> None:
 
 
 def bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
-    """Make the tables of a new database, or bring those of an older one to the present schema.
+    """Create the tables of a new database, or migrate an older one to the present schema.
 
-    One transaction does it: a kill in between changes nothing. Raises NoRoomToMigrate.
+    One transaction does it: a kill in between changes nothing. Raises NoSpaceToMigrate.
     """
     version = int(rows_of(writer, "PRAGMA user_version")[0][0])
     if version == SCHEMA_VERSION:

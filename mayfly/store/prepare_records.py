@@ -1,9 +1,10 @@
-"""Changes of several stores that happen together: those of the others, written down in one of them.
+"""Two-phase commit between stores: prepare records of members' changes in the store of a group.
 
 In a queue-sharing group a unit of work may change the store of the group and those of members. The
-transaction of the group's part is the decision: it also holds what each member's store is to change
-(an intent). A member notes in the transaction of its own part that it has carried that intent out.
-So a kill between the two leaves an intent, which the member carries out when it is opened again.
+transaction in the group's store is the decision: it also holds a prepare record with the changes of
+each member's store. A member notes, in the transaction that makes those changes, that it has
+carried the record out. After a kill between the two transactions the record is still there, and the
+member carries it out when it is opened again.
 """
 
 from __future__ import annotations
@@ -45,27 +46,27 @@ _BYTES = "base64"
 
 
 def prepare(number: int, member: str, unit: Unit) -> Statement:
-    """Return what writes down, under a number, all that a unit is to change in a member's store."""
+    """Return the statement that stores a unit as a member's prepare record, by unique number."""
     return _INTEND, (number, member, pack_unit(unit))
 
 
 def forget_prepare_records(numbers: Iterable[int]) -> Statement:
-    """Return what removes intents; their members have carried them out."""
+    """Return the statement that deletes prepare records which their members have carried out."""
     return _FORGET, (json.dumps(list(numbers)),)
 
 
 def carry_out(number: int) -> Statement:
-    """Return what notes in a member's store that the transaction has carried an intent out."""
+    """Return the statement by which a member's store notes a record as carried out."""
     return _CARRY_OUT, (number,)
 
 
 def forget_carried_out(numbers: Iterable[int]) -> Statement:
-    """Return what removes such notes; the intents are gone, durably."""
+    """Return the statement that deletes such notes; the records must be durably deleted."""
     return _FORGET_CARRIED_OUT, (json.dumps(list(numbers)),)
 
 
 def join_group(group: str, number: int) -> list[Statement]:
-    """Return what makes a store that of a member of a queue-sharing group, from this number on."""
+    """Return the statements that make a store a member's: its group, its joining number."""
     return [write_value(_GROUP, group), write_value(_JOINED, number)]
 
 
@@ -75,12 +76,15 @@ def group_of(messages: Messages) -> str:
 
 
 def joined_at(messages: Messages) -> int:
-    """Return the number with which a member's store has joined its group."""
+    """Return the number with which a member's store has joined its group, 0 for never."""
     return int(read_value(messages, _JOINED) or 0)
 
 
 def remove_member(member: str, number: int) -> list[Statement]:
-    """Return what forgets all intents for a member, and that those who joined before are gone."""
+    """Return the statements that record a member's removal and delete its prepare records.
+
+    ``number`` is higher than that of any member who joined before.
+    """
     return [(_FORGET_ALL, (member,)), write_value(_REMOVED + member, number)]
 
 
@@ -90,18 +94,18 @@ def removed_at(messages: Messages, member: str) -> int:
 
 
 def prepare_record_counts(messages: Messages) -> dict[str, int]:
-    """Return how many intents there are in a group's store, by whom they are for."""
+    """Return the number of prepare records in a group's store, by member name."""
     return dict(messages.fetch(_COUNTS, ()))
 
 
 def prepare_records_of(messages: Messages, member: str) -> list[tuple[int, Unit]]:
-    """Return the intents for a member in a group's store, in their order."""
+    """Return number and unit of the prepare records for a member, in ascending order."""
     rows = messages.fetch(_INTENTS, (member,))
     return [(number, unpack_unit(changes)) for number, changes in rows]
 
 
 def carried_out(messages: Messages) -> set[int]:
-    """Return the numbers of the intents that a member's store says it has carried out."""
+    """Return the numbers of the prepare records that a member's store has carried out."""
     return {number for (number,) in messages.fetch(_CARRIED_OUT, ())}
 
 
@@ -109,7 +113,7 @@ def pack_unit(unit: Unit) -> str:
     """Return all changes of a unit to the disk, as JSON.
 
     Changes to non-persistent messages are left out, but not their effect on the totals: at the next
-    start the totals say how many messages were lost.
+    start the totals determine how many messages were lost.
     """
     deltas = [
         (number, d.puts, d.present, d.present_volatile, list(d.ended.items()))
@@ -152,7 +156,7 @@ def unpack_unit(packed: str) -> Unit:
 
 
 def _ended_lives(values: list[Any]) -> EndedLives:
-    """Return what a list holds: that of many lives begins with their keys."""
+    """Return one record, or the records of many lives, whose list begins with a list of keys."""
     return EndedMessages(*values) if isinstance(values[0], list) else LifeRecord(*values)
 
 

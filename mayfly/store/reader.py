@@ -1,4 +1,4 @@
-"""A connection for reads beside commits: of the ledger, of claims, and by those who watch."""
+"""A database connection for reads beside commits: of the ledger, of claims, and for statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from mayfly.store.damage import rows_of
 
 
 class Reader:
-    """A connection that its first read opens, for one read at a time; on disk no commit waits."""
+    """A connection, opened by its first read, for one read at a time.
+
+    On disk reads delay no commit.
+    """
 
     def __init__(
         self,
@@ -22,7 +25,7 @@ class Reader:
         guard: AbstractContextManager[object],
         on_damage: Callable[[], None],
     ) -> None:
-        """Read through what ``connect`` returns, inside ``guard``.
+        """Open the connection by ``connect``, and hold ``guard`` during each read.
 
         ``on_damage`` is called before StoreDamaged is raised.
         """
@@ -36,10 +39,10 @@ class Reader:
         bindings: tuple[Any, ...] = (),
         read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement as they stand on the disk, or those that ``read`` takes.
+        """Return all rows of a statement, or the rows that ``read`` takes from its cursor.
 
-        Raises MQRC_CONNECTION_BROKEN once stopped, StoreDamaged. On disk call it without the lock
-        of the queue manager.
+        Only committed data is read. On disk, call it without the lock of the queue manager. Raises
+        MQRC_CONNECTION_BROKEN once stopped, StoreDamaged.
         """
         with self._guard:
             self.check_open()
@@ -48,12 +51,12 @@ class Reader:
             return rows_of(self._connection, sql, bindings, self._on_damage, read)
 
     def check_open(self) -> None:
-        """Raise MQRC_CONNECTION_BROKEN once stopped."""
+        """Raise MQRC_CONNECTION_BROKEN once the reader is stopped."""
         if self._is_stopped:
             raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")
 
     def stop(self) -> None:
-        """Wait for the read under way, and close; later reads get MQRC_CONNECTION_BROKEN."""
+        """Wait for the read under way and close; later reads fail with MQRC_CONNECTION_BROKEN."""
         with self._guard:
             self._is_stopped = True
             connection, self._connection = self._connection, None
@@ -61,6 +64,6 @@ class Reader:
                 connection.close()
 
     def stop_in_child(self) -> None:
-        """Stop without waiting: in a forked child nobody is left who would free the guard."""
+        """Stop in a forked child, without the guard: its holder may be a thread of the parent."""
         self._is_stopped = True
         self._guard = nullcontext()

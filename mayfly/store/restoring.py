@@ -1,4 +1,4 @@
-"""Operations on a folder that no queue manager has open: accept a restore, compact."""
+"""Operations on the folder of a stopped queue manager: accept a restored one, compact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEW_SUFFIX = ".compact"
 
 
 class Compacted(NamedTuple):
-    """Bytes of the database before and after, and whether its pages have checksums now."""
+    """Size of the database file before and after, and whether its pages now have checksums."""
 
     bytes_before: int
     bytes_after: int
@@ -35,10 +35,10 @@ class Compacted(NamedTuple):
 
 
 def accept_older(folder: Path, manager_name: str) -> None:
-    """Take the database of a folder as it is, also when identity.json asks for more.
+    """Accept the database of a folder as it is, although identity.json asks for more.
 
-    For a restore on purpose. Raises StoreError for the folder of another queue manager and for one
-    without a database, FolderInUse, NewerSchema, StoreDamaged.
+    This is for an intended restore. Raises StoreError for the folder of another queue manager and
+    for one without a database; FolderInUse, NewerSchema, StoreDamaged.
     """
     with _opened(folder, manager_name, accepts_older=True) as database:
         try:
@@ -48,10 +48,10 @@ def accept_older(folder: Path, manager_name: str) -> None:
 
 
 def compact(folder: Path, manager_name: str) -> Compacted:
-    """Write the database anew without gaps, with checksums in its pages, and put it in its place.
+    """Replace the database by a copy without free pages and with checksums in its pages.
 
-    Until that last step nothing has changed; the folder needs room for a second database meanwhile.
-    Raises StoreError when it has not, or is the folder of another queue manager; FolderInUse,
+    Until the replacement nothing has changed; the folder needs space for a second database. Raises
+    StoreError when it has too little, or is the folder of another queue manager; FolderInUse,
     NewerSchema, StoreDamaged.
     """
     file, files = folder / DATABASE_FILE, Files()
@@ -82,7 +82,7 @@ def compact(folder: Path, manager_name: str) -> Compacted:
 
 
 def _copy(file: Path, new: Path) -> bool:
-    """Write a compact copy, which is on the disk on return; return whether it has checksums."""
+    """Write a compact copy and sync it; return whether its pages have checksums."""
     # One that a kill has left.
     new.unlink(missing_ok=True)
     Files().make(new)

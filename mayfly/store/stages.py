@@ -1,8 +1,8 @@
-"""Stages: rows that a pipeline has sent and not yet put, and how far each writing query has come.
+"""Stages: rows that a pipeline has sent and that are not yet put, and the progress of each query.
 
-A stage holds what one attempt of one task has written, as opaque blobs of rows. A commit names the
-winning stages of a batch; from then on their blobs disappear in the transactions that put their
-rows. Statements are returned, to become durable with what else belongs to them.
+A stage holds the rows that one attempt of one task has written, as opaque blobs. A commit names the
+winning stages of a batch; from then on their blobs are deleted in the transactions that put their
+rows. Functions that change something return statements, which the caller's transaction runs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _FORGET = "DELETE FROM stage_query WHERE query GLOB ? AND is_done AND changed_ms
 
 
 def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
-    """Add the messages of a bulk."""
+    """Insert the messages of a bulk by one statement."""
     if bulk.key_range is None:
         statement = _INSERT_BULK if bulk.capped_by is None else _INSERT_CAPPED
         writer.execute(statement, bulk._asdict())
@@ -79,7 +79,7 @@ def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
 
 
 class StagePlace(NamedTuple):
-    """The owner of a stage: one attempt of one task of one batch of one query."""
+    """The key of a stage: one attempt of one task (partition) of one batch of one query."""
 
     query: str
     batch: int
@@ -88,10 +88,11 @@ class StagePlace(NamedTuple):
 
 
 class QueryState(NamedTuple):
-    """How far a query has come: the newest batch with named stages, and what became of its rows.
+    """The progress of a query: its newest batch with named stages, and that batch's outcome.
 
-    ``put_count`` includes delayed rows; ``expired_count`` are those discarded on arrival,
-    ``refused_count`` those on the dead-letter queue.
+    ``is_done`` is True once all rows are put. ``put_count`` includes delayed rows;
+    ``expired_count`` are those discarded on arrival, ``refused_count`` those on the dead-letter
+    queue. ``changed_ms`` is in epoch ms.
     """
 
     query: str
@@ -104,7 +105,7 @@ class QueryState(NamedTuple):
 
 
 class StagedBlob(NamedTuple):
-    """A blob of a stage without its rows."""
+    """A blob of a stage, without its rows: id, number of rows, size."""
 
     id: int
     row_count: int
@@ -112,17 +113,17 @@ class StagedBlob(NamedTuple):
 
 
 def begun(stage_id: int, place: StagePlace, now_ms: int) -> Statement:
-    """Return the statement that begins a stage."""
+    """Return the statement that creates a stage."""
     return _BEGIN, (stage_id, *place, now_ms)
 
 
 def appended(blob_id: int, stage_id: int, row_count: int, rows: bytes) -> Statement:
-    """Return the statement that adds a blob behind those of smaller id."""
+    """Return the statement that adds a blob of rows to a stage; blobs are ordered by id."""
     return _APPEND, (blob_id, row_count, rows, stage_id)
 
 
 def finished(stage_id: int, row_count: int) -> Statement:
-    """Return the statement that declares a stage complete."""
+    """Return the statement that marks a stage as complete, with its number of rows."""
     return _FINISH, (row_count, stage_id)
 
 
@@ -132,12 +133,12 @@ def named(stage_ids: Sequence[int]) -> Statement:
 
 
 def state_written(state: QueryState) -> Statement:
-    """Return the statement that keeps how far a query has come."""
+    """Return the statement that stores the progress of a query."""
     return _WRITE_QUERY, tuple(state)
 
 
 def removed(stage_ids: Sequence[int], blob_ids: Sequence[int]) -> list[Statement]:
-    """Return the statements that remove blobs, and stages with all that they still hold."""
+    """Return the statements that delete some blobs, and some stages with all their blobs."""
     stages = json.dumps(stage_ids)
     blobs: Statement = (_DELETE_BLOBS, (json.dumps(blob_ids),))
     if not stage_ids:
@@ -146,44 +147,49 @@ def removed(stage_ids: Sequence[int], blob_ids: Sequence[int]) -> list[Statement
 
 
 def forgotten(query_pattern: str, before_ms: int) -> Statement:
-    """Return the statement that forgets finished queries of a name pattern unchanged since."""
+    """Return the statement that deletes finished queries that are unchanged since a moment.
+
+    ``query_pattern`` is a GLOB pattern, ``before_ms`` epoch ms.
+    """
     return _FORGET, (query_pattern, before_ms)
 
 
 class StageTable:
-    """Reads stages and queries; call it with the queue manager's lock held."""
+    """Reads stages and the progress of queries; call it with the queue manager's lock held."""
 
     def __init__(self, messages: Messages) -> None:
-        """Read through the connection of the persistent messages."""
         self._fetch = messages.fetch
 
     def query(self, query: str) -> QueryState | None:
-        """Return how far a query has come, None before its first commit."""
+        """Return the progress of a query, None before its first commit."""
         for row in self._fetch(_QUERY, (query,)):
             name, batch, is_done, *counts = row
             return QueryState(name, batch, bool(is_done), *counts)
         return None
 
     def find(self, place: StagePlace) -> tuple[int, int | None] | None:
-        """Return a stage's id and row count, the count None while it is written."""
+        """Return id and row count of a stage, None without such a stage.
+
+        The count is None until it is complete.
+        """
         for stage_id, row_count in self._fetch(_FIND, tuple(place)):
             return stage_id, row_count
         return None
 
     def winners(self, query: str, batch: int) -> list[int]:
-        """Return the named stages of a batch that still hold rows, in their order."""
+        """Return the ids of the named stages of a batch that still hold rows, in their order."""
         return [stage_id for (stage_id,) in self._fetch(_WINNERS, (query, batch))]
 
     def losers(self, query: str, batch: int) -> list[int]:
-        """Return the stages of a query up to a batch that no commit has named."""
+        """Return the ids of the stages of a query, up to a batch, that no commit has named."""
         return [stage_id for (stage_id,) in self._fetch(_LOSERS, (query, batch))]
 
     def surrendered(self, query: str, batch: int) -> list[bytes]:
-        """Return what was kept of the rows that nobody has taken, in their order."""
+        """Return the blobs of a batch's rows that were left over untaken, in their order."""
         return [rows for (rows,) in self._fetch(_SURRENDERED, (query, batch))]
 
     def orphans(self, before_ms: int) -> list[tuple[int, str]]:
-        """Return the stages, with their query, begun before a moment that no commit has named."""
+        """Return id and query of stages begun before a moment (ms) and named by no commit."""
         return [(stage_id, query) for stage_id, query in self._fetch(_ORPHANS, (before_ms,))]
 
     def blobs(self, stage_id: int, limit: int) -> list[StagedBlob]:
@@ -191,7 +197,7 @@ class StageTable:
         return [StagedBlob._make(row) for row in self._fetch(limited(_BLOBS, limit), (stage_id,))]
 
     def rows(self, blob_id: int) -> bytes:
-        """Return the rows of a blob."""
+        """Return the rows of a blob, as they were sent."""
         rows: Any = self._fetch(_ROWS, (blob_id,))[0][0]
         assert isinstance(rows, bytes)
         return rows

@@ -1,8 +1,8 @@
 """The store of a queue manager: two databases of one schema, the group commit and the books.
 
-Persistent messages, lives, totals and definitions live in the durable database, non-persistent
-messages in one in memory. A unit of work changes the durable one first; memory follows only when
-that is safe. A queue manager without a folder keeps the durable part in memory, too.
+Persistent messages, lives, totals and definitions are in the durable database; non-persistent
+messages are in a second one in memory. A unit of work changes the durable database first; memory
+follows when that change is safe. A queue manager without a folder has both in memory.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _SEQUENCE_LOW = 2**20
 
 
 class Sequence:
-    """Gives numbers from a block whose end is durable before the first of them is used.
+    """Gives ascending numbers, never one twice, also after a crash.
 
-    ``instance`` is a random number of this opening of the store, of 16 bits; with it, ids of two
+    Numbers come from a reserved block whose end is stored durably before the first of them is used.
+    ``instance`` is a random number of 16 bits for this opening of the store; with it, ids of two
     queue managers of one name differ.
     """
 
     def __init__(self, reserved: int, commit: Callable[[Unit], None], runtime: Runtime) -> None:
-        """Go on behind what was reserved before; reserve the first block."""
+        """Continue after the number ``reserved``; reserve the first block by ``commit``."""
         self.instance = int.from_bytes(runtime.random_bytes(2))
         self._last = self._low_from = reserved
         #: Whether :meth:`extend` is needed before many more numbers are given.
@@ -60,9 +61,10 @@ class Sequence:
         return number
 
     def next_range(self, count: int) -> int:
-        """Return the first of new consecutive numbers; call it with the lock held.
+        """Return the first of ``count`` new consecutive numbers; call it with the lock held.
 
-        They must be few beside what is left of a block when it is extended.
+        ``count`` must be less than 2**20, the part of a block that is left when the next is
+        reserved.
         """
         assert count < _SEQUENCE_LOW
         first = self._last + 1
@@ -72,7 +74,7 @@ class Sequence:
         return first
 
     def extend(self) -> None:
-        """Reserve the next block, durably; call it without the lock."""
+        """Reserve the next block durably; call it without the lock, when ``is_low`` is True."""
         reserved = self._last + _SEQUENCE_BLOCK
         unit = Unit()
         unit.statements.append(write_value("sequence", reserved))
@@ -86,10 +88,10 @@ _PENDING_LIVES = 10_000
 
 
 class Store:
-    """Opens the two databases and makes units of work durable.
+    """The two databases of a queue manager; makes units of work durable.
 
-    ``lock`` is the queue manager's: it guards the in-memory database and everything that readers
-    of the engine look at. :meth:`commit` must be called without it.
+    ``engine_lock`` is the queue manager's lock: it guards the database in memory and everything
+    that readers of the engine use. :meth:`commit` must be called without it.
     """
 
     def __init__(
@@ -99,7 +101,10 @@ class Store:
         now_ms: Callable[[], int],
         runtime: Runtime,
     ) -> None:
-        """Open or make the store of a folder; None keeps everything in memory."""
+        """Open the store of a folder, created when missing; None keeps everything in memory.
+
+        ``now_ms`` returns epoch ms. Raises StoreDamaged, FolderInUse, NewerSchema or StoreError.
+        """
         self.engine_lock, self._runtime = engine_lock, runtime
         self._database = Database(folder, runtime)
         self._readers: list[Reader] = []
@@ -162,7 +167,7 @@ class Store:
             self._log_keeper = Checkpointer(self._database, self._log, ballast, self._runtime)
 
     def _guard(self, name: str) -> Lock:
-        """Return what guards a connection: on disk a lock of its own, in memory the lock."""
+        """Return the lock of a connection: on disk a new one, in memory the engine lock."""
         return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
 
     def _reader(self, name: str) -> Reader:
@@ -173,7 +178,7 @@ class Store:
 
     @property
     def is_full(self) -> bool:
-        """Whether puts are refused because the disk is full, and would be refused now as well."""
+        """Whether puts are refused because the disk is full, and still has too little space."""
         ballast = self._database.ballast
         return ballast is not None and ballast.is_given_up and not ballast.has_capacity(0)
 
@@ -184,24 +189,28 @@ class Store:
 
     @property
     def wal_pages(self) -> int:
-        """Pages in the write-ahead log after the last commit."""
+        """Pages in the write-ahead log after the last commit; 0 in memory."""
         return self._log.pages if self._log else 0
 
     def claim(self, manager_name: str) -> None:
-        """Make the store a queue manager's own; raises StoreError when it is another's."""
+        """Write the queue manager's name into a new store.
+
+        Raises StoreError if it belongs to another.
+        """
         self._database.claim(manager_name)
 
     def objects(self) -> list[tuple[str, str, int, str]]:
-        """Return the stored definitions: kind, name, number, attributes as JSON."""
+        """Return all stored definitions as (kind, name, number, attributes as JSON)."""
         sql = "SELECT kind, name, id, attributes FROM object"
         rows = self._database.rows(self._database.writer, sql)
         return [(kind, name, number, attributes) for kind, name, number, attributes in rows]
 
     def commit(self, units: Iterable[Unit]) -> None:
-        """Make the durable part of units safe; call it without the lock, then :meth:`apply` each.
+        """Make the durable part of units safe.
 
-        Sets ``unit.error`` and raises the first: MQRC_STORAGE_MEDIUM_FULL with nothing kept, or
-        MQRC_CONNECTION_BROKEN with the outcome unknown and the store stopped.
+        Call it without the lock, then call :meth:`apply` for each. Sets ``unit.error`` and raises
+        the first error: MQRC_STORAGE_MEDIUM_FULL with nothing kept, or MQRC_CONNECTION_BROKEN with
+        the outcome unknown and the store stopped.
         """
         durable = [unit for unit in units if unit.is_durable()]
         if not durable:
@@ -216,7 +225,7 @@ class Store:
             self._commit_with(pending, durable)
 
     def apply(self, unit: Unit) -> None:
-        """Change memory as a safe unit says; call it with the lock held."""
+        """Make the changes of a safe unit in the database in memory; call it with the lock held."""
         messages = self.volatile
         if unit.volatile_deletes:
             messages.delete(unit.volatile_deletes)
@@ -236,14 +245,14 @@ class Store:
             self.unsettled_since_ms = self._now_ms()
 
     def flush(self) -> None:
-        """Write the lives of non-persistent messages that are kept back."""
+        """Write the lives of non-persistent messages that wait for the next commit."""
         with self.engine_lock:
             pending = self._take_pending()
         if pending is not None:
             self._commit_with(pending, [])
 
     def settle(self) -> None:
-        """Flush, and wait for what other threads flush: every life that has ended is written."""
+        """Flush, and wait for flushes of other threads: then every ended life is in the ledger."""
         self.flush()
         while self._flushing:
             # Theirs goes the same way; behind it, it has been written or is kept back again.
@@ -267,9 +276,10 @@ class Store:
                 raise
 
     def settled_totals(self) -> dict[int, Totals] | None:
-        """Return the totals by queue number, lives kept back included; call with the lock held.
+        """Return the totals by queue number, with the lives that wait for a commit.
 
-        None while a flush is under way: its lives may or may not be in the stored totals yet.
+        Needs the lock held. None while a flush is under way: its lives may or may not be in the
+        stored totals yet.
         """
         assert self.engine_lock.is_held()
         if self._flushing:
@@ -280,12 +290,12 @@ class Store:
         return totals
 
     def check(self) -> list[str]:
-        """Return what SQLite itself finds wrong in either database."""
+        """Return what is wrong in the two databases and the file of held gets, a line each."""
         with self.engine_lock:
             return [*self.persistent.check(), *self.volatile.check(), *self.held_gets.check()]
 
     def check_files(self) -> list[str]:
-        """Return what is wrong in the files beside the database: its log, identity and ballast.
+        """Return the problems of the files beside the database: its log, identity.json and ballast.
 
         Call it without the lock: a long log takes seconds. Raises OSError.
         """
@@ -303,7 +313,7 @@ class Store:
         return [each for each in found if each]
 
     def close(self) -> None:
-        """Close everything; lives kept back must have been flushed."""
+        """Close both databases and all files; call :meth:`flush` before, or lives are lost."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
         is_broken = self.group.is_broken
@@ -318,7 +328,7 @@ class Store:
             self._memory.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:
-        """Give everything up in a forked child: the files and threads are its parent's."""
+        """Release everything in a forked child, whose files and threads belong to its parent."""
         self.engine_lock = engine_lock
         self.group.is_broken = True
         self.held_gets.stop_in_child()
@@ -326,7 +336,7 @@ class Store:
             reader.stop_in_child()
 
     def _stop(self) -> None:
-        """Damage was read: nothing is written any more, and the queue manager stops."""
+        """Refuse all later commits, because damage was read; the queue manager then stops."""
         self.group.is_broken = True
 
     def _apply(self, unit: Unit) -> None:

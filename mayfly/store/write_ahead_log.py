@@ -1,13 +1,13 @@
-"""The write-ahead log: its state after a crash or damage, its length, and the room it takes.
+"""The write-ahead log: its state after a crash or damage, its length, and the disk space it takes.
 
 SQLite ends its reading of the log at the first frame that is not valid, whatever follows. That is
-right for a transaction that never reached the disk as a whole. After damage in the middle it would
-drop acknowledged transactions. Each commit is synced before the next one begins. So at most one
-transaction is incomplete after a crash, and at most one frame behind the first invalid one commits.
-Two of them prove damage. tests/store/test_log_cuts.py proves the rule by power cuts.
+right for a transaction of which only a part has reached the disk. After damage in the middle it
+would drop acknowledged transactions. Each commit is synced before the next one begins. So at most
+one transaction is incomplete after a crash, and at most one frame behind the first invalid one
+commits. Two of them prove damage. tests/store/test_log_cuts.py proves the rule by power cuts.
 
-A frame takes room on the disk twice: in the log when its transaction is committed, and in the
-database when the frame is written back. Until then the disk has to keep the second room free.
+A frame takes space on the disk twice: in the log when its transaction is committed, and in the
+database when the frame is written back. Until then the disk has to keep the second space free.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _LogHeader(NamedTuple):
 def check_header(log: Path, files: Files) -> None:
     """Raise StoreDamaged for a log that SQLite would take for an empty one; raises OSError.
 
-    The header is synced before the first frame is written, so a log that is longer has a good one.
-    Call it before SQLite opens the database: it would delete such a log.
+    The header is synced before the first frame is written, so a longer log has a valid header. Call
+    it before SQLite opens the database, because SQLite would delete such a log.
     """
     if (files.size_bytes(log) or 0) > _HEADER.size:
         with files.open(log) as file:
@@ -58,9 +58,9 @@ def check_header(log: Path, files: Files) -> None:
 
 
 def check_end(log: Path, files: Files, valid_frames: int) -> None:
-    """Raise StoreDamaged where acknowledged transactions follow the frames that SQLite has read.
+    """Raise StoreDamaged if committed transactions follow the last frame that SQLite has read.
 
-    ``valid_frames`` is how many those are. Raises OSError.
+    ``valid_frames`` is the number of frames that SQLite has read. Raises OSError.
     """
     if (files.size_bytes(log) or 0) <= _HEADER.size:
         return
@@ -75,7 +75,10 @@ def check_end(log: Path, files: Files, valid_frames: int) -> None:
 
 
 def check_frames(log: Path, files: Files, frame_count: int) -> None:
-    """Raise StoreDamaged unless the first frames follow validly on each other; raises OSError."""
+    """Raise StoreDamaged unless the checksums of the first ``frame_count`` frames are right.
+
+    Or OSError.
+    """
     if not frame_count:
         return
     with files.open(log) as file:
@@ -94,7 +97,10 @@ def check_frames(log: Path, files: Files, frame_count: int) -> None:
 
 
 def salts_of(log: Path, files: Files) -> bytes:
-    """Return the numbers that a log has from its beginning to the next one; raises OSError."""
+    """Return the salts of a log, which change when SQLite begins it anew; empty for an empty log.
+
+    Raises OSError.
+    """
     if not files.size_bytes(log):
         return b""
     with files.open(log) as file:
@@ -116,7 +122,7 @@ def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
 
 
 def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iterator[int]:
-    """Yield the places of committing frames of this log that follow validly on the one before."""
+    """Yield the offsets of valid commits behind the first ``frame_count`` frames of a log."""
     place = _HEADER.size + frame_count * header.frame_bytes
     before = header.sums
     if frame_count:
@@ -142,7 +148,10 @@ def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iter
 
 
 def _sums_of(data: bytes, byte_order: str, before: _Sums) -> _Sums:
-    """Return SQLite's checksum of the log over data, which goes on from that of what precedes."""
+    """Return SQLite's log checksum over data.
+
+    ``before`` is the checksum of what precedes the data.
+    """
     first, second = before
     words = iter(struct.unpack(f"{byte_order}{len(data) // 4}I", data))
     for even, odd in zip(words, words, strict=True):
@@ -168,9 +177,9 @@ _CHECKS = 3
 
 
 class WriteAheadLog:
-    """The log of a database on disk, as its writer sees it.
+    """The log of a database on disk: its length, the disk space it needs, and writing it back.
 
-    ``guard`` is held by each transaction of the writer. Methods that say so need it held.
+    ``guard`` is held during each transaction of the writer. Methods that need it held say so.
     """
 
     def __init__(
@@ -179,7 +188,7 @@ class WriteAheadLog:
         guard: AbstractContextManager[object],
         runtime: Runtime,
     ) -> None:
-        """Follow the commits of a writer."""
+        """Count the frames of ``writer``'s log, and follow its commits from now on."""
         self.guard = guard
         self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
@@ -197,34 +206,38 @@ class WriteAheadLog:
         self._writer.set_wal_hook(self._committed)
 
     def free_bytes(self) -> int:
-        """Return how much the disk has free."""
+        """Return the free space of the disk in bytes."""
         return self._files.free_bytes(self._file.parent)
 
     def owed_bytes(self) -> int:
-        """Return by how much the database becomes longer when the log is written back.
+        """Return by how many bytes the database file grows when the log is written back.
 
-        Needs the guard, and no transaction.
+        Call it with the guard held and outside of a transaction.
         """
         pages = int(self._writer.pragma("page_count"))
         return max(pages * PAGE_BYTES - (self._files.size_bytes(self._database_file) or 0), 0)
 
     def spare_bytes(self) -> int:
-        """Return the room that is left when the log is written back; less than 0: too little.
+        """Return the bytes left free on the disk once the log is written back; negative: too few.
 
-        The end of the log, which holds no frames, counts as room. Needs the guard.
+        The end of the log file, which holds no frames, counts as free. Call it with the guard held.
         """
         return self.free_bytes() + self._unused_bytes() - self.owed_bytes()
 
     def write_back_beside_writers(self, connection: apsw.Connection) -> int:
-        """Write back what is committed by now; return how many frames are in the database."""
+        """Write back the committed frames without delaying writers.
+
+        Return the number of frames written.
+        """
         with self._checkpointing:
             return connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[1]
 
     def write_back(self) -> bool:
-        """Write everything back, so that the next commit begins the log anew.
+        """Write all frames back, so that the next commit begins the log anew.
 
-        Returns False when the disk has no room for it. Another read of this process is waited for.
-        Needs the guard, and no transaction. Raises apsw.BusyError while a stranger reads.
+        False if the disk is full. Call it with the guard held and outside of a transaction. It
+        waits for reads of this process. Raises apsw.BusyError while another process reads the
+        database.
         """
         if self.owed_bytes() > self.free_bytes():
             self._cut()
@@ -240,9 +253,9 @@ class WriteAheadLog:
         return True
 
     def damage(self) -> str | None:
-        """Return what is wrong in the frames of the log, None for nothing; raises OSError.
+        """Return what is wrong with the frames of the log, None if nothing is; raises OSError.
 
-        SQLite reads them by their places, and looks at their checksums after a crash alone.
+        SQLite itself verifies the checksums of the log only after a crash.
         """
         for _ in range(_CHECKS):
             with self.guard:
@@ -260,9 +273,9 @@ class WriteAheadLog:
         return None
 
     def lengthen(self) -> None:
-        """Lengthen the log by zeros, which SQLite reads as the end of what was written.
+        """Lengthen the log file by zeros, which SQLite reads as the end of the log.
 
-        Needs the guard to be free. A disk without room is no error: the next commit tells of it.
+        Call it without the guard. Raises OSError, as when the disk is full; the log stays usable.
         """
         try:
             with self.guard:
@@ -274,7 +287,7 @@ class WriteAheadLog:
             raise
 
     def postpone_lengthening(self) -> None:
-        """Let the log become longer by itself for a while."""
+        """Let the next 1,024 frames lengthen the log file by themselves."""
         self.lengthen_at_pages = self.pages + _ROOM_PAGES
 
     def _unused_bytes(self) -> int:
@@ -285,7 +298,7 @@ class WriteAheadLog:
         return _HEADER_BYTES + self.pages * FRAME_BYTES
 
     def _cut(self) -> None:
-        """Give the disk the end of the log that holds no frames."""
+        """Cut off the end of the log file that holds no frames."""
         if self._unused_bytes():
             self._files.cut(self._file, self._used_bytes())
             self.postpone_lengthening()
