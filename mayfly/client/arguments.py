@@ -130,8 +130,8 @@ def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
         if isinstance(outcome, LostAnswer):
             raise outcome
         if isinstance(outcome, MQError):
-            said = f"message {number} of {len(outcomes)} is refused, {len(found)} are put"
-            raise mq_error(outcome.reason, f"{said}: {outcome.detail}") from outcome
+            text = f"message {number} of {len(outcomes)} is refused, {len(found)} are put"
+            raise mq_error(outcome.reason, f"{text}: {outcome.detail}") from outcome
     return found
 
 
@@ -162,15 +162,15 @@ def _put_part(
     begin: Callable[[bytes, OnDone[PutResult | None]], object],
 ) -> list[Outcome]:
     outcomes: list[Outcome] = [None] * len(bodies)
-    told = 0
+    reported_count = 0
     is_done = connection.runtime.event()
 
     def done(place: int, outcome: Outcome) -> None:
         # Callbacks of a queue manager come one at a time.
-        nonlocal told
+        nonlocal reported_count
         outcomes[place] = outcome
-        told += 1
-        if told == len(bodies):
+        reported_count += 1
+        if reported_count == len(bodies):
             is_done.set()
 
     with connection.together():

@@ -76,7 +76,7 @@ class PendingGet:
         outcome = self._outcome
         return outcome if outcome is None or self._finish is None else self._finish(outcome)
 
-    def stands(self) -> bool:
+    def is_pending(self) -> bool:
         """Return False when it is decided, although that may not have been told yet."""
         return not self._is_decided
 

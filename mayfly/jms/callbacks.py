@@ -54,16 +54,16 @@ class ExceptionReports:
     def report(self, error: JMSException) -> None:
         """Log an error and tell the exception listener."""
         _LOG.error("%s", error, exc_info=error.__cause__)
-        self._tell(error)
+        self._report(error)
 
     def tell_change(self, change: MQError) -> None:
         """Tell that the connection is being made again, is there again, or is lost for good.
 
         The loss and the new connection are logged where the connection is made.
         """
-        self._tell(jms_error(change))
+        self._report(jms_error(change))
 
-    def _tell(self, error: JMSException) -> None:
+    def _report(self, error: JMSException) -> None:
         listener = self._begin(error)
         if listener is None:
             return
@@ -188,17 +188,17 @@ class Completions(CallingThread):
             put()
         except (JMSException, MQError) as raised:
             error = caused_by(raised) if isinstance(raised, MQError) else raised
-            told = runtime_error(error) if is_simplified else error
-            call = partial(listener.on_exception, message, told)
+            reported = runtime_error(error) if is_simplified else error
+            call = partial(listener.on_exception, message, reported)
         self._add(call)
 
     def wait_until_told(self) -> None:
         """Wait until the listeners have been told of all sends up to now."""
         if self._thread is None:
             return
-        told = self._runtime.event()
-        self._add(told.set)
-        told.wait()
+        reached = self._runtime.event()
+        self._add(reached.set)
+        reached.wait()
 
     def end(self) -> None:
         """Wait until the listeners have been told of all sends, and end their thread."""

@@ -241,8 +241,8 @@ def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
             ask.ReportException(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
         )
         if not is_sent and descriptor.persistence == c.MQPER_PERSISTENT:
-            said = f"nobody takes the exception report of {message.msg_id.hex()}"
-            raise mq_error(rc.MQRC_BACKOUT_THRESHOLD_REACHED, said) from error
+            text = f"nobody takes the exception report of {message.msg_id.hex()}"
+            raise mq_error(rc.MQRC_BACKOUT_THRESHOLD_REACHED, text) from error
 
 
 def _dead_letter(mq: QueueConnection, message: QueueMessage) -> None:

@@ -286,8 +286,8 @@ class Listening(CallingThread):
         except Exception as error:  # noqa: BLE001 - a message that cannot be read ends no thread
             if listener.begins_unit:
                 self._session.undo()
-            said = f"a message of {listener.consumer!r} cannot be read: {error!r}"
-            failure = mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
+            text = f"a message of {listener.consumer!r} cannot be read: {error!r}"
+            failure = mq_error(rc.MQRC_UNEXPECTED_ERROR, text)
             failure.__cause__ = error
             self._hold(listener, failure)
         else:

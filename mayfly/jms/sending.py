@@ -61,15 +61,15 @@ class Settings:
     def set_priority(self, priority: int) -> None:
         """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
         if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
-            said = f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}"
-            refuse(rc.MQRC_PRIORITY_ERROR, said)
+            text = f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}"
+            refuse(rc.MQRC_PRIORITY_ERROR, text)
         self.priority = priority
 
     def set_time_to_live(self, time_to_live_ms: int, is_paired: Callable[[], bool]) -> None:
         """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
         if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
-            said = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
-            refuse(rc.MQRC_EXPIRY_ERROR, said)
+            text = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
+            refuse(rc.MQRC_EXPIRY_ERROR, text)
         _check_pair(time_to_live_ms, self.delay_ms, is_paired)
         self.time_to_live_ms = time_to_live_ms
 
@@ -111,8 +111,8 @@ class Settings:
 def _check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
     """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7)."""
     if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
-        said = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
-        refuse(rc.MQRC_EXPIRY_ERROR, said)
+        text = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
+        refuse(rc.MQRC_EXPIRY_ERROR, text)
 
 
 class ShowsSettings:
@@ -285,9 +285,11 @@ class _Sending(NamedTuple):
     ) -> tuple[EncodedMessage, Terms]:
         """Return the message, whose life begins at a moment, and its terms."""
         destination, settings = self.destination, self.settings
-        said = destination.persistence
-        mode = settings.delivery_mode if said < 0 else said
-        persistence = _PERSISTENCES[said if said == k.AS_QUEUE_DEFINITION else mode]
+        persistence_choice = destination.persistence
+        mode = settings.delivery_mode if persistence_choice < 0 else persistence_choice
+        persistence = _PERSISTENCES[
+            persistence_choice if persistence_choice == k.AS_QUEUE_DEFINITION else mode
+        ]
         if is_temporary:
             # JMS sends persistent messages unless told otherwise, and such a queue holds none.
             mode, persistence = k.NON_PERSISTENT, c.MQPER_NOT_PERSISTENT

@@ -141,8 +141,8 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
     if sco is not None:
         repository, label = _field(sco, "KeyRepository"), _field(sco, "CertificateLabel")
         if sco["FipsRequired"]:
-            said = "SCO.FipsRequired: no cryptography here is certified"
-            raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said)
+            text = "SCO.FipsRequired: no cryptography here is certified"
+            raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text)
     if cd is None or not (_field(cd, "ChannelName") or _field(cd, "ConnectionName")):
         return Wanted(None, repository, label, binding, reconnect, may_reconnect=True)
     label = _field(cd, "CertificateLabel") or label
@@ -157,8 +157,8 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
 def _endpoint_of(cd: CD) -> Endpoint:
     for exit_name in _EXITS:
         if given := _field(cd, exit_name):
-            said = f"CD.{exit_name} {given!r}: exits are programs for IBM's client"
-            raise mq_error(rc.MQRC_CLIENT_EXIT_LOAD_ERROR, said)
+            text = f"CD.{exit_name} {given!r}: exits are programs for IBM's client"
+            raise mq_error(rc.MQRC_CLIENT_EXIT_LOAD_ERROR, text)
     channel = _field(cd, "ChannelName")
     if not channel:
         raise _cd_error("ChannelName", "''")

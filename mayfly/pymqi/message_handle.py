@@ -441,8 +441,8 @@ def _measured(value: object, property_type: int, length: int) -> object:
         raw = value.encode() if isinstance(value, str) else value
         if not c.MQVL_NULL_TERMINATED <= length <= len(raw):
             raise _wrong_length(length, dt)
-        whole = raw.partition(b"\0")[0] if length == c.MQVL_NULL_TERMINATED else raw[:length]
-        return whole.decode(errors="replace")
+        value = raw.partition(b"\0")[0] if length == c.MQVL_NULL_TERMINATED else raw[:length]
+        return value.decode(errors="replace")
     if dt == "bin.hex" and isinstance(value, bytes):
         if not 0 <= length <= len(value):
             raise _wrong_length(length, dt)

@@ -384,8 +384,8 @@ def _check_close(opened: Subscribed, options: int) -> None:
     if both or options & ~(_KEEP_OR_REMOVE | c.MQCO_QUIESCE):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x} for a subscription")
     if options & c.MQCO_KEEP_SUB and not opened.facts.is_durable:
-        said = "MQCO_KEEP_SUB: the subscription is not durable"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        text = "MQCO_KEEP_SUB: the subscription is not durable"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
 
 
 class Topic(_Openable):

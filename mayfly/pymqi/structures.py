@@ -26,8 +26,8 @@ NULL_TERMINATED: Final = -1
 def check_structure(fields: Fields, struc_id: bytes, versions: Container[int], reason: int) -> None:
     """Raise the reason code unless StrucId and Version are those of a structure."""
     if fields["StrucId"] != struc_id or fields["Version"] not in versions:
-        said = f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
-        raise mq_error(reason, said)
+        text = f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
+        raise mq_error(reason, text)
 
 
 class StringPointer(int):
@@ -127,8 +127,8 @@ class _Member(NamedTuple):
         try:
             return index(value)
         except TypeError:
-            said = f"{owner}.{self.name} takes an integer, not {type(value).__name__}"
-            raise TypeError(said) from None
+            text = f"{owner}.{self.name} takes an integer, not {type(value).__name__}"
+            raise TypeError(text) from None
 
 
 def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:

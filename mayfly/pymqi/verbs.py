@@ -152,8 +152,8 @@ def _check_od(fields: Fields) -> None:
     """Raise MQRC_OD_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
     check_structure(fields, c.MQOD_STRUC_ID, _OD_VERSIONS, rc.MQRC_OD_ERROR)
     if fields["Version"] >= c.MQOD_VERSION_2 and fields["RecsPresent"]:
-        said = f"RecsPresent {fields['RecsPresent']}: distribution lists are not supported"
-        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
+        text = f"RecsPresent {fields['RecsPresent']}: distribution lists are not supported"
+        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, text)
 
 
 def _selector_in(fields: Fields, options: int) -> str | None:
@@ -161,8 +161,8 @@ def _selector_in(fields: Fields, options: int) -> str | None:
         return None
     selector = string_in(fields, "SelectionString", rc.MQRC_SELECTION_STRING_ERROR)
     if selector and (fields["ObjectType"] != c.MQOT_Q or not options & _SELECTING):
-        said = f"SelectionString {selector!r} with open options {options:#x}"
-        raise mq_error(rc.MQRC_SELECTOR_INVALID_FOR_TYPE, said)
+        text = f"SelectionString {selector!r} with open options {options:#x}"
+        raise mq_error(rc.MQRC_SELECTOR_INVALID_FOR_TYPE, text)
     return selector or None
 
 
@@ -421,8 +421,8 @@ def _check_pmo(given: Fields) -> None:
     """Raise MQRC_PMO_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
     check_structure(given, c.MQPMO_STRUC_ID, _PMO_VERSIONS, rc.MQRC_PMO_ERROR)
     if given["RecsPresent"] and given["Version"] >= c.MQPMO_VERSION_2:
-        said = f"RecsPresent {given['RecsPresent']}: distribution lists are not supported"
-        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
+        text = f"RecsPresent {given['RecsPresent']}: distribution lists are not supported"
+        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, text)
 
 
 @lru_cache(maxsize=4096)

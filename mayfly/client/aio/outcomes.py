@@ -37,7 +37,7 @@ class Outcomes:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "mayfly-aio")
         #: Outcomes that callbacks have left for the loop, as calls that it has not yet made.
-        self._told: deque[Callable[[], None]] = deque()
+        self._outcomes: deque[Callable[[], None]] = deque()
         self._is_woken = False
         #: The puts of this turn of the loop.
         self._together: AbstractContextManager[object] | None = None
@@ -88,8 +88,8 @@ class Outcomes:
                 # The answer is not needed: when the cancel comes too late, the callback gives the
                 # message back. In a closed client the thread has ended, and all gets with it.
                 with suppress(RuntimeError):
-                    ending = self._loop.run_in_executor(self._thread, under_way.cancel)
-                    await asyncio.wait((ending,), timeout=_CANCEL_SECONDS)
+                    cancelling = self._loop.run_in_executor(self._thread, under_way.cancel)
+                    await asyncio.wait((cancelling,), timeout=_CANCEL_SECONDS)
             else:
                 self.give_back(future.result())
             raise
@@ -163,14 +163,14 @@ class Outcomes:
         """
         future: asyncio.Future[Any] = self._loop.create_future()
 
-        def tell(outcome: object) -> None:
+        def report(outcome: object) -> None:
             if not future.done():
                 future.set_result(outcome)
             elif if_unwanted is not None:
                 if_unwanted(outcome)
 
         def on_done(outcome: object) -> None:
-            self._told.append(partial(tell, outcome))
+            self._outcomes.append(partial(report, outcome))
             if not self._is_woken:
                 self._is_woken = True
                 # A loop that was closed has no tasks: held messages go back with the connection.
@@ -187,8 +187,8 @@ class Outcomes:
     def _hear(self) -> None:
         # Reset before the first look, so that an outcome after the last look wakes the loop again.
         self._is_woken = False
-        while self._told:
-            self._told.popleft()()
+        while self._outcomes:
+            self._outcomes.popleft()()
 
 
 def _or_raised(outcome: _T | MQError) -> _T:

@@ -125,7 +125,7 @@ class VirtualWaits:
 
 
 def _stand(gets: tuple[PendingRequest, ...]) -> bool:
-    return all(get.stands() for get in gets)
+    return all(get.is_pending() for get in gets)
 
 
 def _cancelled(gets: dict[asyncio.Future[Any], PendingRequest]) -> list[asyncio.Future[Any]]:

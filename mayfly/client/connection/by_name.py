@@ -1,4 +1,4 @@
-"""Connections by the name of a queue manager, in this process or over a network."""
+"""Connecting by the name of a queue manager, in this process or over a network."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _SERVED_FILE = "served.json"
 def connect_to_server_of(
     folder: Path, name: str, user: str | None, program: str
 ) -> Connection | None:
-    """Connect through the server that has a folder open, None when none has, or none yet.
+    """Connect through the server of a queue manager's folder; None when no server is ready.
 
-    The program connects as the operator, as a program does that opens the folder itself: both can
-    read the files there. Raises as ``remote.connect``; MQRC_NOT_AUTHORIZED when the token cannot
-    be read.
+    The program connects as the operator, as if it opened the folder itself: it can read the files
+    there. Raises as ``remote.connect``, and MQRC_NOT_AUTHORIZED when the token is not readable.
     """
     # A server fills the file once its socket listens.
     if not (folder / MQ_SOCKET_FILE).is_socket() or _is_empty(folder / _SERVED_FILE):
@@ -66,8 +65,8 @@ def _token(folder: Path) -> str:
     try:
         return read_token(token_file)
     except TokenMissing as error:
-        said = f"the server of {folder} is reached by the operator's token: {error}"
-        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said) from error
+        text = f"the server of {folder} is reached by the operator's token: {error}"
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, text) from error
 
 
 #: After an error with one of these reasons, the next channel of a table is tried.
@@ -102,10 +101,10 @@ def connect(
     * the one that is open in this process; a blank name means the only one open here;
     * else the one in ``$MAYFLY_HOME`` that another process serves, through its server.
 
-    A folder is never opened. ``user`` None is the user that runs the program; in this process no
-    password is checked. ``program`` becomes PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is
-    no such queue manager, MQRC_Q_MGR_NOT_AVAILABLE when nobody has it open, and as
-    ``choose.routes`` and ``remote.connect``.
+    A folder is never opened. ``user`` None is the user that runs the program; no password is
+    checked within this process. ``program`` becomes PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when
+    there is no such queue manager, MQRC_Q_MGR_NOT_AVAILABLE when no process has it open, and the
+    errors of ``choose.routes`` and ``remote.connect``.
     """
     ways = routes(name, wanted)
     if ways is None:
@@ -181,8 +180,8 @@ def _connect_here(name: str, user: str | None, program: str) -> Connection:
         raise _unknown(name)
     # A program that opened the folder would be the queue manager, and keep its server from
     # starting again.
-    said = f"no server has {folder} open: start one, mayfly serve {name}, or open it yourself"
-    raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, f"{said}, mayfly.QueueManager.open({name!r})")
+    text = f"no server has {folder} open: start one, mayfly serve {name}, or open it yourself"
+    raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, f"{text}, mayfly.QueueManager.open({name!r})")
 
 
 def _unknown(name: str) -> MQError:

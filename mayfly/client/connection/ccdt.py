@@ -1,7 +1,7 @@
-"""IBM's client channel definition table in JSON: read strictly, and chosen from (docs/CLIENTS.md).
+"""IBM's client channel definition table (CCDT) in JSON, and the choice of a channel from it.
 
-IBM's client passes over a key that it does not know, so that a typing error leaves a channel
-without TLS. Here such a key is an error, which names its place in the file.
+IBM's client ignores an unknown key, so that a typing error can leave a channel without TLS. Here
+such a key is an error, which names its place in the file (docs/CLIENTS.md).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _PASSED_OVER = {
 
 
 class ClientChannel(NamedTuple):
-    """A row of the table.
+    """A client connection channel of the table.
 
-    ``group`` is its queueManager: the name, or the name of the group, under which it is asked for.
-    Rows of ``weight`` 0 are tried first, in the order of their names. ``is_preferred`` is affinity:
-    a process that has chosen the row stays with it. ``label`` is that of the client's certificate.
+    ``group`` is its queueManager: the queue manager name, or queue manager group, that programs ask
+    for. Channels of ``weight`` 0 are tried first, in the order of their names. ``is_preferred`` is
+    affinity: a process keeps the channel it has chosen. ``label`` names the client certificate.
     """
 
     endpoint: Endpoint
@@ -63,29 +63,29 @@ class ClientChannel(NamedTuple):
 
 
 class ChannelTable:
-    """The rows of one file, and in which order this process has come to try them."""
+    """The channels of one table, and the order in which this process tries them."""
 
     def __init__(self, channels: Sequence[ClientChannel]) -> None:
-        """Take the rows in the order of the file."""
+        """Take the channels in the order of the file."""
         self.channels = tuple(channels)
         self._orders: dict[str, list[ClientChannel]] = {}
 
     def candidates(
         self, name: str, random_bytes: Callable[[int], bytes]
     ) -> Iterator[ClientChannel]:
-        """Yield the rows for a name in the order in which they are to be tried.
+        """Yield the channels for a queue manager name in the order in which to try them.
 
-        ``QM1`` finds the rows of that queueManager, ``*GROUP`` those of GROUP, whichever queue
-        manager answers; blank and ``*`` find the rows without a queueManager. A row with another
-        one after it was no success: with a weight it goes behind all others of an affinity. Raises
-        MQRC_Q_MGR_NAME_ERROR when there is no row.
+        ``QM1`` selects channels with that queueManager. ``*GROUP`` selects those of GROUP and
+        accepts any queue manager name. Blank and ``*`` select those without a queueManager. Asking
+        for the next channel means that the last one failed: with a weight and affinity it moves to
+        the end of the order. Raises MQRC_Q_MGR_NAME_ERROR when no channel matches.
         """
         group = name.removeprefix("*")
         rows = [row for row in self.channels if row.group in (group, group or "*")]
         if not rows:
             known = ", ".join(sorted({row.group or "(blank)" for row in self.channels}))
-            said = f"no channel for queueManager {group!r}; the table has {known or 'none'}"
-            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+            text = f"no channel for queueManager {group!r}; the table has {known or 'none'}"
+            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
         is_kept = rows[0].is_preferred
         order = self._orders.get(group) if is_kept else None
         if order is None:
@@ -104,7 +104,7 @@ class ChannelTable:
 def _weighted(
     rows: Sequence[ClientChannel], random_bytes: Callable[[int], bytes]
 ) -> list[ClientChannel]:
-    """Return rows without a weight by name, then the others drawn one by one by their weights."""
+    """Return the channels without a weight by name, then the others at random by weight."""
     order = sorted((row for row in rows if not row.weight), key=lambda row: row.endpoint.channel)
     left = [row for row in rows if row.weight]
     while left:
@@ -119,16 +119,15 @@ def _weighted(
 
 
 def read_table(path: Path) -> ChannelTable:
-    """Return the table in a file.
+    """Read the table in a file.
 
-    Raises OSError, and MQRC_CLIENT_CONN_ERROR for what is no JSON table, with the place in the file
-    and the value there.
+    Raises OSError, and MQRC_CLIENT_CONN_ERROR for an invalid table: it names the place and value.
     """
     return table_of(path.read_bytes(), str(path))
 
 
 def table_of(content: bytes, path: str) -> ChannelTable:
-    """Return the table that a file or a web server has sent; raises MQRC_CLIENT_CONN_ERROR."""
+    """Parse a table; raises MQRC_CLIENT_CONN_ERROR. ``path`` names the file or URL in errors."""
     try:
         text = content.decode("utf-8-sig")
         if "\0" in text:
@@ -211,7 +210,7 @@ def _refuse_exits(exits: _Object) -> None:
 
 
 class _Object:
-    """An object of the file with its place; remembers the keys that were read."""
+    """A JSON object with its place in the file, which records the keys that were read."""
 
     def __init__(self, values: object, path: str, where: str) -> None:
         if not isinstance(values, dict):
@@ -245,16 +244,12 @@ class _Object:
             raise self.error(key, f"{value!r} is none of {', '.join(words)}")
         return words[value]
 
-    def number(self, key: str, least: int, max_messages: int, *, default: int) -> int:
+    def number(self, key: str, lowest: int, highest: int, *, default: int) -> int:
         value = self.take(key)
         if value is None:
             return default
-        if (
-            not isinstance(value, int)
-            or isinstance(value, bool)
-            or not least <= value <= max_messages
-        ):
-            raise self.error(key, f"{value!r} is no whole number from {least} to {max_messages}")
+        if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+            raise self.error(key, f"{value!r} is no whole number from {lowest} to {highest}")
         return value
 
     def object(self, key: str) -> _Object:
@@ -264,8 +259,8 @@ class _Object:
     def objects(self, key: str) -> list[_Object]:
         value = self.take(key)
         if not isinstance(value, list):
-            said = "is missing" if value is None else f"{value!r} is no list: write […]"
-            raise self.error(key, said)
+            text = "is missing" if value is None else f"{value!r} is no list: write […]"
+            raise self.error(key, text)
         return [
             _Object(row, self._path, f"{self._place(key)}[{number}]")
             for number, row in enumerate(value)
@@ -280,7 +275,10 @@ class _Object:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that stands twice in an object: JSON would take the last."""
+    """Return the pairs as a dict.
+
+    Raises ValueError for a repeated key, where JSON keeps the last.
+    """
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -290,8 +288,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _wrong(path: str, where: str, text: str) -> MQError:
-    said = f"{path}: {where}: {text}" if where else f"{path}: {text}"
-    return mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)
+    place = f"{path}: {where}" if where else path
+    return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{place}: {text}")
 
 
 #: A web server has so long for the whole table, which has at most so many bytes.
@@ -309,10 +307,10 @@ _of_urls: dict[str, tuple[bytes, ChannelTable]] = {}
 def named_table(environment: Mapping[str, str]) -> ChannelTable | None:
     """Return the table that an environment names, None when it names none.
 
-    A file is read again when it was changed; a web server is asked each time. Raises
-    MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL and a web server without the table,
-    MQRC_Q_MGR_NAME_ERROR when MQCHLLIB and MQCHLTAB name no file, and MQRC_CLIENT_CONN_ERROR for
-    what is no table.
+    A file is read again when its time or size has changed, a URL is fetched each time. Raises
+    MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL or a web server without the table. Raises
+    MQRC_Q_MGR_NAME_ERROR when MQCHLLIB and MQCHLTAB name no file, and MQRC_CLIENT_CONN_ERROR for an
+    invalid table.
     """
     if url := environment.get("MQCCDTURL"):
         parts = _parts_of(url)
@@ -327,8 +325,8 @@ def named_table(environment: Mapping[str, str]) -> ChannelTable | None:
         return None
     path = Path(folder or "", file or _DEFAULT_TABLE)
     if not path.is_file():
-        said = f"MQCHLLIB and MQCHLTAB name {path}, which is not there"
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+        text = f"MQCHLLIB and MQCHLTAB name {path}, which is not there"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
     return _in_file(path)
 
 
@@ -337,19 +335,19 @@ def _parts_of(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError:
         # A password may stand before the host, and in what the library says.
-        said = "the host in MQCCDTURL is no name and no address"
-        raise mq_error(rc.MQRC_CCDT_URL_ERROR, said) from None
+        text = "the host in MQCCDTURL is no name and no address"
+        raise mq_error(rc.MQRC_CCDT_URL_ERROR, text) from None
 
 
 def _path_of_url(url: str, parts: SplitResult) -> Path:
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
-            said = f"MQCCDTURL {url!r} is not file:///path"
-            raise mq_error(rc.MQRC_CCDT_URL_ERROR, said)
+            text = f"MQCCDTURL {url!r} is not file:///path"
+            raise mq_error(rc.MQRC_CCDT_URL_ERROR, text)
         return Path(unquote(parts.path))
     if "://" in url:
-        said = f"MQCCDTURL {url!r}: {parts.scheme} is none of file, http and https"
-        raise mq_error(rc.MQRC_CCDT_URL_ERROR, said)
+        text = f"MQCCDTURL {url!r}: {parts.scheme} is none of file, http and https"
+        raise mq_error(rc.MQRC_CCDT_URL_ERROR, text)
     return Path(url)
 
 
@@ -362,8 +360,8 @@ def _in_file(path: Path) -> ChannelTable:
             return known[1]
         table = read_table(path)
     except OSError as error:
-        said = f"{path} cannot be read: {error.strerror}"
-        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said) from error
+        text = f"{path} cannot be read: {error.strerror}"
+        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, text) from error
     _of_files[path] = version, table
     return table
 
@@ -408,5 +406,5 @@ def _fetched(request: Request, shown: str) -> bytes:
     return content
 
 
-def _unavailable(shown: str, said: str) -> MQError:
-    return mq_error(rc.MQRC_CCDT_URL_ERROR, f"MQCCDTURL {shown!r}: {said}")
+def _unavailable(shown: str, text: str) -> MQError:
+    return mq_error(rc.MQRC_CCDT_URL_ERROR, f"MQCCDTURL {shown!r}: {text}")

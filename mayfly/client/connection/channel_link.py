@@ -1,4 +1,4 @@
-"""The link of a sender channel to a queue manager that another process serves (docs/WIRE.md)."""
+"""The connection of a sender channel to a queue manager of another process (docs/WIRE.md)."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ _DOWN = frozenset(
 
 
 class ChannelLink:
-    """One sender's connection to a receiver elsewhere; see ``channel.Link``."""
+    """The connection of a sender channel to its remote receiver; implements ``channel.Link``."""
 
     def __init__(self, definition: ChannelDefinition, manager: str, runtime: Runtime) -> None:
-        """Connect to the first address of CONNAME that answers, as the queue manager ``manager``.
+        """Connect to the first address of CONNAME that answers, for the queue manager ``manager``.
 
-        Raises LinkDown; MQRC_NOT_AUTHORIZED for a token file that cannot be read; and why the
-        server does not let the channel in.
+        Raises LinkDown when none answers, MQRC_NOT_AUTHORIZED for a token file that cannot be read,
+        and the reason code with which the server refuses the channel.
         """
         silent_ms = silence_ms(definition.hbint)
         #: How long a server may take to let the channel in: signs of life come from then on.
@@ -83,7 +83,7 @@ class ChannelLink:
         self._calling = runtime.lock("channel link")
         self._is_open, self._has_begun = True, False
         self._max_bytes = 0
-        said = Introduction(
+        introduction = Introduction(
             VERSION,
             definition.name,
             definition.qmname,
@@ -91,10 +91,10 @@ class ChannelLink:
             _token_of(definition),
             definition.hbint * _MS_PER_S,
         )
-        self._link, self._stream = self._first_that_answers(definition, said, runtime)
+        self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Begin to send."""
+        """Begin to send and return the state of the receiver; both ends agree on sizes."""
         state: ReceiverState = self._ask(
             Negotiation(
                 opening.sequence,
@@ -110,44 +110,52 @@ class ChannelLink:
         return state
 
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
-        """Put a batch."""
+        """Put a batch; return the ms to wait before :meth:`go_on`, None when all is put."""
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
 
     def hand_over(self, envelopes: Sequence[Envelope]) -> int:
-        """Bring a batch there, where it is kept."""
+        """Send a batch without putting it.
+
+        Return for how many ms of the call the receiver had it.
+        """
         had_ms: int = self._upload(KeepBatch, envelopes)
         return had_ms
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put what is kept, or could not be put."""
+        """Put the batch that was sent, or retry.
+
+        Return the ms to wait before the next try, or None.
+
+        ``transit_ms`` is how long the batch was on the link.
+        """
         wait_ms: int | None = self._ask(GoOn(transit_ms))
         return wait_ms
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the batch."""
+        """Commit the batch with this unit-of-work id and sequence number."""
         self._ask(Confirm(luw, sequence))
 
     def ping(self, channel: str) -> None:
-        """Find out whether the receiver of the channel answers, which hears of its sender."""
+        """Check that the receiver answers; raises LinkDown."""
         self._ask(Ping())
 
     def traffic(self) -> Traffic:
-        """Return the bytes of the connection."""
+        """Return the bytes sent and received on this connection."""
         return Traffic(self._stream.sent_bytes, self._stream.received_bytes)
 
     def close(self) -> None:
-        """End; a receiver that cannot be told ends when the connection is gone."""
+        """Close the connection; the receiver is informed if it answers within 5 seconds."""
         was_open, self._is_open = self._is_open, False
         if was_open and self._calling.acquire(blocking=False):
             try:
                 if self._has_begun and not self._link.is_over:
-                    self._say_end()
+                    self._send_end()
             finally:
                 self._calling.release()
         self._link.close()
 
-    def _say_end(self) -> None:
+    def _send_end(self) -> None:
         self._stream.limit(_END_SECONDS)
         try:
             _call(self._link, End())
@@ -156,13 +164,13 @@ class ChannelLink:
             return
 
     def _first_that_answers(
-        self, definition: ChannelDefinition, said: Introduction, runtime: Runtime
+        self, definition: ChannelDefinition, introduction: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
         tls, failures = _tls_of(definition), []
         for address in addresses_of(definition.conname):
             endpoint = Endpoint((address,), definition.name, definition.qmname, tls)
             try:
-                return self._connected(endpoint, address, said, runtime)
+                return self._connected(endpoint, address, introduction, runtime)
             except MQError as error:
                 failure = _failed(error)
                 if not isinstance(failure, LinkDown):
@@ -171,16 +179,16 @@ class ChannelLink:
         raise LinkDown("; ".join(failures))
 
     def _connected(
-        self, endpoint: Endpoint, address: Address, said: Introduction, runtime: Runtime
+        self, endpoint: Endpoint, address: Address, introduction: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
         stream = _CountedStream(opened(endpoint, address, runtime))
         stream.limit(self._admission_seconds)
         link = Link(stream, address, runtime)
         try:
-            welcome: Welcome = _call(link, said)
+            welcome: Welcome = _call(link, introduction)
         except MQError as error:
             link.close()
-            raise _explained(error, address, said) from error
+            raise _explained(error, address, introduction) from error
         except BaseException:
             link.close()
             raise
@@ -228,7 +236,7 @@ class ChannelLink:
 
 
 class _CountedStream:
-    """A stream that counts its bytes; one thread sends at a time, and one receives."""
+    """A stream that counts sent and received bytes; one thread sends while another receives."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -263,7 +271,10 @@ def _packed(request: ChannelRequest) -> bytes:
 
 
 def _token_of(definition: ChannelDefinition) -> str:
-    """Return the token that the channel shows, empty for none: a certificate may do."""
+    """Return the token of the channel, empty for none: a certificate may be enough.
+
+    Raises MQRC_NOT_AUTHORIZED for a token file that cannot be read.
+    """
     if not definition.tokenfile and not os.environ.get(TOKEN_VARIABLE, "").strip():
         return ""
     try:
@@ -283,19 +294,21 @@ def _tls_of(definition: ChannelDefinition) -> Tls | None:
 
 
 def _failed(error: MQError) -> LinkDown | MQError:
-    """Return the error of a link: another way, or another time, may mend a LinkDown."""
+    """Return a LinkDown for an error that another address or attempt may avoid, else the error."""
     return LinkDown(error.detail or str(error)) if error.reason in _DOWN else error
 
 
-def _explained(error: MQError, address: Address, said: Introduction) -> MQError:
-    """Say more than a server that tells nothing but a reason to those whom it does not let in."""
+def _explained(error: MQError, address: Address, introduction: Introduction) -> MQError:
+    """Return the error of a refused channel with a detail: the server sends only a reason code."""
     if error.reason == rc.MQRC_Q_MGR_NAME_ERROR:
-        wanted = f"no queue manager {said.queue_manager!r} is served at {address}"
-        if not said.queue_manager:
+        wanted = f"no queue manager {introduction.queue_manager!r} is served at {address}"
+        if not introduction.queue_manager:
             wanted = f"{address} serves several queue managers, or none: QMNAME says which"
         return mq_error(error.reason, wanted)
     if error.reason == rc.MQRC_HCONN_ERROR:
         return mq_error(error.reason, f"{address} is served by a Mayfly that takes no channels")
     if error.detail:
         return error
-    return mq_error(error.reason, f"{address} refuses channel {said.channel}: its log says why")
+    return mq_error(
+        error.reason, f"{address} refuses channel {introduction.channel}: its log says why"
+    )

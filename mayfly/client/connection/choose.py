@@ -1,4 +1,4 @@
-"""The ways to a queue manager by its name: MQSERVER, a channel table, or here (docs/CLIENTS.md).
+"""The routes to a queue manager by its name: MQSERVER, a channel table, or here (docs/CLIENTS.md).
 
 The order is that of IBM MQ: the channel that the program gives, MQSERVER, MQCCDTURL, MQCHLLIB with
 MQCHLTAB. With none of them the queue manager is on this machine.
@@ -27,20 +27,20 @@ _CONVERT = "keys are PEM files here: `openssl pkcs12 -in key.p12 -out key.pem -n
 
 
 def with_key_repository(tls: Tls, repository: str, label: str = "") -> Tls:
-    """Return TLS with the files of a key repository; an empty one is the machine's trust.
+    """Return ``tls`` with the files of a key repository; an empty one is the machine's trust store.
 
     A program names a key repository by ``SCO.KeyRepository`` or MQSSLKEYR as for IBM MQ, for
-    instance ``/var/mqm/ssl/key``. Its PEM file, ``key.pem``, holds the certificates that the client
-    trusts, and the client's own certificate with the private key when it has one. Further
-    certificates of the client stand beside it, named by their label: ``LABEL.pem``.
+    instance ``/var/mqm/ssl/key``. Its PEM file, ``key.pem``, has the certificates that the client
+    trusts, and the client's own certificate with its private key if it has one. Other client
+    certificates are in ``LABEL.pem`` beside it.
 
-    Raises MQRC_KEY_REPOSITORY_ERROR for a repository in another format, for one that is not there
-    and for a label without a file.
+    Raises MQRC_KEY_REPOSITORY_ERROR for a repository that is missing or in another format, and for
+    a label without a file.
     """
     if not repository:
         if label:
-            said = f"certificate label {label!r} without a key repository (MQSSLKEYR)"
-            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, said)
+            text = f"certificate label {label!r} without a key repository (MQSSLKEYR)"
+            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, text)
         return tls
     given = Path(repository)
     if given.suffix.lower() in _FOREIGN:
@@ -49,8 +49,8 @@ def with_key_repository(tls: Tls, repository: str, label: str = "") -> Tls:
     own = trusted.with_name(f"{label}.pem") if label else trusted
     for path in (trusted, own):
         if not path.is_file():
-            said = f"{path} is not there: {_CONVERT}"
-            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, said)
+            text = f"{path} is not there: {_CONVERT}"
+            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, text)
     has_own = bool(label) or b"PRIVATE KEY-----" in trusted.read_bytes()
     return tls._replace(authorities=trusted, certificate=own if has_own else None)
 
@@ -63,14 +63,14 @@ _CHANNEL_NAME_LENGTH = 20
 
 
 class Route(NamedTuple):
-    """One way to a queue manager."""
+    """One way to reach a queue manager, with the reconnect option of the channel."""
 
     endpoint: Endpoint
     reconnect: Reconnect = Reconnect.NO
 
 
 class Binding(Enum):
-    """Where a program wants its queue manager to be."""
+    """Where the queue manager of a program must be."""
 
     ANY = "as the environment says"
     LOCAL = "on this machine"
@@ -78,19 +78,22 @@ class Binding(Enum):
 
 
 class Sharing(NamedTuple):
-    """Conversations that share sockets with each other alone, so many on each at the most."""
+    """A group of conversations that share sockets with each other only.
+
+    At most ``max_messages`` conversations use one socket.
+    """
 
     group: object
     max_messages: int
 
 
 class Wanted(NamedTuple):
-    """The wishes of a program beside the name: a channel, its keys, whether it reconnects.
+    """What a program asks for beside the name: a channel, its keys, whether to reconnect.
 
-    ``table_url`` names a channel table in the place of MQCCDTURL. An empty ``key_repository`` is
-    that of MQSSLKEYR; ``reconnect`` None leaves it to the channel. ``may_reconnect`` is True for
-    programs, which may control the ``attempts``; services connect again by themselves. ``sharing``
-    None shares sockets with the whole process.
+    ``table_url`` replaces MQCCDTURL. An empty ``key_repository`` means that of MQSSLKEYR.
+    ``reconnect`` None leaves the choice to the channel. ``may_reconnect`` is True for programs,
+    whose ``attempts`` it applies; services reconnect by themselves. ``sharing`` None shares sockets
+    with the whole process.
     """
 
     endpoint: Endpoint | None = None
@@ -114,12 +117,12 @@ def routes(
     environment: Mapping[str, str] = os.environ,
     random_bytes: Callable[[int], bytes] | None = None,
 ) -> Iterator[Route] | None:
-    """Return the ways to a queue manager in the order of trial, None for one on this machine.
+    """Return the routes to a queue manager in the order of trial, None for one on this machine.
 
-    A name with an asterisk before it, ``*GROUP``, takes whichever queue manager answers. Raises
-    MQRC_CLIENT_CONN_ERROR for a wrong MQSERVER or table, MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL,
-    MQRC_Q_MGR_NAME_ERROR for a name that no channel is for, MQRC_HOST_NOT_AVAILABLE for a wrong
-    connection name and MQRC_KEY_REPOSITORY_ERROR.
+    A name such as ``*GROUP`` accepts any queue manager that answers. Raises MQRC_CLIENT_CONN_ERROR
+    for a wrong MQSERVER or table, MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL, MQRC_Q_MGR_NAME_ERROR
+    for a name without a channel. Raises MQRC_HOST_NOT_AVAILABLE for a wrong connection name, and
+    MQRC_KEY_REPOSITORY_ERROR.
     """
     if wanted.binding is Binding.LOCAL:
         return None
@@ -133,8 +136,8 @@ def routes(
         return iter([Route(_named(endpoint_of_mqserver(server), name))])
     table = _table_of(environment)
     if table is None and wanted.binding is Binding.CLIENT:
-        said = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+        text = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
     if table is None:
         return None
     source = Runtime().random_bytes if random_bytes is None else random_bytes
@@ -142,26 +145,27 @@ def routes(
 
 
 def endpoint_of_mqserver(value: str) -> Endpoint:
-    """Return the endpoint of a value of MQSERVER: ``CHANNEL/TCP/host(port)``, or a list of hosts.
+    """Return the endpoint of an MQSERVER value: ``CHANNEL/TCP/host(port)``, or a list of hosts.
 
-    Raises MQRC_CLIENT_CONN_ERROR; for another transport MQRC_Q_MGR_NAME_ERROR as IBM MQ.
+    Raises MQRC_CLIENT_CONN_ERROR for a wrong form, and as IBM MQ MQRC_Q_MGR_NAME_ERROR for another
+    transport than TCP. A wrong host or port raises MQRC_HOST_NOT_AVAILABLE.
     """
     parts = value.split("/", 2)
     if len(parts) < 3:
-        said = f"MQSERVER {value!r} is not CHANNEL/TCP/host(port)"
-        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)
+        text = f"MQSERVER {value!r} is not CHANNEL/TCP/host(port)"
+        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, text)
     channel, transport, connection_name = (part.strip() for part in parts)
     if not 0 < len(channel) <= _CHANNEL_NAME_LENGTH:
-        said = f"MQSERVER {value!r}: {channel!r} is no channel name of 1 to 20 characters"
-        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)
+        text = f"MQSERVER {value!r}: {channel!r} is no channel name of 1 to 20 characters"
+        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, text)
     if transport != "TCP":
-        said = f"MQSERVER {value!r}: the transport is {transport!r}, TCP alone is known here"
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+        text = f"MQSERVER {value!r}: the transport is {transport!r}, TCP alone is known here"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
     return Endpoint(addresses_of(connection_name), channel)
 
 
 def _table_of(environment: Mapping[str, str]) -> ChannelTable | None:
-    """Return the channel table that an environment names; most programs have none."""
+    """Return the channel table that an environment names, None for most programs."""
     if not any(environment.get(name) for name in _NAME_TABLES):
         return None
     from mayfly.client.connection.ccdt import named_table
@@ -185,7 +189,7 @@ def _named(endpoint: Endpoint, name: str) -> Endpoint:
 
 
 def _keyed(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
-    """Fill in the files of the keys, unless the program has named the files themselves."""
+    """Return the endpoint with the files of a key repository, unless it already names files."""
     tls = endpoint.tls
     if tls is None or tls.authorities is not None or tls.certificate is not None:
         return endpoint

@@ -1,4 +1,4 @@
-"""Makers of connections to one queue manager, for facades that open several connections."""
+"""Factories of connections to one queue manager, for facades that open several connections."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mayfly.runtime import Runtime
 
 
 class Connector(Protocol):
-    """Connects users to one queue manager, wherever it is."""
+    """Connects users to one queue manager, local or remote."""
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime of threads and locks of a facade before it is connected."""
+        """The threads and locks of a facade before it is connected."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether the queue manager has ended for good: nobody will connect to it again."""
+        """True when the queue manager has closed for good and no connection can be made."""
 
     def __call__(
         self,
@@ -33,21 +33,21 @@ class Connector(Protocol):
         program: str,
         attempts: Attempts = USUAL_ATTEMPTS,
     ) -> Connection:
-        """Return a new conversation of a user; ``program`` becomes PutApplName.
+        """Return a new connection of a user; ``program`` becomes PutApplName.
 
-        ``attempts`` counts when the conversation is made again. ``user`` None is whoever the queue
-        manager takes the program for. Raises the reason codes of MQCONN, MQRC_NOT_AUTHORIZED.
+        ``attempts`` applies when the connection reconnects. ``user`` None is the default user of
+        the queue manager. Raises the reason codes of MQCONN and MQRC_NOT_AUTHORIZED.
         """
 
     def apart(self, sharing: Sharing) -> Connector:
-        """Return one whose conversations share sockets with each other alone."""
+        """Return a connector whose connections share sockets with each other only."""
 
 
 class LocalConnector:
-    """Connects to a queue manager object of this process, and takes a user at its word."""
+    """Connects to a queue manager object of this process; the user is not authenticated."""
 
     def __init__(self, manager: object) -> None:
-        """Take the queue manager; raises TypeError for anything else."""
+        """Take a QueueManager; raises TypeError for any other object."""
         if not isinstance(manager, QueueManager):
             raise TypeError(
                 f"{manager!r} is no queue manager of this process: one that another process "
@@ -58,7 +58,7 @@ class LocalConnector:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the object is closed, or is being closed."""
+        """True when the queue manager is closed or closing."""
         return self.manager.engine.is_closing or self.manager.is_stopped
 
     def __call__(
@@ -69,7 +69,7 @@ class LocalConnector:
         program: str,
         attempts: Attempts = USUAL_ATTEMPTS,
     ) -> Connection:
-        """Return a new conversation; the password is not looked at."""
+        """Return a new connection; the password is not checked."""
         session = self.manager.session(user, program=program, groups=None)
         return instrumented(LocalConnection(session, self.manager))
 
@@ -79,16 +79,16 @@ class LocalConnector:
 
 
 class NamedConnector:
-    """Connects to a queue manager by its name, over the way that is wanted (docs/CLIENTS.md)."""
+    """Connects to a queue manager by its name, by the route of ``wanted`` (docs/CLIENTS.md)."""
 
     def __init__(self, name: str, wanted: Wanted = NOTHING_WANTED) -> None:
-        """Take the name, and a channel or a channel table if the program gives one."""
+        """Take the name, and the channel or channel table that a program gives."""
         self._name, self._wanted = name, wanted
         self.runtime = Runtime()
 
     @property
     def has_ended(self) -> bool:
-        """Return False: a queue manager of this name may be started again."""
+        """Always False: a queue manager of this name may be started again."""
         return False
 
     def __call__(
@@ -99,12 +99,12 @@ class NamedConnector:
         program: str,
         attempts: Attempts = USUAL_ATTEMPTS,
     ) -> Connection:
-        """Return a new conversation; raises as ``connection.connect``."""
+        """Return a new connection; raises as ``connection.connect``."""
         wanted = self._wanted._replace(attempts=attempts)
         return connection.connect(
             self._name, user, password=password, program=program, wanted=wanted
         )
 
     def apart(self, sharing: Sharing) -> Connector:
-        """Return one to the same queue manager."""
+        """Return a connector to the same queue manager that shares sockets within a group."""
         return NamedConnector(self._name, self._wanted._replace(sharing=sharing))

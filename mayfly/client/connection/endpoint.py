@@ -1,7 +1,7 @@
-"""Where a client connects to: addresses, channel, queue manager and TLS.
+"""The target of a client connection: addresses, channel, queue manager and TLS.
 
-An endpoint is a value, made of a URL here, of tables and environment variables by ``ccdt`` and
-``choose``, or by a program. The remote connection tries its addresses in order.
+An endpoint is a value. A URL gives one here, tables and environment variables give one in ``ccdt``
+and ``choose``, and a program may make its own.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _ANY_CIPHER = {
 
 
 class Reconnect(Enum):
-    """Whether a connection that breaks is made again: DEFRECON of a channel, MQCNO_RECONNECT…
+    """Whether a broken connection reconnects: DEFRECON of a channel, or an MQCNO_RECONNECT option.
 
-    NO and YES of a channel count unless the program asks for something else. DISABLED of a channel
-    counts always. QUEUE_MANAGER reconnects to the same queue manager only.
+    NO and YES of a channel apply unless the program chooses otherwise. DISABLED of a channel always
+    applies. QUEUE_MANAGER reconnects to the same queue manager only.
     """
 
     NO = "no"
@@ -49,13 +49,13 @@ class Reconnect(Enum):
 
 
 class Address(NamedTuple):
-    """A host, by its name or number, and a port."""
+    """A host, by name or IP address, and a port."""
 
     host: str
     port: int = DEFAULT_PORT
 
     def __str__(self) -> str:
-        """Return it as in CONNAME."""
+        """Return ``host(port)``, as in CONNAME."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}({self.port})"
 
@@ -67,11 +67,10 @@ AnyAddress: TypeAlias = Address | Path
 class Tls(NamedTuple):
     """The encryption of a connection, and the certificates that the client trusts.
 
-    ``cipher`` is a CipherSpec. ``authorities`` is a PEM file of certificates that the client
-    trusts, None those of the machine. ``certificate`` is a PEM file with the client's own
-    certificate and private key, unless ``key`` is the file of the key. With ``peer_name``, a
-    pattern of a distinguished name (SSLPEER), the server is known by that name; without one by the
-    host name that the client has connected to.
+    ``cipher`` is a CipherSpec. ``authorities`` is a PEM file of trusted certificates, None for
+    those of the machine. ``certificate`` is a PEM file with the client's own certificate and
+    private key; ``key`` is a separate file of that key. ``peer_name`` (SSLPEER) is a pattern of the
+    distinguished name of the server; without it, the certificate must have the host name.
     """
 
     cipher: str = "ANY_TLS12_OR_HIGHER"
@@ -81,9 +80,9 @@ class Tls(NamedTuple):
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return Python's SSLContext for such connections.
+        """Return the SSLContext for such connections.
 
-        Raises MQRC_KEY_REPOSITORY_ERROR for a file that is missing or no PEM file, and
+        Raises MQRC_KEY_REPOSITORY_ERROR for a file that is missing or not PEM, and
         MQRC_SSL_INITIALIZATION_ERROR for a CipherSpec that this OpenSSL does not have.
         """
         import ssl
@@ -97,17 +96,17 @@ class Tls(NamedTuple):
         except (OSError, ssl.SSLError) as error:
             named = self.authorities, self.certificate, self.key
             files = [str(path) for path in named if path]
-            said = f"{' or '.join(files)}: {error}"
-            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, said) from error
+            text = f"{' or '.join(files)}: {error}"
+            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, text) from error
         _restrict(made, self.cipher)
         return made
 
 
 class Endpoint(NamedTuple):
-    """A queue manager that listens somewhere, and the channel by which it is reached.
+    """The addresses of a queue manager, and the channel by which clients reach it.
 
-    The addresses are tried in order. ``queue_manager`` blank takes the one that answers. ``tls``
-    None is a plain connection. ``heartbeat_s`` 0 sends no heartbeats.
+    The addresses are tried in order. A blank ``queue_manager`` accepts any that answers. ``tls``
+    None is a plain connection. ``heartbeat_s`` is in seconds, 0 sends no heartbeats.
     """
 
     addresses: tuple[AnyAddress, ...]
@@ -124,20 +123,23 @@ class Endpoint(NamedTuple):
 
 
 def addresses_of(connection_name: str) -> tuple[Address, ...]:
-    """Return the addresses of a CONNAME: ``host``, ``host(1414)``, a list with commas.
+    """Return the addresses of a CONNAME: ``host``, ``host(1414)`` or a list with commas.
 
-    An IPv6 number may stand in square brackets. Raises MQRC_HOST_NOT_AVAILABLE for what is none.
+    An IPv6 address may have square brackets. Raises MQRC_HOST_NOT_AVAILABLE for a wrong CONNAME.
     """
     try:
         places = places_of(connection_name)
     except ValueError as error:
-        said = f"connection name {connection_name!r}: {error}"
-        raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, said) from error
+        text = f"connection name {connection_name!r}: {error}"
+        raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, text) from error
     return tuple(Address(host, DEFAULT_PORT if port is None else port) for host, port in places)
 
 
 def _restrict(context: ssl.SSLContext, cipher: str) -> None:
-    """Let a context use the versions and suites of a CipherSpec alone."""
+    """Limit a context to the TLS versions and cipher suites of a CipherSpec.
+
+    Raises MQRC_SSL_INITIALIZATION_ERROR for a CipherSpec that this OpenSSL does not have.
+    """
     import ssl
 
     if cipher in _ANY_CIPHER:
@@ -155,15 +157,15 @@ def _restrict(context: ssl.SSLContext, cipher: str) -> None:
     try:
         context.set_ciphers(_openssl_name(cipher))
     except ssl.SSLError as error:
-        said = f"CipherSpec {cipher!r} is not known here: {error}"
-        raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said) from error
+        text = f"CipherSpec {cipher!r} is not known here: {error}"
+        raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text) from error
 
 
 def _openssl_name(cipher: str) -> str:
     """Return OpenSSL's name of a CipherSpec or cipher suite of TLS 1.2.
 
-    ``ECDHE_RSA_AES_256_GCM_SHA384`` and ``TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`` are both
-    ``ECDHE-RSA-AES256-GCM-SHA384``; suites with an RSA key exchange are named by the rest alone.
+    ``ECDHE_RSA_AES_256_GCM_SHA384`` and ``TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`` both become
+    ``ECDHE-RSA-AES256-GCM-SHA384``; a leading ``RSA_`` is dropped.
     """
     name = cipher.removeprefix("TLS_").replace("_WITH_", "_").removeprefix("RSA_")
     name = re.sub(r"AES_(128|256)", r"AES\1", name)
@@ -177,17 +179,17 @@ _PARAMETERS = ("channel", "cipher", "ca", "certificate", "peer")
 
 
 def is_url(name: str) -> bool:
-    """Return True if a text is a URL: the name of a queue manager has no colon."""
+    """Return True if a text is a URL; the name of a queue manager has no colon."""
     return "://" in name
 
 
 def endpoint_of_url(url: str, tls: Tls | None = None) -> Endpoint:
     """Return the endpoint of a URL, ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``.
 
-    With ``tls`` a URL of ``mq://`` is encrypted as well. Several hosts with commas are tried in
-    order. Parameters are ``channel``, and for ``mqs://`` ``cipher`` (a CipherSpec), ``ca`` and
-    ``certificate`` (PEM files) and ``peer`` (SSLPEER). With an empty path any queue manager that
-    answers will do. Raises MQRC_CLIENT_CONN_ERROR.
+    Several hosts, separated by commas, are tried in order. The parameters are ``channel``, and for
+    ``mqs://`` ``cipher`` (a CipherSpec), ``ca`` and ``certificate`` (PEM files) and ``peer``
+    (SSLPEER). An empty path accepts any queue manager. ``tls`` encrypts a ``mq://`` URL as well.
+    Raises MQRC_CLIENT_CONN_ERROR for a wrong URL.
     """
     parts = _split(url)
     if parts.scheme not in _SCHEMES:
@@ -211,12 +213,12 @@ def endpoint_of_url(url: str, tls: Tls | None = None) -> Endpoint:
 
 
 def names_channel(url: str) -> bool:
-    """Return True if a URL names its channel."""
+    """Return True if a URL has a ``channel`` parameter."""
     return "channel" in parse_qs(_split(url).query)
 
 
 def _split(url: str) -> SplitResult:
-    """Split a URL without a look at its hosts: to the library several of them are a wrong one."""
+    """Split a URL without parsing its hosts: urlsplit rejects several hosts."""
     scheme, _, rest = url.partition("://")
     hosts, _, _ = rest.replace("?", "/").replace("#", "/").partition("/")
     parts = urlsplit(f"//{rest[len(hosts) :]}")
@@ -243,5 +245,5 @@ def _address(text: str, url: str) -> Address:
     return Address(host, DEFAULT_PORT if port is None else port)
 
 
-def _wrong(url: str, said: str) -> MQError:
-    return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{url}: {said}" if url else said)
+def _wrong(url: str, text: str) -> MQError:
+    return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{url}: {text}" if url else text)

@@ -1,7 +1,7 @@
-"""Instruments look at the connections of a process: telemetry, once it is switched on.
+"""Hooks by which telemetry observes the connections of a process, once it is switched on.
 
-No verb meets one: an instrument puts itself around a connection when that is made, and
-around a message listener when that is set.
+Verbs have no hook: an instrument wraps a connection when that is made, and a message listener when
+that is set.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ _A = TypeVar("_A", bound=Callable[..., Awaitable[None]])
 
 
 class Instrument(Protocol):
-    """Looks at what the programs of this process do with messages."""
+    """Observes what the programs of this process do with messages."""
 
     def connection(self, made: Connection, *, for_others: bool) -> Connection:
-        """Return the connection for a program, in the place of one that was just made.
+        """Return a wrapper for a new connection, or the connection itself.
 
-        ``for_others`` is one by which a server does the work of programs elsewhere.
+        ``for_others`` is True for a connection by which a server works for remote programs.
         """
 
     def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-        """Return the function that gets the messages of ``mq`` in the place of ``call``."""
+        """Return a function that replaces the message listener ``call`` of connection ``mq``."""
 
     def application(self, application: _A) -> _A:
-        """Return the application of ASGI that a server runs in the place of its own."""
+        """Return an ASGI application that replaces the application of a server."""
 
 
 _installed: list[Instrument] = []
 
 
 def install(instrument: Instrument | None) -> None:
-    """Let an instrument look at all connections that are made from now on, None ends it."""
+    """Apply an instrument to all connections made from now on; None removes it."""
     _installed[:] = [] if instrument is None else [instrument]
 
 
 def instrumented(made: Connection, *, for_others: bool = False) -> Connection:
-    """Return the connection that a program gets for one that was just made."""
+    """Return a new connection as the installed instrument wraps it."""
     for instrument in _installed:
         made = instrument.connection(made, for_others=for_others)
     return made
 
 
 def instrumented_listener(mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-    """Return the function that gets messages in the place of a program's own."""
+    """Return a message listener as the installed instrument wraps it."""
     for instrument in _installed:
         call = instrument.listener(mq, call)
     return call
 
 
 def instrumented_application(application: _A) -> _A:
-    """Return the application of ASGI that a server runs."""
+    """Return an ASGI application as the installed instrument wraps it."""
     for instrument in _installed:
         application = instrument.application(application)
     return application

@@ -1,7 +1,8 @@
 """A connection: the requests of a program, wherever its queue manager is (docs/CONNECTION.md).
 
-A verb is a value, a request (``mayfly.verbs.requests``): :meth:`Connection.call` returns its
-answer, :meth:`Connection.begin` tells it. Errors are MQError: class, reason code and detail.
+A verb is a value, a request (``mayfly.verbs.requests``). :meth:`Connection.call` returns its
+answer, :meth:`Connection.begin` hands it to a callback. Errors are MQError: class, reason code and
+detail.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
 
 
 def end_dropped(end: Callable[[], None], leave: Callable[[Callable[[], None]], object]) -> None:
-    """Run an end, or leave it where a verb is under way, whose locks it might need."""
+    """Run ``end``, or pass it to ``leave`` if Mayfly's own code is on the call stack.
+
+    A verb under way may hold a lock that ``end`` needs. Facades are not counted as such code.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
@@ -47,18 +51,18 @@ OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
 class UnderWay(Protocol):
-    """A verb that was begun and ends with a callback."""
+    """A verb that has begun and will end with a callback."""
 
     def cancel(self) -> bool:
-        """End the verb without effect, and return True: the callback is never called.
+        """End the verb without effect and return True: the callback will never be called.
 
-        Returns False when the verb is decided, or cannot be taken back: the callback was called or
-        will be called.
+        Returns False when the verb is decided or cannot be undone: the callback was or will be
+        called.
         """
 
 
 class GetMore(TypedDict, total=False):
-    """Fields of ``requests.Get`` that a get may leave out."""
+    """The fields of ``requests.Get`` that have a default."""
 
     wait_ms: int
     max_length: int | None
@@ -73,31 +77,31 @@ class GetMore(TypedDict, total=False):
 
 
 def check_called(request: ask.GetAny) -> None:
-    """Raise MQRC_OPTIONS_ERROR for a get that is called although it has to be begun.
+    """Raise MQRC_OPTIONS_ERROR for a get that needs a callback (:meth:`Connection.begin`).
 
-    It is of several queues, or its message would not be held.
+    Such a get is of several queues, or its options browse or get under syncpoint.
     """
     if len(request.handles) != 1:
-        said = f"{len(request.handles)} handles: a get of several queues is begun"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        text = f"{len(request.handles)} handles: a get of several queues is begun"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
     check_held(request.options, c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST)
 
 
 def check_held(options: int, wrong: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR for options of a get whose message is to be held."""
+    """Raise MQRC_OPTIONS_ERROR if ``options`` of a held get has any of the ``wrong`` MQGMO bits."""
     if options & wrong:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of what is held")
 
 
 class Decided:
-    """A verb that is decided, or cannot be taken back any more."""
+    """A verb whose outcome is decided, or that cannot be undone: :meth:`cancel` fails."""
 
-    def stands(self) -> bool:
+    def is_pending(self) -> bool:
         """Return False."""
         return False
 
     def cancel(self) -> bool:
-        """Return False: the callback tells how it ends."""
+        """Return False: the callback was or will be called."""
         return False
 
 
@@ -107,8 +111,8 @@ DECIDED = Decided()
 class Connection(ABC):
     """One conversation of one user with a queue manager, with one unit of work.
 
-    One thread at a time uses it. Any thread may close it or one of its objects: the waits that this
-    ends raise MQRC_HCONN_ERROR and MQRC_HOBJ_ERROR.
+    One thread at a time uses it. Any thread may close it or one of its objects. Waits that such a
+    close ends raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR.
     """
 
     name: str
@@ -118,7 +122,7 @@ class Connection(ABC):
 
     @abstractmethod
     def call(self, request: ask.Request[_R]) -> _R:
-        """Make a request and return its answer; raises MQError."""
+        """Send a request and return its answer; raises MQError."""
 
     @abstractmethod
     def begin(
@@ -127,64 +131,70 @@ class Connection(ABC):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Make a request that ends with ``on_done``, called once and outside of all locks.
+        """Begin a request.
 
-        Callbacks of a queue manager come one at a time, in the order in which the outcomes were
-        decided. A callback may come before this has returned. It may make requests and must not
-        block. Errors are outcomes as well: nothing is raised. ``on_event`` is called for what a
-        request meets while it goes on (``requests.GetAny``).
+        ``on_done`` is called once, with no lock held, with its answer or MQError.
+
+        The callbacks of a queue manager come one at a time, in the order in which the outcomes were
+        decided. A callback may come before this method returns. It may make requests and must not
+        block. This method raises nothing. ``on_event`` is called for each queue that a
+        ``requests.GetAny`` cannot get from.
         """
 
     @abstractmethod
-    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Call ``on_done`` with an outcome that is known, as :meth:`begin` does."""
+    def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Call ``on_done`` with a known outcome.
+
+        It keeps the order of callbacks of :meth:`begin`.
+        """
 
     def together(self) -> AbstractContextManager[object]:
-        """Let puts that are begun within a block travel together, which costs less.
+        """Send the puts that begin within a ``with`` block in common frames, which is faster.
 
-        All are on their way when the block ends. Each has its own outcome, as without the block.
+        All are sent when the block ends. Each put still has its own outcome.
         """
         return nullcontext()
 
     @abstractmethod
     def close(self, *, commit: bool = True) -> None:
-        """MQDISC: commits the unit of work, or backs it out; closes all objects.
+        """Disconnect (MQDISC): commit or back out the unit of work, and close all objects.
 
-        Deliveries that are not settled go back, counted. A second close does nothing.
+        Unsettled deliveries go back to their queues, and their backout counts rise. A second call
+        does nothing.
         """
 
     @abstractmethod
     def has_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
+        """Return True if an object is open under this handle number."""
 
     @abstractmethod
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end``, which ends an object that its program has dropped.
+        """Run ``end``, which closes an object that Python has garbage-collected.
 
-        Python may collect an object at any moment, also within a verb. ``end`` might need a lock
-        that this verb holds; it then runs with the next verb.
+        Collection can happen in the middle of a verb that holds a lock which ``end`` needs. In that
+        case ``end`` runs before the next verb.
         """
 
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+        """True until the program closes the connection."""
 
     @property
     @abstractmethod
     def is_broken(self) -> bool:
-        """Whether the queue manager is gone."""
+        """True when the queue manager, or the way to it, is gone."""
 
     @property
     def socket(self) -> int | None:
-        """The number of its socket, which others may share, 0 when it is gone.
+        """The number of the socket, which connections may share; 0 when the socket is gone.
 
-        None for a connection in this process, which has none.
+        None for a connection within this process.
         """
         return None
 
     def now_ms(self) -> int:
-        """Return the queue manager's time, as ``requests.Now``."""
+        """Return the time of the queue manager: ms since 1970, UTC."""
         return self.call(ask.Now())
 
     # In process these two do without a request: it would cost a pair of them 2.4 µs of 25.
@@ -199,9 +209,9 @@ class Connection(ABC):
         context: int = c.MQHO_NONE,
         **more: Unpack[ask.MessageMore],
     ) -> PutResult | None:
-        """MQPUT, as ``requests.Put``."""
+        """Put a message (MQPUT); fields, result and errors are those of ``requests.Put``."""
         return self.call(ask.Put.of(handle, body, descriptor, options, context=context, **more))
 
     def get(self, handle: int, options: int = c.MQGMO_NONE, **more: Unpack[GetMore]) -> GetResult:
-        """MQGET, as ``requests.Get``."""
+        """Get a message (MQGET); fields, result and errors are those of ``requests.Get``."""
         return self.call(ask.Get(handle, options, **more))

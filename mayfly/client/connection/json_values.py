@@ -1,6 +1,6 @@
-"""The values of operators' verbs as JSON objects: ids in hexadecimal, reasons by name as well.
+"""Results of operators' verbs as JSON objects: ids in hexadecimal, reason codes with names.
 
-A type here has the fields of the value that it is made of; that value describes them.
+Each type here has the fields of the value that it is made of; that value describes them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from mayfly.verbs.trace import MessageTrace, TraceEntry, TracesFound
 
 
 class StepJson(TypedDict):
-    """One event or state of a message; ``at_ms`` is ms since 1970, UTC.
+    """One event or state of a message; ``at_ms`` is in ms since 1970, UTC.
 
-    ``user`` and ``program`` are who did it, empty where that is not known.
+    ``user`` and ``program`` caused it; they are empty when not known.
     """
 
     at_ms: int
@@ -28,13 +28,14 @@ class StepJson(TypedDict):
 
 
 class TraceEntryJson(TypedDict):
-    """One message on one queue: where it stands there now, or how its life there ended.
+    """One message on one queue: its state there now, or how its life there ended.
 
-    Times are ms since 1970; ``ended_ms`` is null while it is there, ``expire_at_ms`` for a message
-    that never expires. Ids are those that its sender knows, empty where unknown. ``reason`` is an
-    MQRC_* or MQFB_*, 0 for none. ``report`` are its report options. ``capped_by`` is the CAPEXPRY
-    that shortened its life, with its object; ``met_by`` says what met an expired message, and
-    ``ended_by`` with ``ended_program`` who ended the life. Each is empty where it is not known.
+    Times are in ms since 1970, UTC. ``ended_ms`` is null while the message is there,
+    ``expire_at_ms`` for one that never expires. Ids are those that the sender knows, empty where
+    unknown. ``reason`` is an MQRC_* or MQFB_* code, 0 for none; ``report`` has the report options.
+    ``capped_by`` names the CAPEXPRY, with its object, that shortened the life. ``met_by`` names
+    what detected an expired message; ``ended_by`` and ``ended_program`` ended the life. Each is
+    empty when it is not known.
     """
 
     relation: str
@@ -67,11 +68,11 @@ class TraceEntryJson(TypedDict):
 
 
 class MessageTraceJson(TypedDict):
-    """The knowledge of queue managers about an id, at the moment ``at_ms``.
+    """What queue managers know about an id at the moment ``at_ms``.
 
-    ``is_cut`` says that there is more than is told. ``ledger_position`` and ``ledger_ms`` are the
-    oldest row that retention has left in the ledger of ``queue_manager``, which was asked; null
-    while it is empty. ``notes`` are sentences about what was not looked at.
+    ``is_cut`` is true if more was found than is listed. ``ledger_position`` and ``ledger_ms`` are
+    those of the oldest row left in the ledger of ``queue_manager``, which was asked; null while
+    that ledger is empty. ``notes`` are sentences about what was not searched.
     """
 
     id: str
@@ -88,9 +89,9 @@ class MessageTraceJson(TypedDict):
 
 
 class TracesJson(TypedDict):
-    """Traces of messages with a property, the latest put first.
+    """Traces of messages that have a property, the latest put first.
 
-    ``is_cut`` says that there are more. ``notes`` are sentences about what was not looked at.
+    ``is_cut`` is true if there are more. ``notes`` are sentences about what was not searched.
     """
 
     traces: list[MessageTraceJson]
@@ -99,7 +100,7 @@ class TracesJson(TypedDict):
 
 
 class ScheduledJson(TypedDict):
-    """A delayed message, as its sender knows it; times are ms since 1970.
+    """A delayed message as its sender knows it; times are in ms since 1970, UTC.
 
     ``expire_at_ms`` is null for one that never expires. ``position`` is its place in the order of
     delivery times.
@@ -119,7 +120,7 @@ class ScheduledJson(TypedDict):
 
 
 class AuditJson(TypedDict):
-    """A change of the schedule; ``msg_id`` is empty for one by a filter."""
+    """A change of the schedule; ``msg_id`` is empty for a change by a filter."""
 
     at_ms: int
     user: str
@@ -131,7 +132,7 @@ class AuditJson(TypedDict):
 
 
 def trace_as_json(found: MessageTrace) -> MessageTraceJson:
-    """Return what is known of a message."""
+    """Return the JSON form of a message trace."""
     return {
         "id": found.asked_id.hex(),
         "at_ms": found.at_ms,
@@ -148,7 +149,7 @@ def trace_as_json(found: MessageTrace) -> MessageTraceJson:
 
 
 def traces_as_json(found: TracesFound) -> TracesJson:
-    """Return the traces of messages with a property."""
+    """Return the JSON form of the traces of messages with a property."""
     return {
         "traces": [trace_as_json(trace) for trace in found.traces],
         "is_cut": found.is_cut,
@@ -163,14 +164,14 @@ def _entry_as_json(entry: TraceEntry) -> TraceEntryJson:
 
 
 def scheduled_as_json(entry: Scheduled) -> ScheduledJson:
-    """Return a delayed message.
+    """Return the JSON form of a delayed message.
 
-    The position is text: many readers of JSON round what has more than 53 bits.
+    The position is a string: many JSON readers round numbers of more than 53 bits.
     """
     ids = {"msg_id": entry.msg_id.hex(), "correl_id": entry.correl_id.hex()}
     return cast(ScheduledJson, entry._asdict() | ids | {"position": str(entry.position)})
 
 
 def audit_as_json(entry: AuditEntry) -> AuditJson:
-    """Return a change of the schedule."""
+    """Return the JSON form of a change of the schedule."""
     return cast(AuditJson, entry._asdict() | {"msg_id": entry.msg_id.hex()})

@@ -1,9 +1,9 @@
 """A connection to a queue manager of this process, and the functions of its requests.
 
-A function in :data:`CALLS` carries a request out and returns its answer; it may wait. One in
-:data:`BEGUN` begins it, and the answer is told. One in :data:`HERE` is for a loop that must not
-wait: it returns the answer alone in a tuple where that is decided at once. All raise MQError for
-what is wrong with the request.
+A function in :data:`CALLS` runs a request and returns its answer; it may wait. A function in
+:data:`BEGUN` begins a request and calls back with the answer. A function in :data:`HERE` is for an
+event loop, which must not wait: it returns the answer alone in a tuple if that is decided at once.
+All raise MQError for a wrong request.
 """
 
 from __future__ import annotations
@@ -97,48 +97,57 @@ AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 
 
 class OpenObjects:
-    """Handles by number; closing an object, or the session, ends its number."""
+    """The open objects of one connection, by handle number."""
 
     def __init__(self) -> None:
-        """Begin with nothing open."""
         #: Handles by number, for verbs. Handles that their session has closed are here as well:
         #: their ``is_open`` is False.
         self.handles: dict[int, AnyHandle] = {}
 
     def enter(self, handle: AnyHandle) -> int:
-        """Return the number of a handle, by which it is found from now on."""
+        """Register an open handle and return its number, by which the other methods find it."""
         number = handle.number
         self.handles[number] = handle
         return number
 
     def find(self, number: SupportsIndex) -> AnyHandle:
-        """Return a handle; raises MQRC_HOBJ_ERROR for a number that is none, or closed."""
+        """Return the handle with a number.
+
+        Raises MQRC_HOBJ_ERROR for a number without a handle: never opened, or closed since.
+        """
         handle = self.handles.get(index(number))
         if handle is None:
             raise not_open_here(number)
         return handle
 
     def queue(self, number: SupportsIndex, reason: int) -> Handle:
-        """Return the handle of a queue; any other object was not opened for this: the reason."""
+        """Return the queue handle with a number.
+
+        Raises MQRC_HOBJ_ERROR when nothing is open under the number, and an MQError with ``reason``
+        when the open object is not a queue.
+        """
         handle = self.find(number)
         if not isinstance(handle, Handle):
             raise mq_error(reason, f"handle {index(number)} is no queue")
         return handle
 
     def no(self, reason: int, number: SupportsIndex) -> MQError:
-        """Return the error for a number that is that of no open object, or not of a queue."""
+        """Return the error for a number that is not the kind of handle that a verb needs.
+
+        It has MQRC_HOBJ_ERROR when nothing is open under the number, else ``reason``.
+        """
         if self.handles.get(index(number)) is None:
             return not_open_here(number)
         return mq_error(reason, f"handle {index(number)} was not opened for this")
 
     def is_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
+        """Return True if an object is open under this handle number."""
         found = self.handles.get(handle)
         return found is not None and found.is_open
 
 
 def not_open_here(number: SupportsIndex) -> MQError:
-    """Return the error for a number that is that of no open object."""
+    """Return an MQRC_HOBJ_ERROR for a handle number that is not open on this connection."""
     return mq_error(rc.MQRC_HOBJ_ERROR, f"handle {index(number)} is not open on this connection")
 
 
@@ -146,7 +155,7 @@ _R = TypeVar("_R")
 _T = TypeVar("_T")
 #: The sessions of the conversations of this process, by number.
 _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
-#: So many changes of many delayed messages may be open; one more ends the oldest.
+#: The number of bulk changes of the schedule that may be open; one more ends the oldest.
 _MAX_STEPS: Final = 16
 #: MQPUT1 opens no queue whose context could be passed on.
 _NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
@@ -166,39 +175,42 @@ _OF_MANY = (
 
 
 class Holdings(NamedTuple):
-    """How many handles of a connection are open, and deliveries not settled."""
+    """The number of open handles of a connection, and of its deliveries that are not settled."""
 
     handle_count: int
     delivery_count: int
 
 
 class LocalConnection(Connection):
-    """One conversation over a session."""
+    """A connection to a queue manager of this process, over one session of it."""
 
     session: Session
-    standing: PendingWaits
+    pending_waits: PendingWaits
 
     def __init__(self, session: Session, manager: QueueManager) -> None:
-        """Take a session of a queue manager, which ends with it."""
+        """Use a session of ``manager``. Closing the connection closes the session."""
         core = session.core
         self.name, self.number, self.runtime = core.name, session.number, core.runtime
         self.now_ms = core.now_ms  # type: ignore[method-assign]  # no request for the time
-        #: The virtual time under which it waits, None where time goes by itself.
+        #: The virtual time under which it waits, None for real time.
         self.virtual_time = virtual_time_of(manager.engine)
         self.session, self.core, self.manager = session, core, manager
         self.opened = OpenObjects()
         self.subscriptions: dict[int, OpenSubscription] = {}
         self.temporary_topics: frozenset[str] = frozenset()
-        #: Changes of the schedule that go on step by step, by number.
+        #: Bulk changes of the schedule, which run step by step, by number.
         self.steps: dict[int, Iterator[int]] = {}
-        #: For subscriptions, and for such changes.
+        #: Numbers of subscriptions and of bulk changes.
         self.numbers = count(1)
-        #: Waits with callbacks that are no gets.
-        self.standing = PendingWaits(core)
+        #: Waits with callbacks, other than gets.
+        self.pending_waits = PendingWaits(core)
         _sessions[session.number] = session
 
     def call(self, request: Request[_R]) -> _R:
-        """Carry a request out."""
+        """Run a request and return its answer; see :data:`CALLS`. Raises MQError.
+
+        A request without a function there raises MQRC_FUNCTION_NOT_SUPPORTED.
+        """
         carries = CALLS.get(type(request))
         if carries is None:
             raise _unknown(request)
@@ -211,14 +223,14 @@ class LocalConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request."""
+        """Begin a request and call ``on_done`` with its answer or MQError; see :data:`BEGUN`."""
         begins = BEGUN.get(type(request))
         try:
             if begins is None:
                 raise _unknown(request)
             return begins(self, request, on_done, on_event)
         except MQError as error:
-            self.tell(on_done, error)
+            self.notify(on_done, error)
             return DECIDED
 
     def begin_here(
@@ -227,9 +239,11 @@ class LocalConnection(Connection):
         on_done: OnDone[Any],
         on_event: OnRefused | None = None,
     ) -> tuple[Any] | UnderWay:
-        """Begin a request in a loop: an answer that is decided at once is returned, in a tuple.
+        """Begin a request from an event loop, which must not wait.
 
-        Raises MQError for what is wrong with it.
+        Returns the answer alone in a tuple when it is decided at once; ``on_done`` is then not
+        called. Otherwise returns the verb under way, and ``on_done`` is called later. Raises
+        MQError for a wrong request.
         """
         return HERE[type(request)](self, request, on_done, on_event)
 
@@ -238,10 +252,11 @@ class LocalConnection(Connection):
         puts: Iterable[Put | MQError],
         on_done: Callable[[list[PutResult | MQError | None]], object],
     ) -> list[PutResult | MQError | None] | UnderWay:
-        """Begin several puts, each by itself: a wrong one stops no other.
+        """Begin several independent puts: one that fails does not stop the others.
 
-        An error in the place of a put is its outcome. Those that wait for the disk do so together,
-        behind the last put. Returns the outcomes where none waits.
+        An MQError in ``puts`` is its own outcome. Returns the list of outcomes when no put waits
+        for the disk. Otherwise all wait for one write together, and ``on_done`` gets the list; the
+        result is then the last verb under way.
         """
         outcomes: list[PutResult | MQError | None] = []
         left: dict[int, Completion] = {}
@@ -290,9 +305,11 @@ class LocalConnection(Connection):
         context: int = c.MQHO_NONE,
         completion: Completion | None = None,
     ) -> PutResult | None:
-        """MQPUT, of a request or without one.
+        """Put a message (MQPUT), without the cost of a request object.
 
-        With a ``completion`` the put goes as far as it goes without the disk.
+        The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. With a
+        ``completion`` the call returns before the disk write; the completion has what is left to
+        do.
         """
         target = self.opened.handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
@@ -325,7 +342,7 @@ class LocalConnection(Connection):
         in_handle: bool = False,
         with_extension: bool = False,
     ) -> GetResult:
-        """MQGET, as the function for ``Get`` does, without a request."""
+        """Get a message (MQGET) as ``requests.Get`` does, without the cost of a request object."""
         source = self.opened.handles.get(handle)
         if not isinstance(source, Handle):
             raise self.opened.no(rc.MQRC_NOT_OPEN_FOR_INPUT, handle)
@@ -339,14 +356,14 @@ class LocalConnection(Connection):
         request = GetRequest(match, wait_ms, max_length, False, False, view, with_extension)
         return source.get(request, options)
 
-    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Tell an outcome that is known."""
+    def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
         self.core.background.end_with(Completion(), lambda _none: on_done(outcome))
 
     def close(self, *, commit: bool = True) -> None:
-        """MQDISC."""
+        """Disconnect (MQDISC): end pending waits, commit or back out, delete temporary topics."""
         try:
-            self.standing.end()
+            self.pending_waits.end()
             self.session.close(commit=commit)
         finally:
             self.opened.handles.clear()
@@ -356,47 +373,50 @@ class LocalConnection(Connection):
                     delete_temporary_topic(self.core, topic)
 
     def has_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
+        """Return True if an object is open under this handle number."""
         return self.opened.is_open(handle)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
+        """Run ``end`` of a garbage-collected object now, or before the next verb."""
         end_dropped(end, self.core.left_behind.objects.append)
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+        """True until the connection is closed."""
         return self.session.is_open
 
     @property
     def is_broken(self) -> bool:
-        """Whether the queue manager is gone."""
+        """True when the queue manager has stopped."""
         return self.core.is_stopped
 
     @property
     def holdings(self) -> Holdings:
-        """How much it holds."""
+        """The numbers of open handles and unsettled deliveries."""
         return Holdings(len(self.opened.handles), len(self.session.deliveries))
 
     # For the functions below.
 
     @property
     def operated(self) -> QueueManager:
-        """The verbs of an operator; MQRC_NOT_AUTHORIZED for a user with limited authority."""
+        """The queue manager, for administration.
+
+        Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+        """
         if self.session.authority is not None:
-            said = "a user of limited authority administers nothing"
-            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+            text = "a user of limited authority administers nothing"
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)
         return self.manager
 
     def subscription(self, number: int) -> OpenSubscription:
-        """Return an open subscription; raises MQRC_HOBJ_ERROR."""
+        """Return the open subscription with a number; raises MQRC_HOBJ_ERROR when there is none."""
         found = self.subscriptions.get(number)
         if found is None:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"subscription {number} is not open here")
         return found
 
     def enter_subscription(self, opened: OpenSubscription) -> int:
-        """Return the number of a subscription that was opened."""
+        """Register an open subscription and return its new number."""
         number = next(self.numbers)
         self.subscriptions[number] = opened
         return number
@@ -404,7 +424,10 @@ class LocalConnection(Connection):
     def end_with(
         self, completion: Completion, on_done: OnDone[_T], answer: _T | MQError
     ) -> UnderWay:
-        """Tell an answer when what a verb has left is durable, or why it is not."""
+        """Call ``on_done`` with the answer once ``completion`` is on disk.
+
+        If the write fails, ``on_done`` gets the error instead.
+        """
 
         def end(error: MQError | None) -> None:
             on_done(answer if error is None else error)
@@ -416,11 +439,11 @@ class LocalConnection(Connection):
 # Objects
 
 
-def _open(on: LocalConnection, asked: ask.Open) -> Opened:
-    handle = _opened(on, asked)
-    name, number = on.name, on.opened.enter(handle)
+def _open(connection: LocalConnection, request: ask.Open) -> Opened:
+    handle = _opened(connection, request)
+    name, number = connection.name, connection.opened.enter(handle)
     if isinstance(handle, DefinitionHandle):
-        return Opened(number, asked.kind, "", name)
+        return Opened(number, request.kind, "", name)
     if isinstance(handle, TopicHandle):
         return Opened(number, c.MQOT_TOPIC, "", name, topic=handle.topic)
     queue, manager = handle.path.remote or (handle.queue_name, name)
@@ -429,95 +452,108 @@ def _open(on: LocalConnection, asked: ask.Open) -> Opened:
     return Opened(number, c.MQOT_Q, queue, manager, made, definition_type=kind)
 
 
-def _opened(on: LocalConnection, asked: ask.Open) -> AnyHandle:
-    """Open what a name of a kind leads to; it has no number here yet."""
-    session, here, kind, manager = on.session, on.name, asked.kind, asked.manager
-    alternate_user = asked.alternate_user
+def _opened(connection: LocalConnection, request: ask.Open) -> AnyHandle:
+    """Open the queue, topic or definition that a request names; the handle is not registered yet.
+
+    Raises MQRC_OBJECT_TYPE_ERROR for another object type, MQRC_UNKNOWN_REMOTE_Q_MGR for a topic and
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a definition of another queue manager.
+    """
+    session, here, kind, manager = (
+        connection.session,
+        connection.name,
+        request.kind,
+        request.manager,
+    )
+    alternate_user = request.alternate_user
     if kind == c.MQOT_Q:
-        name = full_name(asked.name, manager, here)
+        name = full_name(request.name, manager, here)
         if session.leads_to_topic(name):
-            return session.open_topic("", asked.options, alias=name, alternate_user=alternate_user)
+            return session.open_topic(
+                "", request.options, alias=name, alternate_user=alternate_user
+            )
         return session.open(
             name,
-            asked.options,
-            dynamic_name=asked.dynamic_name,
-            selector=asked.selector,
+            request.options,
+            dynamic_name=request.dynamic_name,
+            selector=request.selector,
             alternate_user=alternate_user,
         )
-    name, is_here = asked.name, manager in ("", here)
+    name, is_here = request.name, manager in ("", here)
     if kind == c.MQOT_TOPIC:
         if not is_here:
-            said = f"topics of {manager!r} are not known here"
-            raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
+            text = f"topics of {manager!r} are not known here"
+            raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, text)
         return session.open_topic(
-            asked.topic, asked.options, topic_object=name, alternate_user=alternate_user
+            request.topic, request.options, topic_object=name, alternate_user=alternate_user
         )
     if kind not in DEFINITION_KINDS:
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} is no queue and no topic")
     if not is_here:
-        said = f"{name} of {manager} is not to be opened here"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        text = f"{name} of {manager} is not to be opened here"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
     of_kind = DEFINITION_KINDS[kind]
-    return session.open_definition(of_kind, name, asked.options, alternate_user=alternate_user)
+    return session.open_definition(of_kind, name, request.options, alternate_user=alternate_user)
 
 
-def _close_object(on: LocalConnection, asked: ask.CloseObject) -> int:
-    handles, number = on.opened.handles, asked.handle
+def _close_object(connection: LocalConnection, request: ask.CloseObject) -> int:
+    handles, number = connection.opened.handles, request.handle
     closing = handles.get(number)
     if closing is None:
         raise not_open_here(number)
-    reason = closing.close(asked.options) or rc.MQRC_NONE
+    reason = closing.close(request.options) or rc.MQRC_NONE
     del handles[number]
     return reason
 
 
-def _inquire(on: LocalConnection, asked: ask.Inquire) -> Inquiry:
-    if asked.handle == c.MQHO_NONE:
-        return inquire_itself(on.session.core, on.session.authority, asked.selectors)
-    found = on.opened.find(asked.handle)
+def _inquire(connection: LocalConnection, request: ask.Inquire) -> Inquiry:
+    if request.handle == c.MQHO_NONE:
+        return inquire_itself(
+            connection.session.core, connection.session.authority, request.selectors
+        )
+    found = connection.opened.find(request.handle)
     if isinstance(found, TopicHandle):
-        said = f"handle {asked.handle} is that of a topic"
-        raise mq_error(rc.MQRC_NOT_OPEN_FOR_INQUIRE, said)
-    return inquire(on.core, found, asked.selectors)
+        text = f"handle {request.handle} is that of a topic"
+        raise mq_error(rc.MQRC_NOT_OPEN_FOR_INQUIRE, text)
+    return inquire(connection.core, found, request.selectors)
 
 
-def _set(on: LocalConnection, asked: ask.Set) -> None:
-    values = {selector: scalar_of(value, "values") for selector, value in asked.values}
-    found = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_SET)
-    set_attributes(on.core, found, values)
+def _set(connection: LocalConnection, request: ask.Set) -> None:
+    values = {selector: scalar_of(value, "values") for selector, value in request.values}
+    found = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_SET)
+    set_attributes(connection.core, found, values)
 
 
-def _backout_rule(on: LocalConnection, asked: ask.AskBackoutRule) -> BackoutRule:
-    definition = on.opened.queue(asked.handle, rc.MQRC_HOBJ_ERROR).queue.definition
+def _backout_rule(connection: LocalConnection, request: ask.AskBackoutRule) -> BackoutRule:
+    definition = connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).queue.definition
     return BackoutRule(definition.bothresh, definition.boqname)
 
 
-def _lives_from_release(on: LocalConnection, asked: ask.AskLivesFromRelease) -> bool:
-    if asked.handle == c.MQHO_NONE:
-        return has_lives_from_release(on.core)
-    return on.opened.queue(asked.handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
+def _lives_from_release(connection: LocalConnection, request: ask.AskLivesFromRelease) -> bool:
+    if request.handle == c.MQHO_NONE:
+        return has_lives_from_release(connection.core)
+    return connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
 
 
 # Puts
 
 
-def _put(on: LocalConnection, asked: ask.Put) -> PutResult | None:
-    return _put_to(on, asked.handle, asked, asked.context)
+def _put(connection: LocalConnection, request: ask.Put) -> PutResult | None:
+    return _put_to(connection, request.handle, request, request.context)
 
 
 def _put_to(
-    on: LocalConnection,
+    connection: LocalConnection,
     handle: int,
-    asked: ask.Put | ask.Put1,
+    request: ask.Put | ask.Put1,
     context: int = c.MQHO_NONE,
     completion: Completion | None = None,
 ) -> PutResult | None:
-    message = asked.message
-    return on.put(
+    message = request.message
+    return connection.put(
         handle,
         message.body,
-        descriptor_of(asked.descriptor),
-        asked.options,
+        descriptor_of(request.descriptor),
+        request.options,
         msg_id=message.msg_id,
         correl_id=message.correl_id,
         expiry_tenths=message.expiry_tenths,
@@ -529,254 +565,281 @@ def _put_to(
     )
 
 
-def _attempt_put(on: LocalConnection, asked: ask.Put) -> tuple[PutResult | None, Completion]:
-    """Put as far as it goes without the disk; the rest is for :meth:`LocalConnection.end_with`.
+def _attempt_put(
+    connection: LocalConnection, request: ask.Put
+) -> tuple[PutResult | None, Completion]:
+    """Put a message without waiting for the disk; return the result and the disk work that is left.
 
-    The put is over where nothing is left.
+    The put has ended when the completion is empty; else see :meth:`LocalConnection.end_with`.
     """
-    on.core.background.check_capacity()
+    connection.core.background.check_capacity()
     completion = Completion()
-    result = _put_to(on, asked.handle, asked, asked.context, completion)
+    result = _put_to(connection, request.handle, request, request.context, completion)
     return result, completion
 
 
 def _begin_put(
-    on: LocalConnection,
-    asked: ask.Put,
+    connection: LocalConnection,
+    request: ask.Put,
     on_done: OnDone[PutResult | None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    result, completion = _attempt_put(on, asked)
-    return on.end_with(completion, on_done, result)
+    result, completion = _attempt_put(connection, request)
+    return connection.end_with(completion, on_done, result)
 
 
 def _put_here(
-    on: LocalConnection,
-    asked: ask.Put,
+    connection: LocalConnection,
+    request: ask.Put,
     on_done: OnDone[PutResult | None],
     _on_event: OnRefused | None,
 ) -> tuple[PutResult | None] | UnderWay:
-    result, completion = _attempt_put(on, asked)
-    return (result,) if completion.is_empty else on.end_with(completion, on_done, result)
+    result, completion = _attempt_put(connection, request)
+    return (result,) if completion.is_empty else connection.end_with(completion, on_done, result)
 
 
-def _put1(on: LocalConnection, asked: ask.Put1) -> PutResult:
-    options = asked.options
+def _put1(connection: LocalConnection, request: ask.Put1) -> PutResult:
+    options = request.options
     if options & _NOT_FOR_PUT1:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x} of MQPUT1")
-    message = asked.message
+    message = request.message
     is_plain = message.expiry_tenths == c.MQEI_UNLIMITED and not message.properties
-    is_named = asked.name or asked.manager or asked.kind != c.MQOT_TOPIC
+    is_named = request.name or request.manager or request.kind != c.MQOT_TOPIC
     if is_plain and not is_named and options in _OF_PLAIN_PUBLISHING:
-        return _publish(on, asked)
+        return _publish(connection, request)
     opens = c.MQOO_OUTPUT
     if options & _SETS_CONTEXT:
         opens |= c.MQOO_SET_ALL_CONTEXT if options & c.MQPMO_SET_ALL_CONTEXT else 0
         opens |= c.MQOO_SET_IDENTITY_CONTEXT if options & c.MQPMO_SET_IDENTITY_CONTEXT else 0
-    wanted = ask.Open(asked.name, opens, asked.kind, asked.manager, asked.topic)
-    opened = _opened(on, wanted)
+    wanted = ask.Open(request.name, opens, request.kind, request.manager, request.topic)
+    opened = _opened(connection, wanted)
     if not isinstance(opened, (Handle, TopicHandle)):
         opened.close()
-        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {asked.kind} of MQPUT1")
-    number = on.opened.enter(opened)
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {request.kind} of MQPUT1")
+    number = connection.opened.enter(opened)
     try:
-        result = _put_to(on, number, asked)
+        result = _put_to(connection, number, request)
     finally:
         opened.close()
-        del on.opened.handles[number]
+        del connection.opened.handles[number]
     assert result is not None
     return result
 
 
-def _publish(on: LocalConnection, asked: ask.Put1) -> PutResult:
-    """Publish without making a handle: the options of this put need none."""
-    message = asked.message
-    request = PutRequest(
-        descriptor_of(asked.descriptor),
+def _publish(connection: LocalConnection, request: ask.Put1) -> PutResult:
+    """Publish without opening the topic, for options that need no handle. Return the result."""
+    message = request.message
+    put_request = PutRequest(
+        descriptor_of(request.descriptor),
         message.msg_id,
         message.correl_id,
         message.time_to_live_ms,
         message.delay_ms,
     )
-    result = on.session.publish_as(
-        asked.topic,
+    result = connection.session.publish_as(
+        request.topic,
         message.body,
-        request,
-        syncpoint=bool(asked.options & c.MQPMO_SYNCPOINT),
-        retain=bool(asked.options & c.MQPMO_RETAIN),
+        put_request,
+        syncpoint=bool(request.options & c.MQPMO_SYNCPOINT),
+        retain=bool(request.options & c.MQPMO_RETAIN),
     )
     ids = result.msg_id, message.correl_id
-    return PutResult(*ids, result.descriptor, result.window, result.warning, "", on.name)
+    return PutResult(*ids, result.descriptor, result.window, result.warning, "", connection.name)
 
 
-def _new_ids(on: LocalConnection, asked: ask.NewIds) -> ask.Ids:
-    ids = b"".join([new_message_id(on.core) for _ in range(asked.count)])
-    return ask.Ids(on.core.now_ms(), ids)
+def _new_ids(connection: LocalConnection, request: ask.NewIds) -> ask.Ids:
+    ids = b"".join([new_message_id(connection.core) for _ in range(request.count)])
+    return ask.Ids(connection.core.now_ms(), ids)
 
 
 # Gets
 
 
-def _match(asked: ask.Get | ask.GetAny) -> Match:
-    """Return what the ids of a get match."""
-    msg_id, correl_id = asked.msg_id or None, asked.correl_id or None
-    if isinstance(asked, ask.GetAny):
+def _match(request: ask.Get | ask.GetAny) -> Match:
+    """Return the ids that a message must have for this get; ANY when the request gives none."""
+    msg_id, correl_id = request.msg_id or None, request.correl_id or None
+    if isinstance(request, ask.GetAny):
         return Match(msg_id, correl_id) if msg_id or correl_id else ANY
-    group_id, sequence_number, offset = asked.group_id or None, asked.sequence_number, asked.offset
+    group_id, sequence_number, offset = (
+        request.group_id or None,
+        request.sequence_number,
+        request.offset,
+    )
     if group_id or sequence_number is not None or offset is not None:
-        return Match(msg_id, correl_id, group_id, sequence_number, offset, token=asked.token)
-    if msg_id or correl_id or asked.token is not None:
-        return Match(msg_id, correl_id, token=asked.token)
+        return Match(msg_id, correl_id, group_id, sequence_number, offset, token=request.token)
+    if msg_id or correl_id or request.token is not None:
+        return Match(msg_id, correl_id, token=request.token)
     return ANY
 
 
-def _get_request(source: Handle, asked: ask.Get) -> GetRequest:
-    view = source.view(asked.options, has_handle=asked.in_handle)
+def _get_request(source: Handle, request: ask.Get) -> GetRequest:
+    view = source.view(request.options, has_handle=request.in_handle)
     return GetRequest(
-        _match(asked),
-        asked.wait_ms,
-        asked.max_length,
+        _match(request),
+        request.wait_ms,
+        request.max_length,
         view=view,
-        extends=asked.with_extension,
+        extends=request.with_extension,
     )
 
 
-def _get(on: LocalConnection, asked: ask.Get) -> GetResult:
-    source = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-    return source.get(_get_request(source, asked), asked.options)
+def _get(connection: LocalConnection, request: ask.Get) -> GetResult:
+    source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+    return source.get(_get_request(source, request), request.options)
 
 
-def _pending_get(on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult]) -> PendingGet:
-    source = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-    return source.begin_get(_get_request(source, asked), asked.options, on_done)
+def _pending_get(
+    connection: LocalConnection, request: ask.Get, on_done: OnDone[GetResult]
+) -> PendingGet:
+    source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+    return source.begin_get(_get_request(source, request), request.options, on_done)
 
 
 def _begin_get(
-    on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
+    connection: LocalConnection,
+    request: ask.Get,
+    on_done: OnDone[GetResult],
+    _on_event: OnRefused | None,
 ) -> UnderWay:
-    standing = _pending_get(on, asked, on_done)
-    standing.begin()
-    return standing
+    pending = _pending_get(connection, request, on_done)
+    pending.begin()
+    return pending
 
 
 def _get_here(
-    on: LocalConnection, asked: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
+    connection: LocalConnection,
+    request: ask.Get,
+    on_done: OnDone[GetResult],
+    _on_event: OnRefused | None,
 ) -> tuple[GetResult] | UnderWay:
-    standing = _pending_get(on, asked, on_done)
-    outcome = standing.begin_at_once()
+    pending = _pending_get(connection, request, on_done)
+    outcome = pending.begin_at_once()
     if outcome is None:
-        return standing
+        return pending
     if isinstance(outcome, MQError):
         raise outcome
     return (outcome,)
 
 
-def _get_many(on: LocalConnection, asked: ask.GetMany) -> list[Message]:
-    options, session = asked.options, on.session
-    check_max_messages(asked.max_messages)
-    queue = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+def _get_many(connection: LocalConnection, request: ask.GetMany) -> list[Message]:
+    options, session = request.options, connection.session
+    check_max_messages(request.max_messages)
+    queue = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     if options & ~_OF_MANY or not options & c.MQGMO_PROPERTIES_FORCE_MQRFH2:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of many")
     unit_of_work = session.unit_of_work if options & c.MQGMO_SYNCPOINT else None
     getter = queue.getter(GetRequest(ANY), options, unit_of_work)
     if not getter.takes_any:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "many by a handle that has a selector")
-    return get_many(on.core, getter, asked.max_messages, unit_of_work, max_bytes=asked.max_bytes)
+    return get_many(
+        connection.core, getter, request.max_messages, unit_of_work, max_bytes=request.max_bytes
+    )
 
 
-def _get_held(on: LocalConnection, asked: ask.GetAny) -> Delivery:
-    """Get a message of one queue that is held; of several queues a get is begun."""
-    check_called(asked)
-    [handle] = asked.handles
-    queue = on.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-    deliveries = on.session.deliveries
+def _get_held(connection: LocalConnection, request: ask.GetAny) -> Delivery:
+    """Get one message of one queue and hold it until it is settled.
+
+    Raises MQRC_OPTIONS_ERROR for several queues: such a get needs a callback (``begin``).
+    """
+    check_called(request)
+    [handle] = request.handles
+    queue = connection.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+    deliveries = connection.session.deliveries
     unit = deliveries.new_unit()
-    view = queue.view(asked.options, has_handle=False)
-    request = GetRequest(_match(asked), asked.wait_ms, asked.max_length, view=view)
-    return deliveries.get(handle, queue.getter(request, asked.options, unit), unit)
+    view = queue.view(request.options, has_handle=False)
+    get_request = GetRequest(_match(request), request.wait_ms, request.max_length, view=view)
+    return deliveries.get(handle, queue.getter(get_request, request.options, unit), unit)
 
 
 def _begin_get_any(
-    on: LocalConnection, asked: ask.GetAny, on_done: OnDone[Delivery], on_refused: OnRefused | None
+    connection: LocalConnection,
+    request: ask.GetAny,
+    on_done: OnDone[Delivery],
+    on_refused: OnRefused | None,
 ) -> UnderWay:
-    deliveries, options, getters = on.session.deliveries, asked.options, {}
+    deliveries, options, getters = connection.session.deliveries, request.options, {}
     held = unit = None
     if options & c.MQGMO_SYNCPOINT:
-        unit = on.session.unit_of_work
+        unit = connection.session.unit_of_work
     elif not options & c.MQGMO_BROWSE_FIRST:
         held = unit = deliveries.new_unit()
-    match = _match(asked)
-    for handle in asked.handles:
-        queue = on.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+    match = _match(request)
+    for handle in request.handles:
+        queue = connection.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
         view = queue.view(options, has_handle=False)
-        request = GetRequest(match, asked.wait_ms, asked.max_length, view=view)
-        getters[handle] = queue.getter(request, options, unit)
+        get_request = GetRequest(match, request.wait_ms, request.max_length, view=view)
+        getters[handle] = queue.getter(get_request, options, unit)
     if not getters:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "no handle to get from")
-    standing = deliveries.pending_get(
-        getters, held, on_done, on_refused if asked.tells_refusals else None
+    pending = deliveries.pending_get(
+        getters, held, on_done, on_refused if request.tells_refusals else None
     )
-    standing.begin()
-    return standing
+    pending.begin()
+    return pending
 
 
-def _take_held(on: LocalConnection, asked: ask.TakeHeld) -> list[Delivery]:
-    options = asked.options
+def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Delivery]:
+    options = request.options
     check_held(options, c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT)
-    queue = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-    request = GetRequest(ANY, view=queue.view(options, has_handle=False))
-    return on.session.deliveries.take(
-        asked.handle,
-        request,
-        lambda held: queue.getter(request, options, held),
-        max_messages=asked.max_messages,
-        max_bytes=asked.max_bytes,
+    queue = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+    get_request = GetRequest(ANY, view=queue.view(options, has_handle=False))
+    return connection.session.deliveries.take(
+        request.handle,
+        get_request,
+        lambda held: queue.getter(get_request, options, held),
+        max_messages=request.max_messages,
+        max_bytes=request.max_bytes,
     )
 
 
-def _unlock(on: LocalConnection, asked: ask.Unlock) -> int:
-    check_get_options(asked.options)
-    return on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
+def _unlock(connection: LocalConnection, request: ask.Unlock) -> int:
+    check_get_options(request.options)
+    return connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
 
 
-def _settle(on: LocalConnection, asked: ask.Settle) -> None:
-    _settle_with(on, asked, None)
+def _settle(connection: LocalConnection, request: ask.Settle) -> None:
+    _settle_with(connection, request, None)
 
 
 def _begin_settle(
-    on: LocalConnection, asked: ask.Settle, on_done: OnDone[None], _on_event: OnRefused | None
+    connection: LocalConnection,
+    request: ask.Settle,
+    on_done: OnDone[None],
+    _on_event: OnRefused | None,
 ) -> UnderWay:
     completion = Completion()
-    _settle_with(on, asked, completion)
-    return on.end_with(completion, on_done, None)
+    _settle_with(connection, request, completion)
+    return connection.end_with(completion, on_done, None)
 
 
-def _settle_with(on: LocalConnection, asked: ask.Settle, completion: Completion | None) -> None:
-    if asked.within:
-        _move_into_unit(on, asked.deliveries, asked.settlement, asked.within)
+def _settle_with(
+    connection: LocalConnection, request: ask.Settle, completion: Completion | None
+) -> None:
+    if request.within:
+        _move_into_unit(connection, request.deliveries, request.settlement, request.within)
     else:
-        on.session.deliveries.settle(
-            asked.deliveries,
-            asked.settlement,
-            put_elsewhere=partial(_put_elsewhere, on, asked.settlement, asked.reason),
+        connection.session.deliveries.settle(
+            request.deliveries,
+            request.settlement,
+            put_elsewhere=partial(_put_elsewhere, connection, request.settlement, request.reason),
             completion=completion,
         )
 
 
 def _move_into_unit(
-    on: LocalConnection, deliveries: Iterable[int], settlement: Settlement, within: int
+    connection: LocalConnection, deliveries: Iterable[int], settlement: Settlement, within: int
 ) -> None:
     session = _sessions.get(within)
-    if session is None or session.core is not on.core or not session.is_open:
-        said = f"conversation {within} is none of {on.core.name}"
-        raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
+    if session is None or session.core is not connection.core or not session.is_open:
+        text = f"conversation {within} is none of {connection.core.name}"
+        raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, text)
     if settlement is not Settlement.TAKEN:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{settlement.value} within a unit of work")
-    on.session.deliveries.move_into(session.unit_of_work, deliveries)
+    connection.session.deliveries.move_into(session.unit_of_work, deliveries)
 
 
 def _put_elsewhere(
-    on: LocalConnection,
+    connection: LocalConnection,
     settlement: Settlement,
     reason: int,
     unit_of_work: UnitOfWork,
@@ -785,259 +848,274 @@ def _put_elsewhere(
     if not reason:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
     # The queue manager moves it: its user has only said that it is of no use.
-    beside = on.session.beside(unit_of_work, as_manager=True)
+    beside = connection.session.beside(unit_of_work, as_manager=True)
     put = set_aside if settlement is Settlement.SET_ASIDE else put_dead_letter
-    put(on.core, beside, message, reason)
+    put(connection.core, beside, message, reason)
 
 
 # The unit of work, and messages that it has got
 
 
 def _begin_commit(
-    on: LocalConnection, _asked: ask.Commit, on_done: OnDone[None], _on_event: OnRefused | None
+    connection: LocalConnection,
+    _request: ask.Commit,
+    on_done: OnDone[None],
+    _on_event: OnRefused | None,
 ) -> UnderWay:
     completion = Completion()
-    on.session.commit(completion)
-    return on.end_with(completion, on_done, None)
+    connection.session.commit(completion)
+    return connection.end_with(completion, on_done, None)
 
 
 def _found(
-    on: LocalConnection, asked: ask.Forward | ask.DeadLetter | ask.ReportException
+    connection: LocalConnection, request: ask.Forward | ask.DeadLetter | ask.ReportException
 ) -> Message:
-    found = find_got_message(on.session, asked.queue, asked.token)
+    found = find_got_message(connection.session, request.queue, request.token)
     if found is None:
-        said = f"message: the unit of work has got none of {asked.queue!r} with this MsgToken"
-        raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, said)
+        text = f"message: the unit of work has got none of {request.queue!r} with this MsgToken"
+        raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, text)
     return found
 
 
-def _forward(on: LocalConnection, asked: ask.Forward) -> None:
-    check_forward_target(on.core, asked.name)
-    forward(on.core, on.session, asked.name, _found(on, asked))
+def _forward(connection: LocalConnection, request: ask.Forward) -> None:
+    check_forward_target(connection.core, request.name)
+    forward(connection.core, connection.session, request.name, _found(connection, request))
 
 
-def _dead_letter(on: LocalConnection, asked: ask.DeadLetter) -> None:
-    put_dead_letter(on.core, on.session, _found(on, asked), asked.reason)
-
-
-def _report_exception(on: LocalConnection, asked: ask.ReportException) -> bool:
-    return report_exception(on.core, on.session, _found(on, asked), asked.reason)
-
-
-def _move(on: LocalConnection, asked: ask.Move) -> int:
-    source = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE)
-    return move_under_cursor(
-        on.session,
-        source,
-        asked.name,
-        descriptor=None if asked.descriptor is None else descriptor_of(asked.descriptor),
-        header_bytes=asked.header_bytes,
-        putter=asked.putter,
+def _dead_letter(connection: LocalConnection, request: ask.DeadLetter) -> None:
+    put_dead_letter(
+        connection.core, connection.session, _found(connection, request), request.reason
     )
 
 
-def _reply(on: LocalConnection, asked: ask.Reply) -> int:
-    session = on.session
+def _report_exception(connection: LocalConnection, request: ask.ReportException) -> bool:
+    return report_exception(
+        connection.core, connection.session, _found(connection, request), request.reason
+    )
+
+
+def _move(connection: LocalConnection, request: ask.Move) -> int:
+    source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE)
+    return move_under_cursor(
+        connection.session,
+        source,
+        request.name,
+        descriptor=None if request.descriptor is None else descriptor_of(request.descriptor),
+        header_bytes=request.header_bytes,
+        putter=request.putter,
+    )
+
+
+def _reply(connection: LocalConnection, request: ask.Reply) -> int:
+    session = connection.session
     if session.authority is not None:
-        said = "a user of limited authority says no context of replies"
-        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
-    target = full_name(asked.name, asked.manager, on.core.name) if asked.name else ""
-    request = PutRequest(
-        descriptor_of(asked.descriptor),
-        asked.msg_id,
-        asked.correl_id,
-        asked.time_to_live_ms,
+        text = "a user of limited authority says no context of replies"
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)
+    target = full_name(request.name, request.manager, connection.core.name) if request.name else ""
+    put_request = PutRequest(
+        descriptor_of(request.descriptor),
+        request.msg_id,
+        request.correl_id,
+        request.time_to_live_ms,
         context_option=c.MQPMO_SET_ALL_CONTEXT,
     )
-    return put_reply(session, target, asked.putter, asked.body, request)
+    return put_reply(session, target, request.putter, request.body, put_request)
 
 
 # Topics
 
 
-def _subscribe(on: LocalConnection, asked: ask.Subscribe) -> Subscribed:
+def _subscribe(connection: LocalConnection, request: ask.Subscribe) -> Subscribed:
     wanted = SubscriptionWanted(
-        asked.options,
-        asked.name,
-        asked.topic,
-        asked.topic_object,
-        asked.selector,
-        asked.user_data,
-        asked.correl_id,
-        asked.expiry_tenths,
-        asked.priority,
-        _queue_or_none(on, asked.queue),
+        request.options,
+        request.name,
+        request.topic,
+        request.topic_object,
+        request.selector,
+        request.user_data,
+        request.correl_id,
+        request.expiry_tenths,
+        request.priority,
+        _queue_or_none(connection, request.queue),
     )
-    number = asked.altered
-    current = on.subscription(number) if number else None
-    held = _queue_or_none(on, asked.held)
-    opened, handle = subscribe_as(on.session, wanted, altered=current, held=held)
+    number = request.altered
+    current = connection.subscription(number) if number else None
+    held = _queue_or_none(connection, request.held)
+    opened, handle = subscribe_as(connection.session, wanted, altered=current, held=held)
     if opened is not current:
-        number = on.enter_subscription(opened)
-    return Subscribed(number, on.opened.enter(handle), facts_of(opened))
+        number = connection.enter_subscription(opened)
+    return Subscribed(number, connection.opened.enter(handle), facts_of(opened))
 
 
-def _queue_or_none(on: LocalConnection, number: int) -> Handle | None:
-    return None if number == c.MQHO_NONE else on.opened.queue(number, rc.MQRC_HOBJ_ERROR)
+def _queue_or_none(connection: LocalConnection, number: int) -> Handle | None:
+    return None if number == c.MQHO_NONE else connection.opened.queue(number, rc.MQRC_HOBJ_ERROR)
 
 
-def _join(on: LocalConnection, asked: ask.JoinSubscription) -> Subscribed:
+def _join(connection: LocalConnection, request: ask.JoinSubscription) -> Subscribed:
     opened: OpenSubscription
-    if asked.is_durable:
+    if request.is_durable:
         opened = open_durable(
-            on.session,
-            asked.name,
-            asked.topic,
-            selector=asked.selector,
-            shared=asked.is_shared,
-            no_local=asked.no_local,
+            connection.session,
+            request.name,
+            request.topic,
+            selector=request.selector,
+            shared=request.is_shared,
+            no_local=request.no_local,
         )
     else:
-        opened = on.session.subscribe(
-            asked.topic,
-            name=asked.name,
-            selector=asked.selector,
-            shared=asked.is_shared,
-            no_local=asked.no_local,
+        opened = connection.session.subscribe(
+            request.topic,
+            name=request.name,
+            selector=request.selector,
+            shared=request.is_shared,
+            no_local=request.no_local,
         )
-    handle = c.MQHO_NONE if opened.handle is None else on.opened.enter(opened.handle)
-    return Subscribed(on.enter_subscription(opened), handle, facts_of(opened))
+    handle = c.MQHO_NONE if opened.handle is None else connection.opened.enter(opened.handle)
+    return Subscribed(connection.enter_subscription(opened), handle, facts_of(opened))
 
 
-def _close_subscription(on: LocalConnection, asked: ask.CloseSubscription) -> None:
-    on.subscription(asked.number).close(remove=asked.remove)
-    del on.subscriptions[asked.number]
+def _close_subscription(connection: LocalConnection, request: ask.CloseSubscription) -> None:
+    connection.subscription(request.number).close(remove=request.remove)
+    del connection.subscriptions[request.number]
 
 
-def _is_subscription_open(on: LocalConnection, asked: ask.IsSubscriptionOpen) -> bool:
-    found = on.subscriptions.get(asked.number)
+def _is_subscription_open(connection: LocalConnection, request: ask.IsSubscriptionOpen) -> bool:
+    found = connection.subscriptions.get(request.number)
     return found is not None and found.is_open
 
 
-def _make_temporary_topic(on: LocalConnection, _asked: ask.MakeTemporaryTopic) -> str:
-    topic = make_temporary_topic(on.session)
-    on.temporary_topics |= {topic}
+def _make_temporary_topic(connection: LocalConnection, _request: ask.MakeTemporaryTopic) -> str:
+    topic = make_temporary_topic(connection.session)
+    connection.temporary_topics |= {topic}
     return topic
 
 
-def _delete_temporary_topic(on: LocalConnection, asked: ask.DeleteTemporaryTopic) -> None:
-    topic = asked.topic
-    if topic not in on.temporary_topics:
-        said = f"{topic} is no temporary topic of this one"
-        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)
-    if is_subscribed_to(on.core, topic):
+def _delete_temporary_topic(connection: LocalConnection, request: ask.DeleteTemporaryTopic) -> None:
+    topic = request.topic
+    if topic not in connection.temporary_topics:
+        text = f"{topic} is no temporary topic of this one"
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, text)
+    if is_subscribed_to(connection.core, topic):
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{topic} has a consumer")
-    on.temporary_topics -= {topic}
-    delete_temporary_topic(on.core, topic)
+    connection.temporary_topics -= {topic}
+    delete_temporary_topic(connection.core, topic)
 
 
 # The schedule of delayed messages
 
 
-def _schedule(on: LocalConnection, asked: Any) -> Schedule:
-    """Return the schedule for a change, durable at once or part of the unit of work."""
-    session, position = on.session, getattr(asked, "position", None)
+def _schedule(connection: LocalConnection, request: Any) -> Schedule:
+    """Return the schedule of delayed messages for a change.
+
+    The change belongs to the unit of work if the request says so, else it is durable at once. A
+    ``position`` in the request limits it to one message.
+    """
+    session, position = connection.session, getattr(request, "position", None)
     schedule = session.schedule if position is None else session.schedule.at(position)
-    return schedule.within(session.unit_of_work) if asked.in_unit else schedule
+    return schedule.within(session.unit_of_work) if request.in_unit else schedule
 
 
 def _receipt(receipt: Receipt) -> ask.ReceiptRow:
     return ask.ReceiptRow(receipt, receipt.message_count)
 
 
-def _reschedule(on: LocalConnection, asked: ask.Reschedule) -> ask.ReceiptRow:
-    receipt = _schedule(on, asked).reschedule(
-        asked.msg_id, delay_ms=asked.delay_ms, deliver_at_ms=asked.deliver_at_ms
+def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.ReceiptRow:
+    receipt = _schedule(connection, request).reschedule(
+        request.msg_id, delay_ms=request.delay_ms, deliver_at_ms=request.deliver_at_ms
     )
     return _receipt(receipt)
 
 
-def _reschedule_all(on: LocalConnection, asked: ask.RescheduleAll) -> int:
-    progress = _schedule(on, asked).reschedule_all(
-        asked.where,
-        delay_ms=asked.delay_ms,
-        deliver_at_ms=asked.deliver_at_ms,
-        by_ms=asked.by_ms,
+def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> int:
+    progress = _schedule(connection, request).reschedule_all(
+        request.where,
+        delay_ms=request.delay_ms,
+        deliver_at_ms=request.deliver_at_ms,
+        by_ms=request.by_ms,
     )
-    return _begin_steps(on, progress)
+    return _begin_steps(connection, progress)
 
 
-def _begin_steps(on: LocalConnection, progress: Iterator[int]) -> int:
-    if len(on.steps) >= _MAX_STEPS:
-        del on.steps[next(iter(on.steps))]
-    number = next(on.numbers)
-    on.steps[number] = progress
+def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
+    """Register a bulk change of the schedule and return its number for ``requests.GoOn``."""
+    if len(connection.steps) >= _MAX_STEPS:
+        del connection.steps[next(iter(connection.steps))]
+    number = next(connection.numbers)
+    connection.steps[number] = progress
     return number
 
 
-def _go_on(on: LocalConnection, asked: ask.GoOn) -> int | None:
-    progress = on.steps.get(asked.number)
+def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
+    progress = connection.steps.get(request.number)
     if progress is None:
-        said = f"number: no change of the schedule is {asked.number}"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        text = f"number: no change of the schedule is {request.number}"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
     done_count = next(progress, None)
     if done_count is None:
-        del on.steps[asked.number]
+        del connection.steps[request.number]
     return done_count
 
 
 # Administration
 
 
-def _run_mqsc(on: LocalConnection, asked: ask.RunMqsc) -> MqscResult:
-    return on.operated.mqsc(asked.script)
+def _run_mqsc(connection: LocalConnection, request: ask.RunMqsc) -> MqscResult:
+    return connection.operated.mqsc(request.script)
 
 
-def _trace(on: LocalConnection, asked: ask.AskTrace) -> MessageTrace:
-    return on.operated.traces.of(asked.identifier)
+def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
+    return connection.operated.traces.of(request.identifier)
 
 
-def _traces(on: LocalConnection, asked: ask.AskTraces) -> TracesFound:
+def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
     question = PropertyQuestion(
-        asked.name, asked.value, asked.from_ms, asked.before_ms, asked.limit
+        request.name, request.value, request.from_ms, request.before_ms, request.limit
     )
-    return on.operated.traces.with_property(question)
+    return connection.operated.traces.with_property(question)
 
 
-def _run_due(on: LocalConnection, _asked: ask.RunDue) -> None:
-    on.operated.run_due()
+def _run_due(connection: LocalConnection, _request: ask.RunDue) -> None:
+    connection.operated.run_due()
 
 
-def _instance(on: LocalConnection, _asked: ask.AskInstance) -> str:
-    return on.operated.claims.instance_id
+def _instance(connection: LocalConnection, _request: ask.AskInstance) -> str:
+    return connection.operated.claims.instance_id
 
 
-def _consumers(on: LocalConnection, _asked: ask.ListConsumers) -> list[ConsumerState]:
-    return on.operated.claims.standings()
+def _consumers(connection: LocalConnection, _request: ask.ListConsumers) -> list[ConsumerState]:
+    return connection.operated.claims.standings()
 
 
-def _first_position(on: LocalConnection, _asked: ask.AskFirstPosition) -> int:
-    return on.operated.ledger.first_position()
+def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition) -> int:
+    return connection.operated.ledger.first_position()
 
 
-def _read_ledger(on: LocalConnection, asked: ask.ReadLedger) -> ask.LedgerPage:
+def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.LedgerPage:
     try:
-        rows = on.operated.ledger.page(asked.after_position, asked.max_rows)
+        rows = connection.operated.ledger.page(request.after_position, request.max_rows)
     except PositionTrimmed as trimmed:
         return ask.LedgerPage([], trimmed.first_position)
     return ask.LedgerPage(rows, None)
 
 
-def _end_written(on: LocalConnection, asked: ask.EndWritten) -> int:
-    claims = on.operated.claims
+def _end_written(connection: LocalConnection, request: ask.EndWritten) -> int:
+    claims = connection.operated.claims
     with _refusals_of_claims():
-        return claims.end_written(asked.consumer, claims.instance_id, asked.until)
+        return claims.end_written(request.consumer, claims.instance_id, request.until)
 
 
-def _release_claims(on: LocalConnection, asked: ask.ReleaseClaims) -> int:
-    claims = on.operated.claims
+def _release_claims(connection: LocalConnection, request: ask.ReleaseClaims) -> int:
+    claims = connection.operated.claims
     with _refusals_of_claims():
-        return claims.release(asked.consumer)
+        return claims.release(request.consumer)
 
 
 @contextmanager
 def _refusals_of_claims() -> Iterator[None]:
-    """Give a refusal on the bulk plane, which has a word for programs, its reason code."""
+    """Turn a ClaimError within the block into an MQError.
+
+    An unknown consumer becomes MQRC_UNKNOWN_OBJECT_NAME, any other refusal MQRC_OBJECT_CHANGED.
+    """
     try:
         yield
     except ClaimError as error:
@@ -1046,18 +1124,18 @@ def _refusals_of_claims() -> Iterator[None]:
         raise mq_error(reason, error.text) from error
 
 
-#: Carries out a request, and returns its answer.
+#: Runs a request and returns its answer.
 Carries: TypeAlias = Callable[[LocalConnection, Any], Any]
-#: Begins a request; the answer is told.
+#: Begins a request and calls back with its answer.
 Begins: TypeAlias = Callable[[LocalConnection, Any, OnDone[Any], OnRefused | None], UnderWay]
-#: Begins a request; the answer is returned alone in a tuple, or told.
+#: Begins a request; returns its answer alone in a tuple, or calls back with it.
 BeginsHere: TypeAlias = Callable[
     [LocalConnection, Any, OnDone[Any], OnRefused | None], tuple[Any] | UnderWay
 ]
 
 CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
-    ask.Now: lambda on, _asked: on.session.core.now_ms(),
-    ask.AskCommandLevel: lambda on, _asked: on.session.core.command_level,
+    ask.Now: lambda connection, _request: connection.session.core.now_ms(),
+    ask.AskCommandLevel: lambda connection, _request: connection.session.core.command_level,
     ask.Open: _open,
     ask.CloseObject: _close_object,
     ask.Inquire: _inquire,
@@ -1067,15 +1145,15 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Put: _put,
     ask.Put1: _put1,
     ask.NewIds: _new_ids,
-    ask.AskStatus: lambda on, _asked: on.session.status(),
+    ask.AskStatus: lambda connection, _request: connection.session.status(),
     ask.Get: _get,
     ask.GetMany: _get_many,
     ask.GetAny: _get_held,
     ask.TakeHeld: _take_held,
     ask.Settle: _settle,
     ask.Unlock: _unlock,
-    ask.Commit: lambda on, _asked: on.session.commit(),
-    ask.Backout: lambda on, _asked: on.session.backout(),
+    ask.Commit: lambda connection, _request: connection.session.commit(),
+    ask.Backout: lambda connection, _request: connection.session.backout(),
     ask.Forward: _forward,
     ask.DeadLetter: _dead_letter,
     ask.ReportException: _report_exception,
@@ -1083,41 +1161,59 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Reply: _reply,
     ask.Subscribe: _subscribe,
     ask.CloseSubscription: _close_subscription,
-    ask.RequestRetained: lambda on, asked: on.subscription(asked.number).request_retained(),
+    ask.RequestRetained: lambda connection, request: connection.subscription(
+        request.number
+    ).request_retained(),
     ask.JoinSubscription: _join,
     ask.IsSubscriptionOpen: _is_subscription_open,
-    ask.RemoveSubscription: lambda on, asked: remove_idle(on.session, asked.name),
-    ask.BelongTo: lambda on, asked: on.session.belong_to(asked.owner),
-    ask.ClaimClientId: lambda on, asked: claim_client_id(on.session, asked.client_id),
+    ask.RemoveSubscription: lambda connection, request: remove_idle(
+        connection.session, request.name
+    ),
+    ask.BelongTo: lambda connection, request: connection.session.belong_to(request.owner),
+    ask.ClaimClientId: lambda connection, request: claim_client_id(
+        connection.session, request.client_id
+    ),
     ask.MakeTemporaryTopic: _make_temporary_topic,
     ask.DeleteTemporaryTopic: _delete_temporary_topic,
-    ask.ListSchedule: lambda on, asked: on.session.schedule.list(
-        asked.where, limit=asked.limit, after=asked.after
+    ask.ListSchedule: lambda connection, request: connection.session.schedule.list(
+        request.where, limit=request.limit, after=request.after
     ),
-    ask.ShowScheduled: lambda on, asked: on.session.schedule.show(asked.msg_id),
-    ask.CountScheduled: lambda on, asked: on.session.schedule.count(asked.queue),
-    ask.CancelScheduled: lambda on, asked: _receipt(_schedule(on, asked).cancel(asked.msg_id)),
+    ask.ShowScheduled: lambda connection, request: connection.session.schedule.show(request.msg_id),
+    ask.CountScheduled: lambda connection, request: connection.session.schedule.count(
+        request.queue
+    ),
+    ask.CancelScheduled: lambda connection, request: _receipt(
+        _schedule(connection, request).cancel(request.msg_id)
+    ),
     ask.Reschedule: _reschedule,
-    ask.ReleaseScheduled: lambda on, asked: _receipt(_schedule(on, asked).release(asked.msg_id)),
-    ask.CancelAll: lambda on, asked: _begin_steps(on, _schedule(on, asked).cancel_all(asked.where)),
+    ask.ReleaseScheduled: lambda connection, request: _receipt(
+        _schedule(connection, request).release(request.msg_id)
+    ),
+    ask.CancelAll: lambda connection, request: _begin_steps(
+        connection, _schedule(connection, request).cancel_all(request.where)
+    ),
     ask.RescheduleAll: _reschedule_all,
-    ask.ReleaseAll: lambda on, asked: _begin_steps(
-        on, _schedule(on, asked).release_all(asked.where)
+    ask.ReleaseAll: lambda connection, request: _begin_steps(
+        connection, _schedule(connection, request).release_all(request.where)
     ),
     ask.GoOn: _go_on,
-    ask.Audit: lambda on, asked: on.session.schedule.audit_before(asked.before, asked.limit),
+    ask.Audit: lambda connection, request: connection.session.schedule.audit_before(
+        request.before, request.limit
+    ),
     ask.RunMqsc: _run_mqsc,
-    ask.AskCounts: lambda on, asked: on.operated.counts(asked.queue),
-    ask.AskCurdepth: lambda on, asked: on.operated.curdepth(asked.queue),
-    ask.Why: lambda on, asked: on.operated.why(asked.identifier),
+    ask.AskCounts: lambda connection, request: connection.operated.counts(request.queue),
+    ask.AskCurdepth: lambda connection, request: connection.operated.curdepth(request.queue),
+    ask.Why: lambda connection, request: connection.operated.why(request.identifier),
     ask.AskTrace: _trace,
     ask.AskTraces: _traces,
-    ask.Verify: lambda on, _asked: on.operated.verify(),
-    ask.AskDelayProcessorStatus: lambda on, _asked: on.operated.delay_processor_status(),
-    ask.AskOwnTime: lambda on, _asked: on.operated.own_time(),
-    ask.FollowWall: lambda on, _asked: on.operated.follow_wall(),
+    ask.Verify: lambda connection, _request: connection.operated.verify(),
+    ask.AskDelayProcessorStatus: lambda connection, _request: (
+        connection.operated.delay_processor_status()
+    ),
+    ask.AskOwnTime: lambda connection, _request: connection.operated.own_time(),
+    ask.FollowWall: lambda connection, _request: connection.operated.follow_wall(),
     ask.RunDue: _run_due,
-    ask.AdvanceClock: lambda on, asked: on.operated.advance_clock(asked.ms),
+    ask.AdvanceClock: lambda connection, request: connection.operated.advance_clock(request.ms),
     ask.AskInstance: _instance,
     ask.ListConsumers: _consumers,
     ask.EndWritten: _end_written,
@@ -1131,8 +1227,12 @@ BEGUN: Final[dict[type[ask.Request[Any]], Begins]] = {
     ask.GetAny: _begin_get_any,
     ask.Settle: _begin_settle,
     ask.Commit: _begin_commit,
-    ask.WaitUntil: lambda on, asked, on_done, _: on.standing.until(asked.moment_ms, on_done),
-    ask.AwaitDefinitions: lambda on, _asked, on_done, _: on.standing.for_definitions(on_done),
+    ask.WaitUntil: lambda connection, request, on_done, _: connection.pending_waits.until(
+        request.moment_ms, on_done
+    ),
+    ask.AwaitDefinitions: lambda connection, _request, on_done, _: (
+        connection.pending_waits.for_definitions(on_done)
+    ),
 }
 HERE: Final[dict[type[ask.Request[Any]], BeginsHere]] = {
     **BEGUN,
@@ -1142,5 +1242,5 @@ HERE: Final[dict[type[ask.Request[Any]], BeginsHere]] = {
 
 
 def _unknown(request: Request[Any]) -> MQError:
-    said = f"verb: {verb_name(type(request))} is not known here"
-    return mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
+    text = f"verb: {verb_name(type(request))} is not known here"
+    return mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, text)

@@ -21,61 +21,64 @@ _EVERYTHING = ScheduleFilter()
 class Schedule:
     """The schedule of delayed messages, and changes of it with receipts (docs/SCHEDULE.md).
 
-    Changes by ``schedule`` are durable when they return; those by ``schedule_in_unit`` are part of
-    the unit of work. A change by MsgId is one of all messages that wait under it; the receipt's
-    ``message_count`` says how many they were.
+    A change through ``schedule`` is durable when it returns; one through ``schedule_in_unit`` is
+    part of the unit of work. A change by MsgId applies to all delayed messages with that MsgId. Its
+    receipt says how many they were (``message_count``).
     """
 
     def __init__(self, call: Calls, *, in_unit: bool = False, position: int | None = None) -> None:
-        """Make requests by ``Connection.call``."""
+        """Send requests by ``call``, which is ``Connection.call``."""
         self._call, self._in_unit, self._position = call, in_unit, position
 
     def at(self, position: int) -> Schedule:
-        """Return the same, which changes the one message that has a position of the schedule.
+        """Return a schedule whose changes apply to the one message at a schedule position.
 
-        It raises MQRC_OBJECT_CHANGED for a message that somebody has rescheduled meanwhile.
+        A change raises MQRC_OBJECT_CHANGED if the message has been rescheduled meanwhile.
         """
         return Schedule(self._call, in_unit=self._in_unit, position=position)
 
     def list(
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> builtins.list[Scheduled]:
-        """Return delayed messages by delivery time, those after a position."""
+        """Return up to ``limit`` delayed messages by delivery time, after position ``after``."""
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
         return self._call(ask.ListSchedule(where, limit, after))
 
     def show(self, msg_id: bytes | str) -> Scheduled | None:
-        """Return the delayed message that was sent under a MsgId, of several the next one due.
+        """Return the delayed message with a MsgId, the next due of several;
 
-        None when none waits.
+        None when there is none.
         """
         return self._call(ask.ShowScheduled(stored_id(msg_id, "msg_id")))
 
     def count(self, queue: str | None = None) -> int:
-        """Return how many messages are delayed, or how many of them wait for one queue."""
+        """Return the number of delayed messages, of all queues or of one."""
         return self._call(ask.CountScheduled(queue))
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
-        """Take the messages of a MsgId off the schedule."""
+        """Cancel the delayed messages with a MsgId."""
         asked = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(asked))
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
-        """Give the messages of a MsgId another delivery time."""
+        """Give the delayed messages with a MsgId another delivery time.
+
+        The time is ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC.
+        """
         wanted = stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms, self._position
         asked = ask.Reschedule(self._in_unit, *wanted)
         return _receipt_of(self._call(asked))
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Release the messages of a MsgId now: they go to their targets."""
+        """Deliver the delayed messages with a MsgId to their queues now."""
         asked = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(asked))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Cancel all messages that a filter finds; yields the number done so far."""
+        """Cancel all delayed messages that match a filter; yields the number done so far."""
         return self._steps(ask.CancelAll(self._in_unit, where))
 
     def reschedule_all(
@@ -86,21 +89,23 @@ class Schedule:
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give all messages that a filter finds another delivery time; yields the number so far.
+        """Give all delayed messages that match a filter another delivery time.
 
-        ``by_ms`` moves each delivery time by so much. Raises MQRC_OPTIONS_ERROR unless exactly one
-        of the three is given, and MQRC_EXPIRY_ERROR for a time behind the expiry of a message
-        (D7). After an error nothing is changed.
+        Yields the number so far.
+
+        ``by_ms`` shifts each delivery time. Raises MQRC_OPTIONS_ERROR unless exactly one of the
+        three times is given, and MQRC_EXPIRY_ERROR for a time after the expiry of a message (D7).
+        After an error nothing is changed.
         """
         wanted = where, delay_ms, deliver_at_ms, by_ms
         return self._steps(ask.RescheduleAll(self._in_unit, *wanted))
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Release all messages that a filter finds now; yields the number done so far."""
+        """Deliver all delayed messages that match a filter now; yields the number done so far."""
         return self._steps(ask.ReleaseAll(self._in_unit, where))
 
     def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
-        """Return the latest changes of the schedule, newest first."""
+        """Return the latest ``limit`` changes of the schedule, newest first."""
         check_page(limit)
         return [entry for _number, entry in self._call(ask.Audit(limit))]
 
@@ -110,7 +115,7 @@ class Schedule:
         return self._call(ask.Audit(limit, number))
 
     def now_ms(self) -> int:
-        """Return the time by which messages are due: ms since 1970, UTC."""
+        """Return the time of the schedule: ms since 1970, UTC."""
         return self._call(ask.Now())
 
     def _steps(self, request: ask.Request[int]) -> Iterator[int]:
@@ -123,51 +128,54 @@ class Claims:
     """The messages that consumers of pipelines have claimed from queues (docs/SPARK.md)."""
 
     def __init__(self, call: Calls) -> None:
-        """Make requests by ``Connection.call``."""
+        """Send requests by ``call``, which is ``Connection.call``."""
         self._call = call
 
     @property
     def instance_id(self) -> str:
-        """The id of the queue manager's store, which checkpoints contain."""
+        """The id of the queue manager's store, which checkpoints record."""
         return self._call(ask.AskInstance())
 
     def standings(self) -> list[ConsumerState]:
-        """Return the state of each consumer, by name."""
+        """Return the state of each consumer, ordered by name."""
         return self._call(ask.ListConsumers())
 
     def end_written(self, consumer: str, until: int) -> int:
-        """End the claims up to a number: their messages are written; return how many there were.
+        """End the claims up to number ``until``, whose messages are written; return how many ended.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME for a consumer that is not known, and MQRC_OBJECT_CHANGED
-        for claims that this store has not made: it was restored from an older copy.
+        Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer. Raises MQRC_OBJECT_CHANGED for
+        claims that this store has not made: it was restored from an older copy.
         """
         return self._call(ask.EndWritten(consumer, until))
 
     def release(self, consumer: str) -> int:
-        """Give claimed messages back to their queue, counted; return how many there were.
+        """Return claimed messages to their queue and raise their backout counts; return how many.
 
-        The reader of the consumer is refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_STORAGE_MEDIUM_FULL.
+        The reader of the consumer is refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME for an
+        unknown consumer and MQRC_STORAGE_MEDIUM_FULL.
         """
         return self._call(ask.ReleaseClaims(consumer))
 
 
 class Ledger:
-    """The ledger of ended lives, by position (docs/LEDGER.md)."""
+    """The ledger of ended messages, by position (docs/LEDGER.md)."""
 
     def __init__(self, call: Calls) -> None:
-        """Make requests by ``Connection.call``."""
+        """Send requests by ``call``, which is ``Connection.call``."""
         self._call = call
 
     def first_position(self) -> int:
-        """Return the oldest position that is held, one past the newest when there is none."""
+        """Return the oldest position in the ledger.
+
+        One past the newest when the ledger is empty.
+        """
         return self._call(ask.AskFirstPosition())
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
-        """Return rows (LEDGER_COLUMNS) that follow a position, at most so many; [] at the end.
+        """Return up to ``max_rows`` rows (LEDGER_COLUMNS) after a position; [] at the end.
 
-        Fewer may come although there are more. Raises PositionTrimmed where retention has removed
-        the row right behind the position.
+        Fewer rows may come even if there are more. Raises PositionTrimmed if retention has removed
+        the row after the position.
         """
         rows, first_held = self._call(ask.ReadLedger(after_position, max_rows))
         if first_held is not None:
@@ -176,62 +184,62 @@ class Ledger:
 
 
 class MessageTraces:
-    """Traces of messages, over all queue managers of the process (docs/WHY.md)."""
+    """Traces of messages, across all queue managers of the process (docs/WHY.md)."""
 
     def __init__(self, call: Calls) -> None:
-        """Make requests by ``Connection.call``."""
+        """Send requests by ``call``, which is ``Connection.call``."""
         self._call = call
 
     def of(self, identifier: bytes | str) -> MessageTrace:
-        """Return where a message has been, by its MsgId or CorrelId.
+        """Return the trace of a message by its MsgId or CorrelId.
 
-        Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
+        Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or of another form.
         """
         return self._call(ask.AskTrace(stored_id(identifier)))
 
     def with_property(self, question: PropertyQuestion) -> TracesFound:
-        """Return the traces of messages that are here and have a property, the latest put first.
+        """Return traces of messages here that have a property, the latest put first.
 
-        Raises MQRC_OPTIONS_ERROR for a limit or a range of time that is none.
+        Raises MQRC_OPTIONS_ERROR for a wrong limit or time range.
         """
         return self._call(ask.AskTraces(*question))
 
 
 class Administration:
-    """Administration of a queue manager, for operators."""
+    """The administration of a queue manager, for operators."""
 
     def __init__(self, call: Calls) -> None:
-        """Make requests by ``Connection.call``."""
+        """Send requests by ``call``, which is ``Connection.call``."""
         self._call = call
 
     @property
     def traces(self) -> MessageTraces:
-        """Where messages have been, here and on the queue managers beside this one."""
+        """Traces of messages here and on the other queue managers of the process."""
         return MessageTraces(self._call)
 
     @property
     def ledger(self) -> Ledger:
-        """The lives that have ended."""
+        """The ledger of ended messages."""
         return Ledger(self._call)
 
     def mqsc(self, script: str) -> MqscResult:
-        """Run MQSC commands; a wrong one makes ``ok`` False and does not stop those after it."""
+        """Run MQSC commands; a wrong one sets ``ok`` to False and does not stop the others."""
         return self._call(ask.RunMqsc(script))
 
     def counts(self, queue: str) -> Counts:
-        """Return staged, live, uncommitted, locked and expired_present of a local queue."""
+        """Return the message counts of a local queue by state: staged, live, uncommitted, locked…"""
         return self._call(ask.AskCounts(queue))
 
     def curdepth(self, queue: str) -> int:
-        """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
+        """Return CURDEPTH: committed and uncommitted messages, including expired ones (E12)."""
         return self._call(ask.AskCurdepth(queue))
 
     def why(self, identifier: bytes | str) -> MessageTrace:
-        """Return the place or the outcome of a message as this queue manager alone knows it."""
+        """Return the trace of a message by its MsgId or CorrelId, from this queue manager only."""
         return self._call(ask.Why(stored_id(identifier)))
 
     def verify(self) -> Verification:
-        """Recount everything and compare."""
+        """Recount all counters of the queue manager and compare them with the stored ones."""
         return self._call(ask.Verify())
 
     def delay_processor_status(self) -> str:
@@ -239,27 +247,27 @@ class Administration:
         return self._call(ask.AskDelayProcessorStatus())
 
     def own_time(self) -> OwnTime:
-        """Return its own time beside the clock of its machine (docs/CLOCKS.md)."""
+        """Return the time of the queue manager and that of its machine (docs/CLOCKS.md)."""
         return self._call(ask.AskOwnTime())
 
     def follow_wall(self) -> OwnTime:
-        """Follow the clock of its machine forward; returns the times from before.
+        """Move the time of the queue manager forward to its machine's; return both from before.
 
-        Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead of that clock, and
+        Raises MQRC_ENVIRONMENT_ERROR if the queue manager is ahead of that clock, and
         MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
         """
         return self._call(ask.FollowWall())
 
     def advance_clock(self, ms: int) -> OwnTime:
-        """Move a virtual clock on and do what falls due on the way; returns the times afterwards.
+        """Advance a virtual clock by ``ms`` and do the work that becomes due; return the new times.
 
-        All queue managers that the clock drives go along. Raises MQRC_ENVIRONMENT_ERROR where time
-        goes by itself, MQRC_OPTIONS_ERROR for a step back.
+        The clock may drive several queue managers. Raises MQRC_ENVIRONMENT_ERROR with a real clock
+        and MQRC_OPTIONS_ERROR for a step back.
         """
         return self._call(ask.AdvanceClock(ms))
 
     def run_due(self) -> None:
-        """Do all work that is due: on return, messages to be delivered by now are delivered."""
+        """Do all work that is due now; then every message that is due is on its queue."""
         self._call(ask.RunDue())
 
 

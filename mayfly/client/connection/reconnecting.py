@@ -1,4 +1,4 @@
-"""A connection that is made again when it breaks, with all that was open (docs/CLIENTS.md)."""
+"""A connection that reconnects when it breaks and reopens its objects (docs/CLIENTS.md)."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ _NOWHERE: Final = -1
 _LOG = logging.getLogger("mayfly.client")
 
 
-class Begun(Generic[_T]):
-    """One verb with a callback: the function that begins it, and the one that tells its outcome."""
+class BegunVerb(Generic[_T]):
+    """A verb with a callback, which can be begun again on another connection."""
 
     def __init__(
         self,
         begin: Begin[_T],
-        tell: Callable[[Connection, int, _T | MQError], object],
+        report: Callable[[Connection, int, _T | MQError], object],
         *,
         is_wait: bool = False,
         is_final: bool = False,
     ) -> None:
-        """Note how to begin and how to tell.
+        """Take ``begin``, which begins the verb on a connection, and ``report``, which ends it.
 
-        ``tell`` is given the connection of the outcome, and the number of this connection. A verb
-        with ``is_wait`` may be dropped with its connection: a message that it was about to take
-        goes back. When the answer of a verb with ``is_final`` is lost, it may have taken effect, so
-        it is not begun again.
+        ``report`` gets the connection that gave the outcome, the number of that connection, and the
+        outcome. A verb with ``is_wait`` has no effect when its connection is lost: its message goes
+        back. A verb with ``is_final`` is not repeated when its answer is lost: it may have taken
+        effect.
         """
-        self.begin, self.tell = begin, tell
+        self.begin, self.report = begin, report
         self.is_wait, self.is_final = is_wait, is_final
         #: Its place among all that were begun.
         self.place = 0
@@ -71,29 +71,31 @@ class Begun(Generic[_T]):
         self.under_way: UnderWay | None = None
 
     def has_ended(self) -> bool:
-        """Whether its outcome is told, or nobody wants it any more; another thread may say so."""
+        """Return True if the verb is reported or cancelled; another thread may change this."""
         return self.is_over
 
 
 class BegunVerbs:
-    """The verbs of one connection; any thread may use it. Callbacks come one at a time."""
+    """The verbs with callbacks of one reconnecting connection; thread-safe.
 
-    def __init__(self, again: Reconnection) -> None:
-        """Begin with none."""
-        self._again = again
-        self._changed = again.runtime.condition()
-        self._telling = again.runtime.reentrant_lock("reconnecting callbacks")
+    Callbacks come one at a time.
+    """
+
+    def __init__(self, reconnection: Reconnection) -> None:
+        self._reconnection = reconnection
+        self._changed = reconnection.runtime.condition()
+        self._reporting = reconnection.runtime.reentrant_lock("reconnecting callbacks")
         self._last_place = 0
         #: How many verbs of each connection, by its number, have not called back.
         self._open_counts: Counter[int] = Counter()
         #: Verbs that are to be begun again, and waits on a connection that is being drained.
-        self._lost: list[Begun[Any]] = []
-        self._drained: list[Begun[Any]] = []
+        self._lost: list[BegunVerb[Any]] = []
+        self._drained: list[BegunVerb[Any]] = []
         self._is_beginning_again = self._has_thread = False
 
-    def start(self, begun: Begun[Any]) -> UnderWay:
-        """Begin a verb, behind those that are to be begun again: puts keep their order."""
-        is_lost = self._again.is_lost(self._again.now[0])
+    def start(self, begun: BegunVerb[Any]) -> UnderWay:
+        """Begin a verb, after the verbs that wait for the new connection: puts keep their order."""
+        is_lost = self._reconnection.is_lost(self._reconnection.now[0])
         with self._changed:
             self._last_place += 1
             begun.place = self._last_place
@@ -104,10 +106,10 @@ class BegunVerbs:
             self._begin(begun)
         return _Started(self, begun)
 
-    def cancel(self, begun: Begun[Any]) -> bool:
-        """End a verb without effect; see ``UnderWay.cancel``."""
+    def cancel(self, begun: BegunVerb[Any]) -> bool:
+        """End a verb without effect and return True; False when it is decided or is not a wait."""
         while begun.is_wait:
-            connection, number = self._again.now
+            connection, number = self._reconnection.now
             with self._changed:
                 while not begun.is_over and begun.at != _NOWHERE and begun.under_way is None:
                     self._changed.wait()
@@ -118,7 +120,7 @@ class BegunVerbs:
                     begun.is_over = True
                     return True
             is_cancelled = under_way.cancel()
-            is_lost = at != number or self._again.is_lost(connection)
+            is_lost = at != number or self._reconnection.is_lost(connection)
             with self._changed:
                 if is_cancelled:
                     begun.is_over = True
@@ -132,8 +134,8 @@ class BegunVerbs:
                     return True
         return False
 
-    def _begin(self, begun: Begun[Any]) -> None:
-        connection, number = self._again.now
+    def _begin(self, begun: BegunVerb[Any]) -> None:
+        connection, number = self._reconnection.now
         with self._changed:
             if begun.is_over:
                 return
@@ -151,43 +153,49 @@ class BegunVerbs:
             self._changed.notify_all()
 
     def _done(
-        self, begun: Begun[Any], connection: Connection, number: int, outcome: object
+        self, begun: BegunVerb[Any], connection: Connection, number: int, outcome: object
     ) -> None:
-        """Tell an outcome, or begin the verb again: the callback on one connection."""
+        """Report the outcome of a verb, or queue the verb for the next connection."""
         again_in = None
         if isinstance(outcome, MQError):
             again_in = self._list_for(begun, connection, outcome)
             if again_in is None and isinstance(outcome, LostAnswer):
-                outcome = interrupted() if self._again.is_lost(connection) else outcome
+                outcome = interrupted() if self._reconnection.is_lost(connection) else outcome
         with self._changed:
-            is_told = again_in is None and not begun.is_over
-            if is_told:
+            is_reported = again_in is None and not begun.is_over
+            if is_reported:
                 begun.is_over = True
             elif again_in is not None and not begun.is_over:
                 self._lose(begun, again_in)
             self._count_down(number)
-        if is_told:
-            with self._telling:
-                begun.tell(connection, number, outcome)
+        if is_reported:
+            with self._reporting:
+                begun.report(connection, number, outcome)
 
     def _list_for(
-        self, begun: Begun[Any], connection: Connection, error: MQError
-    ) -> list[Begun[Any]] | None:
-        """Return where a verb that failed waits to be begun again, None when it is not."""
-        if self._again.is_lost(connection):
+        self, begun: BegunVerb[Any], connection: Connection, error: MQError
+    ) -> list[BegunVerb[Any]] | None:
+        """Return the list in which a failed verb waits for its repetition;
+
+        None if it is not repeated.
+        """
+        if self._reconnection.is_lost(connection):
             is_doubtful = begun.is_final and isinstance(error, LostAnswer)
             return None if is_doubtful else self._lost
-        if begun.is_wait and error.reason in DRAINED and not self._again.has_ended:
+        if begun.is_wait and error.reason in DRAINED and not self._reconnection.has_ended:
             return self._drained
         return None
 
-    def _lose(self, begun: Begun[Any], where: list[Begun[Any]]) -> None:
-        """Leave a verb to the thread that begins again; ``_changed`` is held."""
+    def _lose(self, begun: BegunVerb[Any], where: list[BegunVerb[Any]]) -> None:
+        """Add a verb to the list ``where`` of the repeating thread, and start it;
+
+        ``_changed`` is held.
+        """
         begun.was_at, begun.at, begun.under_way = begun.at, _NOWHERE, None
         where.append(begun)
         if not self._has_thread:
             self._has_thread = True
-            self._again.runtime.thread(self._run, "mayfly-reconnect").start()
+            self._reconnection.runtime.thread(self._run, "mayfly-reconnect").start()
         self._changed.notify_all()
 
     def _count_down(self, number: int) -> None:
@@ -195,9 +203,9 @@ class BegunVerbs:
         self._changed.notify_all()
 
     def _run(self) -> None:
-        """Connect again and begin again, until nothing is lost."""
+        """Reconnect and begin the lost verbs again, until none is left. Runs on a thread."""
         while True:
-            connection, number = self._again.now
+            connection, number = self._reconnection.now
             with self._changed:
                 if not self._lost and not self._drained:
                     self._is_beginning_again = self._has_thread = False
@@ -205,10 +213,10 @@ class BegunVerbs:
                 is_drained = not self._lost and all(each.was_at == number for each in self._drained)
                 self._is_beginning_again = not is_drained
             if is_drained:
-                self._again.wait_for_loss(connection)
+                self._reconnection.wait_for_loss(connection)
             failure = self._connect_again(connection, number)
             with self._changed:
-                while failure is None and self._has_open_before(self._again.now[1]):
+                while failure is None and self._has_open_before(self._reconnection.now[1]):
                     self._changed.wait()
                 self._is_beginning_again = True
                 lost, self._lost, self._drained = self._lost + self._drained, [], []
@@ -222,38 +230,38 @@ class BegunVerbs:
                     _LOG.exception("a verb cannot be begun again")
 
     def _has_open_before(self, number: int) -> bool:
-        """Return True if callbacks of earlier connections are still to come."""
+        """Return True if callbacks of connections before this number are still to come."""
         self._open_counts += Counter()  # without those that are 0
         return any(each < number for each in self._open_counts)
 
     def _connect_again(self, connection: Connection, number: int) -> MQError | None:
-        """Return why there is no connection to begin on."""
+        """Reconnect if the connection is lost. Return None, or the error of the failed attempts."""
         try:
-            if self._again.has_ended or self._again.is_lost(connection):
-                self._again.again(number)
+            if self._reconnection.has_ended or self._reconnection.is_lost(connection):
+                self._reconnection.reconnect(number)
         except MQError as error:
             return error
         return None
 
     def _fail(
-        self, begun: Begun[Any], connection: Connection, number: int, failure: MQError
+        self, begun: BegunVerb[Any], connection: Connection, number: int, failure: MQError
     ) -> None:
         with self._changed:
-            is_told = not begun.is_over
+            is_reported = not begun.is_over
             begun.is_over = True
-        if is_told:
-            with self._telling:
-                begun.tell(connection, number, failure)
+        if is_reported:
+            with self._reporting:
+                begun.report(connection, number, failure)
 
 
 class _Started:
-    """A verb that was begun, whatever connection it is on."""
+    """A verb under way, on whichever connection it currently is."""
 
-    def __init__(self, verbs: BegunVerbs, begun: Begun[Any]) -> None:
+    def __init__(self, verbs: BegunVerbs, begun: BegunVerb[Any]) -> None:
         self._verbs, self._begun = verbs, begun
 
     def cancel(self) -> bool:
-        """End it without effect; False when it is decided."""
+        """End the verb without effect and return True; False when it is decided."""
         return self._verbs.cancel(self._begun)
 
 
@@ -265,15 +273,17 @@ _WAYS = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
 
 
 class Deliveries:
-    """Lasting numbers of deliveries: each stands for a connection and a number on it."""
+    """Delivery numbers that survive a reconnect, each with its connection and its number there."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._numbers = count(1)
         self._known: dict[int, tuple[Connection, int]] = {}
 
     def enter(self, connection: Connection, delivery: Delivery, handle: int) -> Delivery:
-        """Return a delivery under a number that stays; 0, which is not held, stays 0."""
+        """Return the delivery with a lasting number and the program's handle.
+
+        Number 0, of a message that is not held, stays 0.
+        """
         if not delivery.number:
             return delivery._replace(handle=handle)
         number = next(self._numbers)
@@ -281,9 +291,10 @@ class Deliveries:
         return delivery._replace(number=number, handle=handle)
 
     def inner(self, numbers: Iterable[int], connection: Connection) -> list[int]:
-        """Return the numbers on a connection, without those that went back with another one.
+        """Return the delivery numbers on one connection.
 
-        Raises MQRC_HMSG_ERROR for one that is settled already.
+        Deliveries of other connections went back to their queues and are left out. Raises
+        MQRC_HMSG_ERROR for a delivery that is already settled.
         """
         found = []
         for number in numbers:
@@ -295,23 +306,23 @@ class Deliveries:
         return found
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Forget deliveries that are settled."""
+        """Forget settled deliveries."""
         for number in numbers:
             self._known.pop(number, None)
 
 
 class ReconnectingConnection(Connection):
-    """A connection whose requests are made on the connection of now, as ``Reconnection.run``.
+    """A connection that runs each request on the current inner connection, and reconnects.
 
-    ``number`` is that of the first conversation, and stays. So do the numbers of what is open. A
-    request with a callback whose connection is lost is begun again on the next one, with these
+    ``number`` is the number of the first conversation. It stays the same, as do handles and the
+    numbers of subscriptions. A request with a callback is repeated after a reconnect, with these
     exceptions:
 
-    * A put outside of the unit of work, a commit or a settlement whose answer never came tells
+    * A put outside the unit of work, a commit or a settlement whose answer was lost ends with
       MQRC_CALL_INTERRUPTED.
-    * A request in a unit of work that was lost tells MQRC_BACKED_OUT.
-    * A delivery that is held when its connection is lost goes back, counted. To settle it as TAKEN
-      is MQRC_BACKED_OUT.
+    * A request in a unit of work that was lost ends with MQRC_BACKED_OUT.
+    * A held delivery goes back to its queue, and its backout count rises. Settling it as TAKEN ends
+      with MQRC_BACKED_OUT.
     """
 
     def __init__(
@@ -321,12 +332,12 @@ class ReconnectingConnection(Connection):
         patience: Patience = USUAL_PATIENCE,
         attempts: Attempts = USUAL_ATTEMPTS,
     ) -> None:
-        """Connect; raises as ``connect``."""
-        self._again = again = Reconnection(connect, how, patience, attempts)
-        self.number = again.now[0].number
-        self.runtime = again.runtime
-        self._opened = again.objects
-        self._begun = BegunVerbs(again)
+        """Connect by calling ``connect``; raises what that raises."""
+        self._reconnection = reconnection = Reconnection(connect, how, patience, attempts)
+        self.number = reconnection.now[0].number
+        self.runtime = reconnection.runtime
+        self._opened = reconnection.objects
+        self._begun = BegunVerbs(reconnection)
         self._deliveries = Deliveries()
         self._temporary_topics: set[str] = set()
         #: Changes of the schedule that go on step by step: the connection and their number there.
@@ -335,11 +346,14 @@ class ReconnectingConnection(Connection):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # it changes with the connection
-        """The name of the queue manager of now."""
-        return self._again.now[0].name
+        """The name of the queue manager of the current connection."""
+        return self._reconnection.now[0].name
 
     def call(self, request: Request[_R]) -> _R:
-        """Make a request, again on a new connection where the one of now is lost."""
+        """Send a request and return its answer; repeat it on a new connection if this one is lost.
+
+        Raises MQError; see :meth:`Reconnection.run`.
+        """
         self._check(request)
         calls = _CALLS.get(type(request))
         if calls is not None:
@@ -353,11 +367,11 @@ class ReconnectingConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request, again on a new connection where the one of now is lost."""
+        """Begin a request; repeat it on a new connection if this one is lost."""
         try:
             self._check(request)
         except MQError as error:
-            self.tell(on_done, error)
+            self.notify(on_done, error)
             return DECIDED
         begins = _BEGINS.get(type(request))
         if begins is not None:
@@ -368,73 +382,73 @@ class ReconnectingConnection(Connection):
 
         is_wait = type(request) in _WAITS
         return self._begun.start(
-            Begun(begin, _telling(on_done), is_wait=is_wait, is_final=request.is_doubtful)
+            BegunVerb(begin, _reporting(on_done), is_wait=is_wait, is_final=request.is_doubtful)
         )
 
-    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Tell an outcome that is known."""
+    def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Call ``on_done`` with a known outcome, in the order of other callbacks."""
 
         def begin(_now: Connection, done: OnDone[_R]) -> UnderWay:
             done(outcome)
             return DECIDED
 
-        self._begun.start(Begun(begin, _telling(on_done)))
+        self._begun.start(BegunVerb(begin, _reporting(on_done)))
 
     def together(self) -> AbstractContextManager[object]:
-        """Let puts travel together; those that are begun again do so one by one."""
-        return self._again.now[0].together()
+        """Send the puts of a ``with`` block in common frames; repeated puts are sent one by one."""
+        return self._reconnection.now[0].together()
 
     def close(self, *, commit: bool = True) -> None:
-        """MQDISC; raises MQRC_BACKED_OUT when the unit of work to be committed is lost."""
-        again = self._again
-        if again.is_closed:
+        """Disconnect (MQDISC); raises MQRC_BACKED_OUT when the unit of work to commit was lost."""
+        reconnection = self._reconnection
+        if reconnection.is_closed:
             return
-        now = again.close()
-        is_gone = again.is_backed_out or (again.has_work and now.is_broken)
+        now = reconnection.close()
+        is_gone = reconnection.is_backed_out or (reconnection.has_work and now.is_broken)
         now.close(commit=commit)
         if is_gone and commit:
             raise backed_out()
 
     def has_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
+        """Return True if an object is open under this handle number."""
         return self._opened.has(handle)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
-        self._again.now[0].end_dropped(end)
+        """Run ``end`` of a garbage-collected object now, or before the next verb."""
+        self._reconnection.now[0].end_dropped(end)
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
-        return not self._again.is_closed
+        """True until the program closes the connection."""
+        return not self._reconnection.is_closed
 
     @property
     def is_broken(self) -> bool:
-        """Whether the attempts to connect again have failed."""
-        return self._again.failure is not None
+        """True when the attempts to reconnect have failed."""
+        return self._reconnection.failure is not None
 
     @property
     def socket(self) -> int | None:
-        """The number of the socket of now, 0 when there is none."""
-        return self._again.now[0].socket
+        """The number of the current socket; 0 when it is gone, None within this process."""
+        return self._reconnection.now[0].socket
 
     # Any request.
 
     def _check(self, request: Request[Any]) -> None:
-        """Refuse what cannot be made again.
+        """Refuse a request that cannot be repeated on another connection.
 
-        Raises MQRC_RECONNECT_INCOMPATIBLE for options whose effect ends with a connection, and
-        MQRC_RECONNECT_Q_MGR_REQD for what one queue manager alone has: a MsgToken, a durable
-        subscription. MQRC_FUNCTION_NOT_SUPPORTED for claims.
+        Raises MQRC_RECONNECT_INCOMPATIBLE for logical order, which ends with a connection.
+        MQRC_RECONNECT_Q_MGR_REQD is for a MsgToken or a durable subscription, which belong to one
+        queue manager. MQRC_FUNCTION_NOT_SUPPORTED is for claims.
         """
         if isinstance(request, ask.Put) and request.options & c.MQPMO_LOGICAL_ORDER:
             raise incompatible("MQPMO_LOGICAL_ORDER")
         if isinstance(request, ask.Get) and request.options & c.MQGMO_LOGICAL_ORDER:
             raise incompatible("MQGMO_LOGICAL_ORDER")
         if isinstance(request, _OF_CLAIMS):
-            said = "claims are ended by commands, whose connections are not made again"
-            raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
-        if self._again.is_to_same:
+            text = "claims are ended by commands, whose connections are not made again"
+            raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, text)
+        if self._reconnection.is_to_same:
             return
         if isinstance(request, ask.Get) and request.token is not None:
             raise mq_error(rc.MQRC_RECONNECT_Q_MGR_REQD, "a get by MsgToken")
@@ -445,7 +459,10 @@ class ReconnectingConnection(Connection):
             raise mq_error(rc.MQRC_RECONNECT_Q_MGR_REQD, "a durable subscription")
 
     def _inner(self, request: Request[_R]) -> Request[_R]:
-        """Return a request with the numbers of now of what is open; raises MQRC_HOBJ_ERROR."""
+        """Return the request with the handles and numbers of the current connection.
+
+        Raises MQRC_HOBJ_ERROR for a number that is not open.
+        """
         changes: dict[str, Any] = {}
         for field, what in numbers_in(type(request)).items():
             outer = getattr(request, field)
@@ -458,7 +475,7 @@ class ReconnectingConnection(Connection):
         return replace(request, **changes) if changes else request
 
     def _run(self, request: Request[_R], enter: Callable[[_R], _R] | None = None) -> _R:
-        return self._again.run(
+        return self._reconnection.run(
             lambda now: now.call(self._inner(request)), in_unit=request.in_unit, enter=enter
         )
 
@@ -474,11 +491,11 @@ class ReconnectingConnection(Connection):
 
         def enter(opened: Opened) -> Opened:
             if opened.made:
-                again = reopen_dynamic(open_as, request.name, opened.made)
-                return self._opened.enter(opened, again)
+                reopen_made = reopen_dynamic(open_as, request.name, opened.made)
+                return self._opened.enter(opened, reopen_made)
             return self._opened.enter(opened, reopen)
 
-        return self._again.run(lambda now: reopen(now, self._opened.now), enter=enter)
+        return self._reconnection.run(lambda now: reopen(now, self._opened.now), enter=enter)
 
     def _close_object(self, request: ask.CloseObject) -> int:
         reason = self._run(request)
@@ -518,7 +535,7 @@ class ReconnectingConnection(Connection):
         self._keep(f"client id {request.client_id!r}", request)
 
     def _keep(self, what: str, request: Request[None]) -> None:
-        """Make a request that is made again on each new connection."""
+        """Send a request now, and again on each new connection; ``what`` names it in errors."""
         self._run(request, lambda _done: self._opened.remember(what, lambda now: now.call(request)))
 
     def _make_temporary_topic(self, request: ask.MakeTemporaryTopic) -> str:
@@ -527,7 +544,7 @@ class ReconnectingConnection(Connection):
         return topic
 
     def _delete_temporary_topic(self, request: ask.DeleteTemporaryTopic) -> None:
-        """Delete a topic that was made here, on whatever connection."""
+        """Delete a temporary topic; one that was lost with its connection is deleted already."""
         try:
             self._run(request)
         except MQError as error:
@@ -539,32 +556,34 @@ class ReconnectingConnection(Connection):
     # Gets, and what is held.
 
     def _get(self, request: ask.Get) -> GetResult:
-        """Get; a get that is interrupted is repeated.
+        """Get a message; an interrupted get is repeated.
 
-        Outside of a unit of work its message may be lost, as in IBM MQ. Browsing begins anew after
-        a new connection.
+        Outside a unit of work its message may be lost, as in IBM MQ. A browse cursor starts again
+        at the first message after a reconnect.
         """
-        return self._again.wait(lambda now: now.call(self._inner(request)), in_unit=request.in_unit)
+        return self._reconnection.wait(
+            lambda now: now.call(self._inner(request)), in_unit=request.in_unit
+        )
 
     def _get_held(self, request: ask.GetAny) -> Delivery:
         def get(now: Connection) -> Delivery:
             delivery = now.call(self._inner(request))
             return self._deliveries.enter(now, delivery, request.handles[0])
 
-        return self._again.wait(get)
+        return self._reconnection.wait(get)
 
     def _take_held(self, request: ask.TakeHeld) -> list[Delivery]:
         def take(now: Connection) -> list[Delivery]:
             taken = now.call(self._inner(request))
             return [self._deliveries.enter(now, each, request.handle) for each in taken]
 
-        return self._again.run(take)
+        return self._reconnection.run(take)
 
     def _settle(self, request: ask.Settle) -> None:
         settling = self._settling(request)
         while True:
             try:
-                self._again.attempt(lambda now: _settle_on(now, settling(now)))
+                self._reconnection.attempt(lambda now: _settle_on(now, settling(now)))
             except Lost as lost:
                 if lost.is_in_doubt and self._is_final(request):
                     raise interrupted() from lost
@@ -573,34 +592,37 @@ class ReconnectingConnection(Connection):
         self._deliveries.drop(request.deliveries)
 
     def _settling(self, request: ask.Settle) -> Callable[[Connection], ask.Settle]:
-        """Return what makes the request of a connection, of the deliveries that it holds."""
-        in_unit, unit = request.within == self.number, self._again.unit
+        """Return a function that makes the settle request for the connection it gets.
+
+        That function raises MQRC_BACKED_OUT if a delivery to be taken was lost with its connection.
+        """
+        in_unit, unit = request.within == self.number, self._reconnection.unit
 
         def settling(now: Connection) -> ask.Settle:
             inners = self._deliveries.inner(request.deliveries, now)
             if len(inners) < len(request.deliveries) and request.settlement not in _GOES_BACK:
                 raise backed_out()
             if in_unit and inners:
-                self._again.begin_work(now, unit)
+                self._reconnection.begin_work(now, unit)
             within = now.number if in_unit else request.within
             return replace(request, deliveries=inners, within=within)
 
         return settling
 
     def _is_final(self, request: ask.Settle) -> bool:
-        """Whether it may have taken effect for good when its answer is lost."""
+        """Return True if a settlement whose answer is lost may have taken effect for good."""
         return request.settlement not in _GOES_BACK and request.within != self.number
 
     # The unit of work.
 
     def _commit(self, _request: ask.Commit) -> None:
-        """Commit.
+        """Commit the unit of work.
 
-        Raises MQRC_BACKED_OUT for a unit of work that was lost before, and LostAnswer with
+        Raises MQRC_BACKED_OUT for a unit of work that was lost before. Raises LostAnswer with
         MQRC_CALL_INTERRUPTED when the connection broke before the answer came.
         """
-        again = self._again
-        of_unit, has_work = again.end_unit(again.next_unit())
+        reconnection = self._reconnection
+        of_unit, has_work = reconnection.end_unit(reconnection.next_unit())
 
         def commit(now: Connection) -> None:
             if has_work and now is not of_unit:
@@ -608,7 +630,7 @@ class ReconnectingConnection(Connection):
             now.call(ask.Commit())
 
         try:
-            again.attempt(commit)
+            reconnection.attempt(commit)
         except Lost as lost:
             if not has_work:
                 return
@@ -617,14 +639,14 @@ class ReconnectingConnection(Connection):
             raise backed_out() from lost
 
     def _backout(self, _request: ask.Backout) -> None:
-        """Back out; a unit of work that was lost with its connection is backed out already."""
-        again = self._again
+        """Back out the unit of work; one that was lost with its connection needs no request."""
+        reconnection = self._reconnection
         try:
-            again.end_unit(again.next_unit())
+            reconnection.end_unit(reconnection.next_unit())
         except MQError:
             return
         with suppress(Lost):
-            again.attempt(lambda now: now.call(ask.Backout()))
+            reconnection.attempt(lambda now: now.call(ask.Backout()))
 
     # Changes of many delayed messages, step by step.
 
@@ -633,7 +655,7 @@ class ReconnectingConnection(Connection):
             return now, now.call(request)
 
         number = next(self._step_numbers)
-        self._steps[number] = self._again.run(begin, in_unit=request.in_unit)
+        self._steps[number] = self._reconnection.run(begin, in_unit=request.in_unit)
         return number
 
     def _go_on(self, request: ask.GoOn) -> int | None:
@@ -644,7 +666,7 @@ class ReconnectingConnection(Connection):
                 raise interrupted()
             return now.call(replace(request, number=inner))
 
-        done_count = self._again.run(go_on, in_unit=request.in_unit)
+        done_count = self._reconnection.run(go_on, in_unit=request.in_unit)
         if done_count is None:
             self._steps.pop(request.number, None)
         return done_count
@@ -653,21 +675,21 @@ class ReconnectingConnection(Connection):
 
     def _begun_get(
         self, request: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
-    ) -> Begun[GetResult]:
+    ) -> BegunVerb[GetResult]:
         def begin(now: Connection, done: OnDone[GetResult]) -> UnderWay:
             self._check_unit(request)
             return now.begin(self._inner(request), done)
 
-        def tell(_now: Connection, number: int, outcome: GetResult | MQError) -> None:
+        def report(_now: Connection, number: int, outcome: GetResult | MQError) -> None:
             if request.in_unit and not isinstance(outcome, MQError):
-                self._again.note_work(number)
+                self._reconnection.note_work(number)
             on_done(outcome)
 
-        return Begun(begin, tell)
+        return BegunVerb(begin, report)
 
     def _begun_get_any(
         self, request: ask.GetAny, on_done: OnDone[Delivery], on_refused: OnRefused | None
-    ) -> Begun[Delivery]:
+    ) -> BegunVerb[Delivery]:
         outers: dict[int, int] = {}
 
         def refused(handle: int, error: MQError) -> None:
@@ -682,48 +704,48 @@ class ReconnectingConnection(Connection):
             outers.update(zip(inner.handles, request.handles, strict=True))
             return now.begin(inner, done, None if on_refused is None else refused)
 
-        def tell(now: Connection, number: int, outcome: Delivery | MQError) -> None:
+        def report(now: Connection, number: int, outcome: Delivery | MQError) -> None:
             if not isinstance(outcome, MQError):
                 if request.in_unit:
-                    self._again.note_work(number)
+                    self._reconnection.note_work(number)
                 outcome = self._deliveries.enter(now, outcome, outers[outcome.handle])
             on_done(outcome)
 
-        return Begun(begin, tell, is_wait=True)
+        return BegunVerb(begin, report, is_wait=True)
 
     def _begun_put(
         self, request: ask.Put, on_done: OnDone[Any], _on_event: OnRefused | None
-    ) -> Begun[Any]:
-        unit = self._again.unit
+    ) -> BegunVerb[Any]:
+        unit = self._reconnection.unit
 
         def begin(now: Connection, done: OnDone[Any]) -> UnderWay:
             if request.in_unit:
                 # Before its outcome is known: a commit may follow without waiting for that.
-                self._again.begin_work(now, unit)
+                self._reconnection.begin_work(now, unit)
             return now.begin(self._inner(request), done)
 
-        return Begun(begin, _telling(on_done), is_final=not request.in_unit)
+        return BegunVerb(begin, _reporting(on_done), is_final=not request.in_unit)
 
     def _begun_commit(
         self, request: ask.Commit, on_done: OnDone[None], _on_event: OnRefused | None
-    ) -> Begun[None]:
-        unit = self._again.next_unit()
+    ) -> BegunVerb[None]:
+        unit = self._reconnection.next_unit()
         of_unit: Connection | None = None
 
         def begin(now: Connection, done: OnDone[None]) -> UnderWay:
             nonlocal of_unit
             if of_unit is None:
-                of_unit, begun.is_final = self._again.end_unit(unit)
+                of_unit, begun.is_final = self._reconnection.end_unit(unit)
             if begun.is_final and now is not of_unit:
                 raise backed_out()
             return now.begin(request, done)
 
-        begun = Begun(begin, _telling(on_done))
+        begun = BegunVerb(begin, _reporting(on_done))
         return begun
 
     def _begun_settle(
         self, request: ask.Settle, on_done: OnDone[None], _on_event: OnRefused | None
-    ) -> Begun[None]:
+    ) -> BegunVerb[None]:
         settling = self._settling(request)
 
         def begin(now: Connection, done: OnDone[None]) -> UnderWay:
@@ -733,15 +755,15 @@ class ReconnectingConnection(Connection):
             done(None)
             return DECIDED
 
-        def tell(_now: Connection, _number: int, outcome: MQError | None) -> None:
+        def report(_now: Connection, _number: int, outcome: MQError | None) -> None:
             if outcome is None:
                 self._deliveries.drop(request.deliveries)
             on_done(outcome)
 
-        return Begun(begin, tell, is_final=self._is_final(request))
+        return BegunVerb(begin, report, is_final=self._is_final(request))
 
     def _check_unit(self, request: Request[Any]) -> None:
-        if request.in_unit and self._again.is_backed_out:
+        if request.in_unit and self._reconnection.is_backed_out:
             raise backed_out()
 
 
@@ -750,7 +772,7 @@ def _settle_on(now: Connection, asked: ask.Settle) -> None:
         now.call(asked)
 
 
-def _telling(on_done: OnDone[_R]) -> Callable[[Connection, int, _R | MQError], object]:
+def _reporting(on_done: OnDone[_R]) -> Callable[[Connection, int, _R | MQError], object]:
     return lambda _connection, _number, outcome: on_done(outcome)
 
 
@@ -779,7 +801,7 @@ _CALLS: Final[dict[type[Request[Any]], Callable[[ReconnectingConnection, Any], A
 _BEGINS: Final[
     dict[
         type[Request[Any]],
-        Callable[[ReconnectingConnection, Any, OnDone[Any], OnRefused | None], Begun[Any]],
+        Callable[[ReconnectingConnection, Any, OnDone[Any], OnRefused | None], BegunVerb[Any]],
     ]
 ] = {
     ask.Get: ReconnectingConnection._begun_get,

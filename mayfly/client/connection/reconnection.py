@@ -1,4 +1,4 @@
-"""Connecting again after a loss: attempts, and what was open is opened again (docs/CLIENTS.md)."""
+"""Reconnecting after a loss, and reopening what was open (docs/CLIENTS.md)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ HELD_BY_THE_LOST = frozenset({rc.MQRC_OBJECT_IN_USE, rc.MQRC_SUBSCRIPTION_IN_USE
 
 @dataclass
 class Numbers:
-    """Numbers of the program, with those of one connection behind them.
+    """The handles and subscription numbers of a program, mapped to those of one connection.
 
-    ``renamed`` has the managed queues that subscriptions had before, with their names of now.
-    ``whats`` are the words for what is open there.
+    ``renamed`` maps former names of managed queues to their current names. ``whats`` has the names
+    of the things that are reopened on the connection.
     """
 
     handles: dict[int, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Numbers:
     whats: set[str] = field(default_factory=set)
 
     def inner(self, handle: int) -> int:
-        """Return the number of an object on the connection; raises MQRC_HOBJ_ERROR."""
+        """Return the handle on the connection; 0 (MQHO_NONE) stays 0. Raises MQRC_HOBJ_ERROR."""
         if handle == c.MQHO_NONE:
             return handle
         known = self.handles.get(handle)
@@ -67,31 +67,32 @@ class Numbers:
 
 @dataclass
 class OpenedObjects:
-    """Everything that is open, and how it is made again, in the order in which it was opened."""
+    """The open objects of a reconnecting connection, and how to reopen them in order."""
 
     now: Numbers = field(default_factory=Numbers)
     #: By the words of an error message.
-    _again: dict[str, Callable[[Connection, Numbers], None]] = field(default_factory=dict)
+    _reopeners: dict[str, Callable[[Connection, Numbers], None]] = field(default_factory=dict)
     #: The handle of the queue of each subscription.
     _queues: dict[int, int] = field(default_factory=dict)
     _handles: count[int] = field(default_factory=lambda: count(1))
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def enter(self, opened: Opened, reopen: Reopen) -> Opened:
-        """Give an object that was opened a number that stays."""
+        """Give an opened object a lasting handle, and return it with that handle."""
         handle = next(self._handles)
 
-        def again(connection: Connection, made: Numbers) -> None:
+        def renew(connection: Connection, made: Numbers) -> None:
             made.handles[handle] = reopen(connection, made).handle
 
         self.now.handles[handle] = opened.handle
-        self._again[_object(handle)] = again
+        self._reopeners[_object(handle)] = renew
         return opened._replace(handle=handle)
 
     def subscribe(self, made: Subscribed, resubscribe: Resubscribe, queue: int) -> Subscribed:
-        """Give a subscription and the handle of its queue numbers that stay.
+        """Give a subscription and its queue handle lasting numbers; return it with these.
 
-        ``queue`` is the handle that its program gave for its publications, 0 for a managed queue.
+        ``queue`` is the handle of the queue that the program gave for publications, 0 for a managed
+        queue.
         """
         number = next(
             (own for own, inner in self.now.subscriptions.items() if inner == made.number), 0
@@ -105,71 +106,76 @@ class OpenedObjects:
             self.now.handles[handle] = made.handle
         self.now.subscriptions[number] = made.number
         self._queues[number] = handle
-        told = made.facts.queue
+        old_queue = made.facts.queue
 
-        def again(connection: Connection, numbers: Numbers) -> None:
+        def renew(connection: Connection, numbers: Numbers) -> None:
             anew = resubscribe(connection, numbers.inner(queue))
             numbers.subscriptions[number] = anew.number
             if handle != c.MQHO_NONE:
                 numbers.handles[handle] = anew.handle
-            if anew.facts.queue != told:
-                numbers.renamed[told] = anew.facts.queue
+            if anew.facts.queue != old_queue:
+                numbers.renamed[old_queue] = anew.facts.queue
 
-        self._again[_subscription(number)] = again
+        self._reopeners[_subscription(number)] = renew
         return made._replace(number=number, handle=handle)
 
-    def remember(self, what: str, again: Callable[[Connection], None]) -> None:
-        """Note what else is done on a new connection; ``what`` replaces one of the same words."""
-        self._again[what] = lambda connection, _made: again(connection)
+    def remember(self, what: str, renew: Callable[[Connection], None]) -> None:
+        """Call ``renew`` for each new connection.
+
+        It replaces an earlier one with the same ``what``.
+        """
+        self._reopeners[what] = lambda connection, _made: renew(connection)
 
     def inner(self, handle: int) -> int:
-        """Return the number of now of an object; raises MQRC_HOBJ_ERROR."""
+        """Return the handle on the current connection; raises MQRC_HOBJ_ERROR."""
         return self.now.inner(handle)
 
     def has(self, handle: int) -> bool:
-        """Return True if the object of a handle is open."""
+        """Return True if an object is open under this handle number."""
         return handle in self.now.handles
 
     def inner_subscription(self, number: int) -> int:
-        """Return the number of now of a subscription; raises MQRC_HOBJ_ERROR."""
+        """Return the number of a subscription on the current connection; raises MQRC_HOBJ_ERROR."""
         return self.now.inner_subscription(number)
 
     def drop(self, handle: int) -> None:
-        """Forget an object that was closed."""
+        """Forget a closed object."""
         self.now.handles.pop(handle, None)
-        self._again.pop(_object(handle), None)
+        self._reopeners.pop(_object(handle), None)
 
     def drop_subscription(self, number: int) -> None:
-        """Forget a subscription that was closed."""
+        """Forget a closed subscription."""
         self.now.subscriptions.pop(number, None)
         self._queues.pop(number, None)
-        self._again.pop(_subscription(number), None)
+        self._reopeners.pop(_subscription(number), None)
 
     def open_again(self, connection: Connection, made: Numbers) -> None:
-        """Open everything on a new connection that ``made`` does not have yet.
+        """Reopen on a new connection everything that ``made`` does not have yet.
 
-        Raises MQRC_RECONNECT_FAILED for what cannot be opened any more, unless the connection
-        breaks meanwhile; MQRC_OBJECT_IN_USE and MQRC_SUBSCRIPTION_IN_USE for what the connection
-        that was lost may still have.
+        Raises MQRC_RECONNECT_FAILED for an object that cannot be reopened, or the error itself if
+        the new connection broke. MQRC_OBJECT_IN_USE and MQRC_SUBSCRIPTION_IN_USE mean that the lost
+        connection may still hold the object.
         """
-        for what, again in list(self._again.items()):
+        for what, renew in list(self._reopeners.items()):
             if what not in made.whats:
                 with _explained(what, connection):
-                    again(connection, made)
+                    renew(connection, made)
                 made.whats.add(what)
 
     def install(self, made: Numbers) -> bool:
-        """Let the numbers of a new connection be those of now; False when something is missing.
+        """Switch to the numbers of a new connection and return True;
 
-        At once: a verb on the lost connection meets numbers of one connection, never of two.
+        False when an object is missing.
+
+        The switch is one assignment: no verb sees numbers of two connections.
         """
-        if not self._again.keys() <= made.whats:
+        if not self._reopeners.keys() <= made.whats:
             return False
         self.now = made
         return True
 
     def _outer_of(self, inner: int) -> int:
-        """Return the handle of a queue that is open already, else a new one; 0 stays 0."""
+        """Return the program's handle for a queue, a new one if it has none; 0 stays 0."""
         if inner == c.MQHO_NONE:
             return inner
         known = (own for own, each in self.now.handles.items() if each == inner)
@@ -186,22 +192,25 @@ def _subscription(number: int) -> str:
 
 @contextmanager
 def _explained(what: str, connection: Connection) -> Iterator[None]:
-    """Say which object could not be opened again."""
+    """Turn an error within the block into MQRC_RECONNECT_FAILED, which names the object.
+
+    Errors of a broken connection, and of objects that are still in use, pass unchanged.
+    """
     try:
         yield
     except MQError as error:
         if connection.is_broken or error.reason in HELD_BY_THE_LOST:
             raise
-        said = f"{what} cannot be opened again: {error}"
-        raise mq_error(rc.MQRC_RECONNECT_FAILED, said) from error
+        text = f"{what} cannot be opened again: {error}"
+        raise mq_error(rc.MQRC_RECONNECT_FAILED, text) from error
 
 
 def reopen_dynamic(
     open_as: Callable[[Connection, str, str], Opened], model: str, made: str
 ) -> Reopen:
-    """Return what opens a dynamic queue again: the one that is still there, else a new one.
+    """Return a function that reopens a dynamic queue, or makes a new one if it is gone.
 
-    ``open_as`` opens with the name and the DynamicQName that it is given.
+    ``open_as`` opens on a connection, with an object name and a DynamicQName.
     """
 
     def reopen(connection: Connection, _numbers: Numbers) -> Opened:
@@ -226,10 +235,10 @@ _LOOK_SECONDS = 0.02
 
 
 class Patience(NamedTuple):
-    """How long a client tries to connect again, as IBM MQ does unless it is told otherwise.
+    """How long a client tries to reconnect; the defaults are those of IBM MQ.
 
-    The first attempt is made at once. The waits between the others double, from ``first_ms`` to
-    ``longest_ms``.
+    The first attempt comes at once. The pauses between the others double, from ``first_ms`` up to
+    ``longest_ms``. The attempts end after ``total_ms``.
     """
 
     first_ms: int = 1_000
@@ -241,11 +250,11 @@ USUAL_PATIENCE = Patience()
 
 
 class Attempts(NamedTuple):
-    """The part of an owner of several connections in their attempts to connect again.
+    """How the owner of several connections watches and ends their attempts to reconnect.
 
-    ``on_change`` is called on the thread that connects again: with MQRC_RECONNECTING before the
-    first attempt, then with MQRC_RECONNECTED or the error of the last attempt. ``ends`` is an event
-    that ends all attempts; verbs that wait for a new connection then raise.
+    ``on_change`` is called on the reconnecting thread: with MQRC_RECONNECTING before the first
+    attempt, then with MQRC_RECONNECTED or the final error. Setting the event ``ends`` ends all
+    attempts: verbs that wait for a new connection then raise.
     """
 
     on_change: Callable[[MQError], object] | None = None
@@ -256,7 +265,10 @@ USUAL_ATTEMPTS = Attempts()
 
 
 class Lost(Exception):
-    """A verb met a connection that was lost, and that has been made again since."""
+    """A verb failed because its connection was lost, and a new connection exists now.
+
+    ``is_in_doubt`` is True when the verb may have taken effect.
+    """
 
     def __init__(self, error: ConnectionBroken) -> None:
         super().__init__(error)
@@ -264,7 +276,10 @@ class Lost(Exception):
 
 
 class Reconnection:
-    """The connection of now, and the way to the next one; any thread may use it."""
+    """The current connection of a reconnecting client, and the attempts to replace it.
+
+    Any thread may use it.
+    """
 
     def __init__(
         self,
@@ -273,7 +288,7 @@ class Reconnection:
         patience: Patience,
         attempts: Attempts = USUAL_ATTEMPTS,
     ) -> None:
-        """Connect; raises as ``connect``."""
+        """Connect by calling ``connect``; raises what that raises."""
         self._connect, self._patience = connect, patience
         self._on_change = attempts.on_change
         self.is_to_same = how is Reconnect.QUEUE_MANAGER
@@ -304,15 +319,15 @@ class Reconnection:
         in_unit: bool = False,
         enter: Callable[[_T], _T] | None = None,
     ) -> _T:
-        """Run a verb, on a new connection when the one of now is lost.
+        """Run a verb, and repeat it on a new connection if the current one is lost.
 
-        ``in_unit`` is True for a verb in the unit of work. ``enter`` takes note of the result, and
-        returns it, while the connection of the result is still the one of now.
+        ``in_unit`` is True for a verb in the unit of work. ``enter`` registers the result and
+        returns it, while the connection of the result is still the current one.
 
-        Raises MQRC_BACKED_OUT while the unit of work that was lost is neither committed nor backed
-        out by its program; LostAnswer with MQRC_CALL_INTERRUPTED when the verb may have taken
-        effect; MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH and
-        MQRC_RECONNECT_TIMED_OUT when there is no new connection.
+        Raises MQRC_BACKED_OUT while the program has neither committed nor backed out a lost unit of
+        work. Raises LostAnswer with MQRC_CALL_INTERRUPTED when the verb may have taken effect.
+        Raises MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH or MQRC_RECONNECT_TIMED_OUT when
+        there is no new connection.
         """
         while True:
             try:
@@ -328,13 +343,16 @@ class Reconnection:
         in_unit: bool = False,
         enter: Callable[[_T], _T] | None = None,
     ) -> _T:
-        """Run a verb once; raises Lost when there is a new connection since."""
+        """Run a verb once; raises Lost when its connection was lost and another one is made.
+
+        Other errors are those of :meth:`run`.
+        """
         if in_unit and self.is_backed_out:
             raise backed_out()
         connection, number = self.now
         if self.is_lost(connection):
             # Seen before the verb is sent: no answer of it can be lost.
-            self.again(number)
+            self.reconnect(number)
             raise Lost(ConnectionBroken(rc.MQRC_CONNECTION_BROKEN))
         try:
             result = verb(connection)
@@ -342,7 +360,7 @@ class Reconnection:
             if not self.is_lost(connection):
                 raise
             try:
-                self.again(number)
+                self.reconnect(number)
             except MQError as failure:
                 if isinstance(error, LostAnswer):
                     raise interrupted() from failure
@@ -358,9 +376,9 @@ class Reconnection:
             return enter(result)
 
     def note_work(self, number: int) -> None:
-        """Note that the unit of work has something, by a verb on the connection of a number.
+        """Record that a verb on the connection with this number has put work into the unit of work.
 
-        When another thread has connected again since, that is lost: the next commit says so.
+        If that connection is no longer the current one, the work is lost and the next commit fails.
         """
         with self._state:
             if self.now[1] == number:
@@ -369,9 +387,10 @@ class Reconnection:
                 self.is_backed_out = True
 
     def wait(self, verb: Callable[[Connection], _T], *, in_unit: bool = False) -> _T:
-        """Run a verb that may wait, again on each new connection.
+        """Run a verb that may wait, and repeat it on each new connection until it ends.
 
-        A server that drains ends waits; with a unit of work the program is told so, to end it.
+        A draining server ends waits. A program with an open unit of work then gets the error, so
+        that it can end the unit of work.
         """
         while True:
             try:
@@ -384,10 +403,10 @@ class Reconnection:
                 self.wait_for_loss(self.now[0])
 
     def begin_work(self, connection: Connection, unit: int) -> None:
-        """Let a unit of work have something before that is known.
+        """Record that the unit of work has work, before the verb that adds it is answered.
 
-        Raises MQRC_BACKED_OUT for a unit of work that was lost, also when its program has ended it
-        since, and MQRC_CONNECTION_BROKEN when the connection is not the one of now.
+        Raises MQRC_BACKED_OUT for a unit of work that was lost, also if its program has ended it
+        since. Raises MQRC_CONNECTION_BROKEN when the connection is no longer the current one.
         """
         with self._state:
             if self.is_backed_out or self._begun_unit != unit:
@@ -397,15 +416,16 @@ class Reconnection:
             self.has_work = True
 
     def next_unit(self) -> int:
-        """Return the unit of work; verbs that are called from now on belong to the next one."""
+        """Return the number of the unit of work; later calls belong to the next unit of work."""
         with self._state:
             self.unit += 1
             return self.unit - 1
 
     def end_unit(self, unit: int) -> tuple[Connection, bool]:
-        """Return the connection that has a unit of work, and whether anything is in it.
+        """Return the connection that has a unit of work, and whether it has any work.
 
-        The next one begins there. Raises MQRC_BACKED_OUT for one that was lost.
+        The next unit of work begins on that connection. Raises MQRC_BACKED_OUT for one that was
+        lost.
         """
         with self._state:
             is_lost, self.is_backed_out = self.is_backed_out or self._begun_unit > unit, False
@@ -416,11 +436,15 @@ class Reconnection:
             return self.now[0], had_work
 
     def is_lost(self, connection: Connection) -> bool:
-        """Return True if a connection is gone, and another one may be made in its place."""
+        """Return True if the connection is broken and attempts to reconnect are allowed."""
         return connection.is_broken and not self.has_ended
 
-    def again(self, number: int) -> None:
-        """Connect again, unless another thread has done so since the connection of a number."""
+    def reconnect(self, number: int) -> None:
+        """Reconnect, unless another thread has already replaced the connection with this number.
+
+        Raises MQRC_HCONN_ERROR after a close, MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH
+        or MQRC_RECONNECT_TIMED_OUT.
+        """
         with self._lock:
             if self.failure is not None:
                 raise self.failure
@@ -429,34 +453,34 @@ class Reconnection:
             if self.now[1] != number:
                 return
             _LOG.info("the connection is lost; connecting again (MQRC_RECONNECTING)")
-            self._tell(mq_error(rc.MQRC_RECONNECTING, f"to {self.now[0].name}"))
+            self._report(mq_error(rc.MQRC_RECONNECTING, f"to {self.now[0].name}"))
             try:
-                self._again(number)
+                self._try_to_reconnect(number)
             except MQError as error:
                 self.failure = error
                 if not self.has_ended:
-                    self._tell(error)
+                    self._report(error)
                 raise
             _LOG.info("connected again to %s (MQRC_RECONNECTED)", self.now[0].name)
-            self._tell(mq_error(rc.MQRC_RECONNECTED, f"to {self.now[0].name}"))
+            self._report(mq_error(rc.MQRC_RECONNECTED, f"to {self.now[0].name}"))
 
     def wait_for_loss(self, connection: Connection) -> None:
-        """Wait until a connection that its server drains is gone, or its program closes it."""
+        """Wait until the server has ended a draining connection, or the attempts have ended."""
         while not (self.is_lost(connection) or self.has_ended):
             self._ends.wait(_LOOK_SECONDS)
 
     def close(self) -> Connection:
-        """End all attempts; returns the connection of now."""
+        """End all attempts and return the current connection, which stays open."""
         self.is_closed = True
         self._ends.set()
         return self.now[0]
 
     @property
     def has_ended(self) -> bool:
-        """Whether there are no attempts any more."""
+        """True when no more attempts to reconnect are made."""
         return self._ends.is_set()
 
-    def _again(self, number: int) -> None:
+    def _try_to_reconnect(self, number: int) -> None:
         until_ms, wait_ms = elapsed_ms() + self._patience.total_ms, 0
         while True:
             self._ends.wait(wait_ms / 1_000)
@@ -465,8 +489,8 @@ class Reconnection:
             try:
                 self._take_over(number)
             except NotAuthorized as error:
-                said = f"the user is not let in again: {error}"
-                raise mq_error(rc.MQRC_RECONNECT_FAILED, said) from error
+                text = f"the user is not let in again: {error}"
+                raise mq_error(rc.MQRC_RECONNECT_FAILED, text) from error
             except MQError as error:
                 is_passing = isinstance(error, ConnectionBroken) and error.reason not in _FINAL
                 if not is_passing and error.reason not in HELD_BY_THE_LOST:
@@ -476,10 +500,10 @@ class Reconnection:
                 return
             wait_ms = min(wait_ms * 2 or self._patience.first_ms, self._patience.longest_ms)
             if elapsed_ms() + wait_ms > until_ms:
-                said = f"not connected again within {self._patience.total_ms} ms: {last}"
-                raise mq_error(rc.MQRC_RECONNECT_TIMED_OUT, said) from last
+                text = f"not connected again within {self._patience.total_ms} ms: {last}"
+                raise mq_error(rc.MQRC_RECONNECT_TIMED_OUT, text) from last
 
-    def _tell(self, change: MQError) -> None:
+    def _report(self, change: MQError) -> None:
         if self._on_change is not None:
             self._on_change(change)
 
@@ -487,8 +511,8 @@ class Reconnection:
         made = self._connect()
         try:
             if self.is_to_same and _identifier_of(made) != self._identifier:
-                said = f"{made.name} is another queue manager than the one before"
-                raise mq_error(rc.MQRC_RECONNECT_QMID_MISMATCH, said)
+                text = f"{made.name} is another queue manager than the one before"
+                raise mq_error(rc.MQRC_RECONNECT_QMID_MISMATCH, text)
             numbers = Numbers()
             self.objects.open_again(made, numbers)
             while not self._install(made, number + 1, numbers):
@@ -510,9 +534,9 @@ class Reconnection:
 
 
 def incompatible(option: str) -> MQError:
-    """Return the error of an option whose effect ends with a connection."""
-    said = f"{option}: the order of a group is lost with a connection"
-    return mq_error(rc.MQRC_RECONNECT_INCOMPATIBLE, said)
+    """Return the MQRC_RECONNECT_INCOMPATIBLE error of an option that needs one connection."""
+    text = f"{option}: the order of a group is lost with a connection"
+    return mq_error(rc.MQRC_RECONNECT_INCOMPATIBLE, text)
 
 
 def _closed() -> MQError:
@@ -520,19 +544,19 @@ def _closed() -> MQError:
 
 
 def interrupted() -> LostAnswer:
-    """Return the error of a call of which nobody knows whether it took effect."""
-    said = "the connection broke before the answer came; find out by the MsgId, for instance"
-    return LostAnswer(rc.MQRC_CALL_INTERRUPTED, said)
+    """Return the MQRC_CALL_INTERRUPTED error of a call that may or may not have taken effect."""
+    text = "the connection broke before the answer came; find out by the MsgId, for instance"
+    return LostAnswer(rc.MQRC_CALL_INTERRUPTED, text)
 
 
 def backed_out() -> MQError:
-    """Return the error for a unit of work that was lost with its connection."""
-    said = "the connection was lost and made again; begin the unit of work anew"
-    return mq_error(rc.MQRC_BACKED_OUT, said)
+    """Return the MQRC_BACKED_OUT error for a unit of work that was lost with its connection."""
+    text = "the connection was lost and made again; begin the unit of work anew"
+    return mq_error(rc.MQRC_BACKED_OUT, text)
 
 
 def _identifier_of(connection: Connection) -> str:
-    """Return which queue manager it is: its QMID, for users who may not ask for that its name."""
+    """Return the QMID of the queue manager, or its name for a user who may not inquire it."""
     try:
         (value,) = connection.call(ask.Inquire(c.MQHO_NONE, [MQCA_Q_MGR_IDENTIFIER])).values
     except NotAuthorized:

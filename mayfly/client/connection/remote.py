@@ -20,7 +20,7 @@ from mayfly.client.connection.interface import (
 )
 from mayfly.client.connection.remote_conversation import Conversation, Way, shared_links
 from mayfly.client.connection.remote_link import Link
-from mayfly.client.connection.remote_puts import ToldPuts, UnansweredPuts
+from mayfly.client.connection.remote_puts import CallbackPuts, UnansweredPuts
 from mayfly.client.connection.remote_stream import opened
 from mayfly.client.connection.virtual_time import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS
@@ -55,13 +55,15 @@ def connect(
     application: str = "",
     sharing: Sharing | None = None,
 ) -> RemoteConnection:
-    """Connect to the queue manager of an endpoint, whose addresses are tried in order.
+    """Connect to the queue manager of an endpoint; its addresses are tried in order.
 
-    ``application`` becomes PutApplName. ``sharing`` None shares sockets with all of the process, as
-    far as the endpoint does. Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens,
-    or somebody of another protocol or version does, MQRC_HOST_NOT_AVAILABLE,
-    MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE,
-    MQRC_SSL_INITIALIZATION_ERROR, MQRC_NOT_AUTHORIZED. Of several addresses the last one says why.
+    ``application`` becomes PutApplName. ``sharing`` None allows sharing sockets with all
+    conversations of the process, up to SHARECNV of the endpoint. When all addresses fail, the error
+    of the last one is raised.
+
+    Raises MQRC_Q_MGR_NOT_AVAILABLE when no server listens, or one with another protocol or version.
+    Other errors are MQRC_HOST_NOT_AVAILABLE, MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME,
+    MQRC_CHANNEL_NOT_AVAILABLE, MQRC_SSL_INITIALIZATION_ERROR and MQRC_NOT_AUTHORIZED.
     """
     failure: MQError | None = None
     for address in endpoint.addresses:
@@ -83,7 +85,7 @@ def _connected_to(
     application: str,
     sharing: Sharing | None,
 ) -> RemoteConnection:
-    """Connect over a socket that others share, if there is one with room, else over a new one."""
+    """Connect over a shared socket that has space for a conversation, else over a new socket."""
     way, group = None, None
     if sharing is not None:
         group, max_messages = sharing.group, min(sharing.max_messages, endpoint.share_conversations)
@@ -120,9 +122,18 @@ def _connected(
 ) -> RemoteConnection:
     user, password = who
     # A user or program name from the environment may contain bytes that are no text.
-    named = [each.encode(errors="replace").decode() for each in (user, application)]
-    said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
-    terms = conversation.call(ask.Connect(*said, endpoint.heartbeat_s * SECOND_MS, this_process()))
+    account, program = (each.encode(errors="replace").decode() for each in (user, application))
+    terms = conversation.call(
+        ask.Connect(
+            endpoint.channel,
+            endpoint.queue_manager,
+            account,
+            password,
+            program,
+            endpoint.heartbeat_s * SECOND_MS,
+            this_process(),
+        )
+    )
     if terms.process == this_process():
         conversation.virtual_time = virtual_time_here(terms.queue_manager, terms.number)
     max_members = min(terms.share_conversations, endpoint.share_conversations)
@@ -132,23 +143,26 @@ def _connected(
 
 
 class RemoteConnection(Connection):
-    """One conversation over a link."""
+    """A connection to a queue manager of another process, over one conversation of a link."""
 
     def __init__(
         self, conversation: Conversation, name: str, number: int, max_message_bytes: int
     ) -> None:
-        """Take a conversation that was let in."""
+        """Use a conversation that the server has accepted.
+
+        ``max_message_bytes`` is the longest message body that client and channel allow.
+        """
         self.name, self.number = name, number
         self.runtime = conversation.link.runtime
         self._conversation = conversation
         self._max_message_bytes = max_message_bytes
         self._unanswered = UnansweredPuts(conversation)
-        self._told = ToldPuts(conversation)
+        self._callback_puts = CallbackPuts(conversation)
         self._finish = weakref.finalize(self, conversation.drop)
         self._finish.atexit = False
 
     def call(self, request: Request[_R]) -> _R:
-        """Send a request and return its answer."""
+        """Send a request and return its answer; raises MQError."""
         prepares = _PREPARES.get(type(request))
         if prepares is not None:
             done = prepares(self, request)
@@ -166,30 +180,34 @@ class RemoteConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Send a request whose answer is told."""
+        """Send a request; another thread calls ``on_done`` with its answer or MQError."""
         try:
             if isinstance(request, ask.Put):
                 self._check_length(request)
-                if self._told.are_together:
-                    self._told.put(request, cast("OnDone[PutResult | None]", on_done))
+                if self._callback_puts.are_together:
+                    self._callback_puts.put(request, cast("OnDone[PutResult | None]", on_done))
                     return DECIDED
-            number = self._conversation.begin(request, on_done, on_met=on_event)
+            number = self._conversation.begin(request, on_done, on_refused=on_event)
         except MQError as error:
-            self.tell(on_done, error)
+            self.notify(on_done, error)
             return DECIDED
         is_decided = type(request) in _DECIDED
-        return DECIDED if is_decided else _Begun(self._conversation, number)
+        return DECIDED if is_decided else _RemoteGet(self._conversation, number)
 
-    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Tell an outcome that is known."""
-        self._conversation.link.tell(lambda _payload: on_done(outcome))
+    def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
+        self._conversation.link.notify(lambda _payload: on_done(outcome))
 
     def together(self) -> AbstractContextManager[object]:
-        """Let puts travel together."""
-        return self._told.together()
+        """Send the puts of a ``with`` block in common frames."""
+        return self._callback_puts.together()
 
     def close(self, *, commit: bool = True) -> None:
-        """MQDISC."""
+        """Disconnect (MQDISC): commit or back out the unit of work, and close everything.
+
+        A commit raises MQRC_CONNECTION_BROKEN when the server is gone, and MQRC_BACKED_OUT after an
+        asynchronous put that failed.
+        """
         conversation = self._conversation
         if conversation.is_closed:
             return
@@ -207,43 +225,46 @@ class RemoteConnection(Connection):
             conversation.close()
 
     def has_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
+        """Return True if an object is open under this handle number."""
         return handle in self._conversation.open_handles
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
+        """Run ``end`` of a garbage-collected object now, or before the next verb."""
         end_dropped(end, self._conversation.dropped.append)
 
     @property
     def virtual_time(self) -> VirtualTime | None:
-        """The virtual clock of a server in this process, None for any other."""
+        """The virtual clock of a server in this process, else None."""
         return self._conversation.virtual_time
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+        """True until the program closes the connection."""
         return not self._conversation.is_closed
 
     @property
     def is_broken(self) -> bool:
-        """Whether the server is gone."""
+        """True when the server is gone and the program has not closed the connection."""
         self._conversation.link.check()
         return self._conversation.link.is_over and not self._conversation.is_closed
 
     @property
     def socket(self) -> int:
-        """The number of its socket, 0 when it is gone."""
+        """The number of the socket, 0 when it is gone."""
         link = self._conversation.link
         return 0 if link.is_over or self._conversation.is_closed else link.number
 
     def _check_length(self, request: ask.Put | ask.Put1) -> None:
         body_bytes = len(request.message.body)
         if body_bytes > self._max_message_bytes:
-            said = f"{body_bytes} bytes; the channel takes {self._max_message_bytes}"
-            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
+            text = f"{body_bytes} bytes; the channel takes {self._max_message_bytes}"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, text)
 
     def _prepare_put(self, request: ask.Put) -> PutResult | None:
-        """Send a put that need not wait for its answer, and return its result."""
+        """Send a put that needs no answer and return its result;
+
+        None if the put must wait for one.
+        """
         self._check_length(request)
         if request.options & c.MQPMO_ASYNC_RESPONSE and self._unanswered.is_one(request):
             return self._unanswered.send(request)
@@ -258,19 +279,22 @@ class RemoteConnection(Connection):
             raise failure
 
 
-class _Begun:
-    """A verb that waits for a message."""
+class _RemoteGet:
+    """A get or wait that the server has not answered yet."""
 
     def __init__(self, conversation: Conversation, request: int) -> None:
         self._conversation, self._request = conversation, request
 
-    def stands(self) -> bool:
-        """Return False when it is answered, although the callback may not have been told yet."""
+    def is_pending(self) -> bool:
+        """Return False once the answer has come, even if the callback is not called yet."""
         self._conversation.turn()
         return self._conversation.link.awaits(self._request)
 
     def cancel(self) -> bool:
-        """End it without effect: True, and the callback is never called."""
+        """End the request without effect and return True;
+
+        False when it is answered or broken off.
+        """
         conversation = self._conversation
         try:
             is_cancelled = conversation.call(ask.Cancel(self._request))

@@ -1,4 +1,4 @@
-"""Conversations on the sockets of this process, which several share up to SHARECNV of a channel."""
+"""Conversations over the sockets of this process; SHARECNV conversations share a socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from mayfly.client.connection.endpoint import Address, Endpoint
-from mayfly.client.connection.remote_link import Link, OnMet, answer_of
+from mayfly.client.connection.remote_link import Link, OnRefused, answer_of
 from mayfly.client.connection.remote_link import Request as Slot
 from mayfly.client.connection.virtual_time import VirtualTime
 from mayfly.mqi import reasons as rc
@@ -39,10 +39,10 @@ _R = TypeVar("_R")
 
 
 class Conversation:
-    """One of those that share a link."""
+    """One conversation with a server, over a link that it may share."""
 
     def __init__(self, link: Link) -> None:
-        """Begin one; its first request is Connect."""
+        """Join a link; the first request must be Connect."""
         self.link = link
         #: The virtual clock of the server, where that is in this process.
         self.virtual_time: VirtualTime | None = None
@@ -55,7 +55,7 @@ class Conversation:
         self.dropped: deque[Callable[[], None]] = deque()
 
     def call(self, request: Request[_R]) -> _R:
-        """Make a request and return its answer; raises MQError, as ``Link.call``."""
+        """Send a request and return its answer; raises MQError, see ``Link.call``."""
         if self.is_closed or self.dropped:
             self._look_round()
         time, kind = self.virtual_time, answer_type(type(request))
@@ -75,15 +75,19 @@ class Conversation:
         request: Request[_R],
         on_done: Callable[[_R | MQError], object],
         *,
-        on_met: OnMet | None = None,
+        on_refused: OnRefused | None = None,
     ) -> int:
-        """Make a request that ends with ``on_done``, told its answer or MQError; raises MQError."""
+        """Send a request and return its number; ``on_done`` gets its answer or MQError.
+
+        ``on_refused`` gets the handle and error of a queue that a pending get cannot read. Raises
+        MQError when the request cannot be sent.
+        """
         if self.is_closed or self.dropped:
             self._look_round()
         kind = answer_type(type(request))
         form = FORMS.get(kind)
 
-        def tell(payload: bytes | MQError) -> None:
+        def on_answer(payload: bytes | MQError) -> None:
             answer: _R | MQError
             try:
                 answer = answer_of(payload, kind if form is None else form.row)
@@ -96,23 +100,26 @@ class Conversation:
         return self.link.begin(
             self.number,
             _travelling(request),
-            tell,
+            on_answer,
             is_doubtful=request.is_doubtful,
-            on_met=on_met,
+            on_refused=on_refused,
         )
 
     def packed_message(self, message: NewMessage) -> bytes:
-        """Return one of several messages to be put as it travels; raises MQError."""
+        """Return the bytes of one message of a frame of puts; raises MQError for a wrong value."""
         if self.is_closed or self.dropped:
             self._look_round()
         return _travelling(message)
 
     def gather(self, made: Callable[[], bytes], slot: Slot) -> None:
-        """Send a request soon, packed then; raises MQError. See ``Sender.gather``."""
+        """Send a request soon;
+
+        ``made`` returns its bytes then. Raises MQError, see ``Sender.gather``.
+        """
         self.link.gather(self.number, made, slot)
 
     def close(self) -> None:
-        """Forget it; its link ends with the last conversation."""
+        """Leave the link without a request to the server; the last conversation closes the link."""
         if not self.is_closed:
             while self.dropped:
                 self.dropped.popleft()()
@@ -123,16 +130,16 @@ class Conversation:
                 self.link.close()
 
     def leave(self) -> None:
-        """End one that nobody waits for; the server backs out."""
+        """Disconnect without waiting for the answer; the server backs out."""
         with suppress(MQError):
             self.link.post(self.number, _travelling(Disconnect(commit=False)))
         self.close()
 
     def drop(self) -> None:
-        """End a conversation that its program has dropped; the server backs out.
+        """End the conversation of a garbage-collected connection; the server backs out.
 
-        Python may collect it at any moment, also while a frame is being sent, so nothing is sent
-        here. When others share the socket, the next verb of one of them tells the server.
+        Collection can happen while a frame is being sent, so nothing is sent here. If other
+        conversations share the link, the next verb of one of them sends the disconnect.
         """
         if self.is_closed:
             return
@@ -147,7 +154,10 @@ class Conversation:
     def _wait_for(
         self, time: VirtualTime, request: Request[Any]
     ) -> Callable[[int, Slot], None] | None:
-        """Return what waits for the answer of a get under the virtual clock of this process."""
+        """Return the wait function of a request under a virtual clock;
+
+        None for a request without a wait.
+        """
         clock = time.clock
         if clock.autojump:
             clock.note_use()
@@ -171,7 +181,7 @@ class Conversation:
         return wait
 
     def turn(self) -> None:
-        """Return when all verbs before have been run, or stand: verbs run in turn."""
+        """Wait until the server has run all earlier requests, or keeps them pending."""
         self.call(Now())
 
     def _is_over(self, slot: Slot) -> bool:
@@ -186,18 +196,21 @@ class Conversation:
 
 
 def _travelling(request: Request[Any] | NewMessage) -> bytes:
-    """Return a request as it travels; raises the reason code of a value that cannot."""
+    """Return the encoded request; raises MQError with the reason code of the wrong field."""
     try:
         return packed(request)
     except (ValueError, TypeError) as error:
         kind = Put if isinstance(request, NewMessage) else type(request)
         fields = list(_fields_that_cannot_travel(request))
-        said = f"{verb_name(kind)}.{'.'.join(fields)}: {error}"
-        raise mq_error(reason_of(kind, fields[-1]), said) from None
+        text = f"{verb_name(kind)}.{'.'.join(fields)}: {error}"
+        raise mq_error(reason_of(kind, fields[-1]), text) from None
 
 
 def _fields_that_cannot_travel(values: msgspec.Struct) -> Iterator[str]:
-    """Yield the first field that cannot travel, and behind a struct that of its own."""
+    """Yield the name of the first field that cannot be encoded.
+
+    If that field is a struct, yield the name of the wrong field within it next.
+    """
     for field in values.__struct_fields__:
         value = getattr(values, field)
         try:
@@ -210,9 +223,10 @@ def _fields_that_cannot_travel(values: msgspec.Struct) -> Iterator[str]:
 
 
 class Way(NamedTuple):
-    """The key by which sockets are shared: address, user, and the endpoint without addresses.
+    """The key by which conversations share sockets: address, user, password and endpoint.
 
-    ``group`` None is all of the process that belong to no group.
+    The endpoint is without its addresses. Conversations with the same ``group`` share; None is the
+    group of all conversations of the process that have no other.
     """
 
     address: Address
@@ -223,17 +237,16 @@ class Way(NamedTuple):
 
 
 class SharedLinks:
-    """The links of a process that more conversations may share; any thread may use it."""
+    """The links of a process that more conversations may join; thread-safe."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Begin with none."""
         self._lock = runtime.lock("shared links")
         self._links: dict[Way, weakref.WeakSet[Link]] = {}
 
     def place(self, way: Way) -> Conversation | None:
-        """Begin a conversation on a link that has room; None where there is none.
+        """Begin a conversation on a link that has space; None when there is no such link.
 
-        The link may turn out to be gone: its server has ended it, or its last conversation has.
+        The link may already be ending: the caller must handle errors of the first request.
         """
         with self._lock:
             for link in self._links.get(way, ()):
@@ -242,7 +255,7 @@ class SharedLinks:
         return None
 
     def add(self, way: Way, link: Link) -> None:
-        """Let a link be shared; those that are gone are forgotten."""
+        """Let other conversations join a link; forgets links that are gone."""
         with self._lock:
             for known, links in list(self._links.items()):
                 if all(each.is_over for each in links):
@@ -254,12 +267,12 @@ _shared = SharedLinks(Runtime())
 
 
 def shared_links() -> SharedLinks:
-    """Return those of this process."""
+    """Return the shared links of this process."""
     return _shared
 
 
 def _begin_anew() -> None:
-    """Begin without links in a forked child: the links and their lock are its parent's."""
+    """Forget the links in a forked child: their sockets and the lock belong to the parent."""
     global _shared  # noqa: PLW0603 - the lock may be held by a thread that is not there
     _shared = SharedLinks(Runtime())
 

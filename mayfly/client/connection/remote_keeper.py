@@ -1,4 +1,4 @@
-"""The keeper of a process: shows servers that it lives, and notices servers that do not."""
+"""The heartbeat thread of a client process: sends heartbeats and detects silent servers."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ _NAME = "mayfly-heartbeat"
 
 
 class Kept(Protocol):
-    """A connection that is looked after."""
+    """A connection that the keeper checks regularly."""
 
     @property
     def tick_ms(self) -> int:
-        """How often it is looked at: half an interval of heartbeats."""
+        """The time between two checks in ms: half a heartbeat interval."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it needs no more looks."""
+        """True when the connection needs no more checks."""
 
     def tick(self) -> None:
-        """Look at it: read what came, send a sign of life, break it off when all is silent."""
+        """Read what has arrived, send a heartbeat; break the connection off after long silence."""
 
 
 class Keeper:
-    """One thread for all connections of a process, which ends when there is none."""
+    """One heartbeat thread for all connections of a process; it ends when none is left."""
 
     def __init__(self, runtime: Runtime, name: str) -> None:
-        """Begin with nothing to look after; the thread will have a name."""
+        """Prepare a thread named ``name``; the first connection starts it."""
         self._runtime, self._name = runtime, name
         self._changed = runtime.condition()
         self._due: dict[Kept, int] = {}
         self._has_thread = False
 
     def keep(self, kept: Kept) -> None:
-        """Look after a connection from now on."""
+        """Begin to check a connection every ``tick_ms``."""
         with self._changed:
             self._due[kept] = elapsed_ms() + kept.tick_ms
             is_new, self._has_thread = not self._has_thread, True
@@ -52,13 +52,13 @@ class Keeper:
                 raise
 
     def leave(self, kept: Kept) -> None:
-        """Look after a connection no more."""
+        """Stop checking a connection."""
         with self._changed:
             self._due.pop(kept, None)
             self._changed.notify_all()
 
     def _turn(self) -> bool:
-        """Look at what is due, or wait for it; False when nothing is to be looked after."""
+        """Check the due connections, or wait until one is due; return False when none is left."""
         with self._changed:
             if not self._due:
                 self._has_thread = False
@@ -89,7 +89,7 @@ def keeper() -> Keeper:
 
 
 def _begin_anew() -> None:
-    """Begin without connections in a forked child; its parent looks after those it has made."""
+    """Begin without connections in a forked child: they and the thread belong to the parent."""
     global _keeper  # noqa: PLW0603 - the thread of the old one is not there
     _keeper = Keeper(Runtime(), _NAME)
 

@@ -1,6 +1,6 @@
-"""The socket of a client to a server: requests out, answers in, callbacks, heartbeats, forks.
+"""The socket of a client to a server: requests, answers, callbacks, heartbeats and forks.
 
-A thread that waits for an answer reads for all others; a thread of its own calls callbacks.
+One waiting thread reads the answers for all threads. A separate thread calls callbacks.
 """
 
 from __future__ import annotations
@@ -42,35 +42,38 @@ from mayfly.verbs.contracts.wire import (
 #: Is called with the payload of an answer, or with the error in its place.
 OnAnswer: TypeAlias = Callable[[bytes | MQError], object]
 #: Is called for a get under way with the handle of a queue that cannot be got from, and the error.
-OnMet: TypeAlias = Callable[[int, MQError], object]
+OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
 class Request:
-    """A request, with its answer or the error in its place."""
+    """A sent request, and its answer or error once that has come."""
 
-    __slots__ = ("event", "is_doubtful", "on_answer", "on_met", "payload")
+    __slots__ = ("event", "is_doubtful", "on_answer", "on_refused", "payload")
 
     def __init__(
         self,
         *,
         is_doubtful: bool,
         on_answer: OnAnswer | None = None,
-        on_met: OnMet | None = None,
+        on_refused: OnRefused | None = None,
     ) -> None:
         self.payload: bytes | MQError | None = None
         self.event: Event | None = None
         #: Whether it may have taken effect when its answer is lost.
         self.is_doubtful = is_doubtful
-        self.on_answer, self.on_met = on_answer, on_met
+        self.on_answer, self.on_refused = on_answer, on_refused
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not answered."""
+        """True until the answer or an error has come."""
         return self.payload is None
 
 
 def answer_of(payload: bytes | MQError | None, kind: Any) -> Any:
-    """Return the value of an answer; raises the MQError in the answer, or in its place."""
+    """Return the value in the payload of an answer, decoded as type ``kind``.
+
+    Raises the MQError that the payload is or has, MQRC_CONNECTION_BROKEN for an invalid payload.
+    """
     assert payload is not None
     if isinstance(payload, MQError):
         raise payload
@@ -94,18 +97,18 @@ MakesFrame: TypeAlias = Callable[[], bytes]
 
 
 class Sender:
-    """Sends frames; any thread may. Gathered frames go out before a frame that is sent at once.
+    """Sends frames to a server; thread-safe. Gathered frames go out before a frame sent at once.
 
     A send costs the client as much as the rest of a put, and the server more. So puts that nobody
-    can see before the commit are gathered. They go out when a frame is full of them, when another
-    frame is sent, or after a millisecond: lives begin when the server has the put, so they must not
-    wait long. A thread looks at the time; it exists only while frames are gathered.
+    can see before the commit are gathered. They go out when the frame is full, when another frame
+    is sent, or after a millisecond. They must not wait longer: a life begins when the server has
+    the put. The thread that watches the time exists only while frames are gathered.
     """
 
     def __init__(
         self, stream: Stream, runtime: Runtime, on_failure: Callable[[OSError | str], object]
     ) -> None:
-        """Begin to speak: the server is told our versions with the first frame.
+        """Gather the preamble with the protocol versions of this client, which goes out first.
 
         ``on_failure`` is called with the error of a frame that no caller waits for.
         """
@@ -119,7 +122,7 @@ class Sender:
         self._has_thread = self._is_watched = self._is_over = False
 
     def send(self, frame: bytes) -> None:
-        """Send a frame; raises OSError, after which nothing more may be sent."""
+        """Send a frame; after an OSError nothing more may be sent."""
         with self.lock:
             if self._gathered:
                 self._gathered.append(frame)
@@ -129,16 +132,19 @@ class Sender:
         self.has_sent = True
 
     def gather(self, frame: bytes | MakesFrame) -> None:
-        """Send a frame soon: the caller has the lock, and calls :meth:`watch` without it."""
+        """Add a frame that is sent within about a millisecond.
+
+        The caller holds ``lock``, and then calls :meth:`watch` without it.
+        """
         self._gathered.append(frame)
 
     def watch(self) -> None:
-        """See to it that what is gathered is sent in time."""
+        """Make sure that a thread sends the gathered frames in time."""
         if not self._is_watched:
             self._watch()
 
     def flush(self) -> None:
-        """Send what is gathered."""
+        """Send the gathered frames; an OSError goes to ``on_failure``."""
         try:
             with self.lock:
                 self._send_gathered()
@@ -150,7 +156,7 @@ class Sender:
             raise
 
     def try_send(self, frame: bytes) -> None:
-        """Send a sign of life, unless another thread is sending: its frame is one as well."""
+        """Send a heartbeat, unless another thread is sending: its frame serves as one."""
         failure: OSError | None = None
         if self.lock.acquire(blocking=False):
             try:
@@ -163,7 +169,7 @@ class Sender:
             self._on_failure(failure)
 
     def close(self) -> None:
-        """Give the socket back when nobody is sending any more; nobody is receiving."""
+        """Close the socket after a send under way; the caller knows that no thread is receiving."""
         with self.lock:
             self._gathered.clear()
             self._stream.close()
@@ -173,13 +179,13 @@ class Sender:
         self._is_over = True
 
     def leave_to_parent(self) -> None:
-        """Be unusable in a forked child."""
+        """Make the sender of a forked child unusable, without touching the socket of the parent."""
         self._stream = NoStream()
         self.lock = self._runtime.lock("wire-send")
         self._gathered.clear()
 
     def _send_gathered(self) -> None:
-        """Send it; the caller has the lock."""
+        """Send the gathered frames; the caller holds the lock."""
         if self._gathered:
             gathered, self._gathered = self._gathered, []
             self._stream.send(
@@ -196,7 +202,7 @@ class Sender:
             self._runtime.thread(self._run, "mayfly-wire-send").start()
 
     def _run(self) -> None:
-        """Send what is gathered in time; sleep between bursts."""
+        """Send gathered frames every millisecond, and sleep between bursts. Runs on a thread."""
         quiet_rounds = 0
         while not self._is_over:
             with self._changed:
@@ -210,7 +216,7 @@ class Sender:
                 self.flush()
 
     def _rests(self) -> bool:
-        """Sleep until something is gathered; False when nothing was: the thread ends."""
+        """Sleep until a frame is gathered; return False when none came and the thread is to end."""
         self._is_watched = False
         if not self._gathered:
             self._changed.wait(_LINGER_SECONDS)
@@ -222,17 +228,16 @@ _LOG = logging.getLogger("mayfly.client")
 
 
 class Callbacks:
-    """Callbacks in the order in which they are to be called; they may call verbs."""
+    """A queue of callbacks, which a thread calls in order. They may call verbs."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Begin without a thread."""
         self._runtime = runtime
         self._changed = runtime.condition()
         self._calls: deque[Callable[[], object]] = deque()
         self._has_thread = self._is_over = False
 
     def add(self, call: Callable[[], object]) -> None:
-        """Let the thread call something."""
+        """Queue a function for the thread to call."""
         with self._changed:
             self._calls.append(call)
             is_new, self._has_thread = not self._has_thread, True
@@ -241,13 +246,13 @@ class Callbacks:
             Loop(self._runtime, self._call_next, "mayfly-wire-call").start()
 
     def end(self) -> None:
-        """End the thread when all are called."""
+        """End the thread when it has called all queued callbacks."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
 
     def _call_next(self) -> bool:
-        """Wait for the next callback and call it; False at the end."""
+        """Wait for the next callback and call it; return False at the end."""
         with self._changed:
             while not self._calls and not self._is_over:
                 self._changed.wait()
@@ -274,10 +279,10 @@ _SILENT_TICKS = 3
 
 
 class Link:
-    """One socket to a server, for all conversations that share it; any thread may use it."""
+    """One socket to a server, which several conversations share; thread-safe."""
 
     def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
-        """Begin to speak."""
+        """Prepare the first frame; nothing is sent yet."""
         self._stream, self.runtime = stream, runtime
         #: Other than those of all other links of the process.
         self.number = next(_link_numbers)
@@ -309,7 +314,10 @@ class Link:
     # Conversations.
 
     def admit(self, heartbeat_ms: int, max_members: int = 1) -> None:
-        """Take longer frames, and show signs of life: a conversation was let in."""
+        """Accept longer frames and begin heartbeats: the server has accepted a conversation.
+
+        ``heartbeat_ms`` 0 means no heartbeats. ``max_members`` conversations may share the link.
+        """
         self._frames.max_bytes = ANSWER_BYTES
         self.max_members = max_members
         if heartbeat_ms and not self.tick_ms:
@@ -329,10 +337,9 @@ class Link:
     ) -> Any:
         """Send a request and return its answer; raises MQError.
 
-        With a ``wait``, that is called with the number of the request before its answer is read.
-
-        Raises MQRC_CONNECTION_BROKEN when the connection is gone, as LostAnswer if ``is_doubtful``:
-        the server may have run the request.
+        ``wait``, if given, is called with the number of the request before its answer is read.
+        Raises MQRC_CONNECTION_BROKEN when the connection is gone. That is a LostAnswer if
+        ``is_doubtful``: the server may have run the request.
         """
         slot = Request(is_doubtful=is_doubtful)
         request = self._send(conversation, payload, slot)
@@ -352,13 +359,13 @@ class Link:
         on_answer: OnAnswer,
         *,
         is_doubtful: bool = False,
-        on_met: OnMet | None = None,
+        on_refused: OnRefused | None = None,
     ) -> int:
-        """Send a request whose answer is told on another thread; return its number.
+        """Send a request and return its number; another thread calls ``on_answer``.
 
-        Raises MQRC_CONNECTION_BROKEN when it cannot be sent.
+        Raises MQRC_CONNECTION_BROKEN when the request cannot be sent.
         """
-        slot = Request(is_doubtful=is_doubtful, on_answer=on_answer, on_met=on_met)
+        slot = Request(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
         self._read_beside()
         try:
             return self._send(conversation, payload, slot)
@@ -367,22 +374,25 @@ class Link:
             raise
 
     def forget(self, request: int) -> None:
-        """Drop the answer of a request that was cancelled: none will come."""
+        """Drop a cancelled request, which gets no answer."""
         if self._slots.pop(request, None) is not None:
             self._end_begun()
 
     def awaits(self, request: int) -> bool:
-        """Return True while a request is not answered."""
+        """Return True while the request with this number has no answer."""
         return request in self._slots
 
     def post(self, conversation: int, payload: bytes) -> Request:
-        """Send a request and do not wait; its answer comes with later ones."""
+        """Send a request and return it without waiting; see :meth:`read_until`."""
         slot = Request(is_doubtful=False)
         self._send(conversation, payload, slot)
         return slot
 
     def gather(self, conversation: int, packed: Callable[[], bytes], slot: Request) -> None:
-        """Send a request soon, as :meth:`post`; it is packed then. See ``Sender.gather``."""
+        """Send a request within about a millisecond;
+
+        ``packed`` is called then. See ``Sender.gather``.
+        """
         self._check_running()
         if slot.on_answer is not None:
             self._read_beside()
@@ -395,23 +405,23 @@ class Link:
             self._check_running()
 
     def read_until(self, request: Request) -> None:
-        """Wait until a request that was posted is answered, or the connection gone."""
+        """Wait until a posted request has an answer, or the connection is gone."""
         if request.is_open:
             self.sender.flush()
             self._await(request)
 
     @property
     def is_over(self) -> bool:
-        """Whether it is gone."""
+        """True when the connection is closed or broken."""
         return self._error is not None
 
     def close(self) -> None:
-        """End the connection; the server backs out what is not committed."""
+        """Close the connection; the server backs out uncommitted work."""
         keeper().leave(self)
         self.abandon(mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed"))
 
     def abandon(self, error: MQError) -> None:
-        """Break it off: every request that is not answered fails."""
+        """Break the connection off: all requests without an answer fail with ``error``."""
         # The first cause counts: the reader finds the end of the stream as well.
         error = self._error = self._error or error
         self.sender.end()
@@ -428,7 +438,7 @@ class Link:
             self._leave_role()
 
     def abort(self) -> None:
-        """End the socket, without a lock: Python may collect the connection at any moment."""
+        """End the socket without taking a lock: Python may collect the connection at any moment."""
         if self._error is None:
             self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
         self.sender.end()
@@ -437,13 +447,13 @@ class Link:
             self._stream.close()
 
     def leave_to_parent(self) -> None:
-        """Be unusable in a forked child, without a word to the server."""
+        """Make the link unusable in a forked child; nothing is sent to the server."""
         self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was made before a fork")
         self._stream = NoStream()
         self.sender.leave_to_parent()
 
     def check(self) -> None:
-        """Read what has come, without waiting: a server that is gone is noticed."""
+        """Read what has arrived without waiting, which detects that a server is gone."""
         if self._error is None and self._take_role():
             try:
                 while not self.is_over and (data := self._now()) is not None:
@@ -452,7 +462,7 @@ class Link:
                 self._leave_role()
 
     def tick(self) -> None:
-        """Show a sign of life; break it off when the server has shown none for long."""
+        """Send a heartbeat if nothing else was sent; abandon the connection after long silence."""
         self.check()
         self._silent_ticks = 0 if self._has_received else self._silent_ticks + 1
         self._has_received = False
@@ -465,7 +475,7 @@ class Link:
     # Sending.
 
     def _enter(self, slot: Request) -> int:
-        """Return the number of a request."""
+        """Register a request and return its number."""
         request = next(self._numbers) & 0xFFFFFFFF
         self._slots[request] = slot
         return request
@@ -475,7 +485,10 @@ class Link:
             raise self._error
 
     def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
-        """Send a request; after an error here the server has not received all of it."""
+        """Send a request and return its number; raises MQRC_CONNECTION_BROKEN.
+
+        After an error the server has not received the complete frame.
+        """
         if self._error is not None:
             raise self._error
         request = self._enter(slot)
@@ -483,10 +496,10 @@ class Link:
         try:
             self.sender.send(frame)
         except OSError as error:
-            is_told = self._slots.pop(request, None) is None
+            is_notified = self._slots.pop(request, None) is None
             failure = broken(error)
             self.abandon(failure)
-            if not is_told:
+            if not is_notified:
                 raise failure from None
         except BaseException:
             # A part of the frame may be on its way.
@@ -495,7 +508,7 @@ class Link:
         return request
 
     def _await(self, slot: Request, *, once: bool = False) -> None:
-        """Wait for an answer: read it, or take it from the thread that reads."""
+        """Wait for an answer: read the socket, or let the thread that already reads it do so."""
         while slot.payload is None:
             if self._take_role():
                 try:
@@ -530,7 +543,7 @@ class Link:
             return True
 
     def _leave_role(self) -> None:
-        """Let another thread read, if one waits."""
+        """Stop reading, and wake one waiting thread to read instead."""
         if self._error is not None:
             self.sender.close()
         with self._roles:
@@ -543,7 +556,7 @@ class Link:
                     return
 
     def _receive(self) -> None:
-        """Read once, waiting for it."""
+        """Wait for data and process it."""
         try:
             data = self._stream.receive()
         except OSError as error:
@@ -570,13 +583,13 @@ class Link:
 
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
         if theirs is None:
-            said = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
+            text = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
         elif (version := OURS.common_with(theirs)) is None:
-            said = f"{self.address} speaks {theirs} of the protocol, this client {OURS}"
+            text = f"{self.address} speaks {theirs} of the protocol, this client {OURS}"
         else:
             self.version = version
             return True
-        self._lose(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said))
+        self._lose(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, text))
         return False
 
     def _hand_over(self, conversation: int, request: int, payload: bytes) -> None:
@@ -589,13 +602,13 @@ class Link:
         elif request == MET:
             _met_number, number, handle, failure = decoded(_MET, payload, "met")
             slot = self._slots.get(number)
-            if slot is not None and slot.on_met is not None:
-                self._callbacks.add(partial(slot.on_met, handle, error_of(failure)))
+            if slot is not None and slot.on_refused is not None:
+                self._callbacks.add(partial(slot.on_refused, handle, error_of(failure)))
 
     def _settle(self, slot: Request, payload: bytes | MQError) -> None:
         slot.payload = payload
         if slot.on_answer is not None:
-            self._tell(slot.on_answer, payload)
+            self._notify(slot.on_answer, payload)
         elif slot.event is not None:
             slot.event.set()
 
@@ -606,7 +619,7 @@ class Link:
     # Callbacks.
 
     def _read_beside(self) -> None:
-        """Count a request with a callback, and have a thread that reads its answer."""
+        """Count a request with a callback, and start the thread that reads its answer."""
         with self._calls:
             self._begun_count += 1
             is_first, self._has_reader = not self._has_reader, True
@@ -614,13 +627,13 @@ class Link:
         if is_first:
             self.runtime.thread(self._read_for_callbacks, "mayfly-wire-read").start()
 
-    def tell(self, on_answer: OnAnswer) -> None:
-        """Call a callback that needs no answer, after those that are to be called already."""
+    def notify(self, on_answer: OnAnswer) -> None:
+        """Call ``on_answer`` with an empty payload, after the callbacks that are already queued."""
         with self._calls:
             self._begun_count += 1
-        self._tell(on_answer, b"")
+        self._notify(on_answer, b"")
 
-    def _tell(self, on_answer: OnAnswer, payload: bytes | MQError) -> None:
+    def _notify(self, on_answer: OnAnswer, payload: bytes | MQError) -> None:
         with self._calls:
             self._begun_count -= 1
         self._callbacks.add(partial(on_answer, payload))
@@ -631,7 +644,7 @@ class Link:
             self._calls.notify_all()
 
     def _read_for_callbacks(self) -> None:
-        """Read as long as verbs with callbacks are under way."""
+        """Read while verbs with callbacks are under way. Runs on a thread."""
         try:
             self._read_while_begun()
         except BaseException as error:
@@ -654,7 +667,7 @@ class Link:
 
 
 def _leave_to_parent() -> None:
-    """Make the copies of links in a forked child unusable: they are its parent's."""
+    """Make the links of a forked child unusable: their sockets belong to the parent."""
     for link in list(_links):
         link.leave_to_parent()
     _links.clear()

@@ -1,4 +1,4 @@
-"""Puts of a remote connection that travel together, or do not wait for their answers (P13)."""
+"""Puts of a remote connection that share a frame, or do not wait for their answers (P13)."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _FRAME_BYTES = 32_768
 
 
 def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
-    """Return what puts of one frame have in common."""
+    """Return the fields that all puts of one frame have in common."""
     return put.descriptor, put.options, put.handle, put.context
 
 
 class PutFrame:
-    """Puts that travel together, and their request; the lock of the sender guards it."""
+    """Puts to one object that travel in one frame, and its request; ``Sender.lock`` guards it."""
 
     __slots__ = ("_byte_count", "_first", "_is_complete", "_messages", "request")
 
     def __init__(self, put: Put, request: Request) -> None:
-        """Begin without a put, for puts to where one goes."""
+        """Begin an empty frame for puts with the same handle, options and descriptor as ``put``."""
         self._first, self.request = put, request
         self._messages: list[Raw] = []
         self._byte_count = 0
         self._is_complete = False
 
     def has_capacity(self, put: Put, message: bytes) -> bool:
-        """Return True if a put to an object may travel with it."""
+        """Return True if a put with this packed message may join the frame."""
         return (
             not self._is_complete
             and _head(self._first) == _head(put)
@@ -59,43 +59,43 @@ class PutFrame:
         )
 
     def add(self, message: bytes) -> None:
-        """Add a put."""
+        """Add the packed message of a put."""
         self._messages.append(Raw(message))
         self._byte_count += len(message)
 
     @property
     def put_count(self) -> int:
-        """How many puts it has."""
+        """The number of puts in the frame."""
         return len(self._messages)
 
     @property
     def is_full(self) -> bool:
-        """Whether it has so many puts that it is to be sent."""
+        """True when the frame has the largest number of puts and must be sent."""
         return len(self._messages) >= MAX_PUTS_IN_FRAME
 
     def complete(self) -> None:
-        """Take no more puts."""
+        """Accept no more puts."""
         self._is_complete = True
 
     def packed(self) -> bytes:
-        """Return it as it travels, complete from now on."""
+        """Return the bytes of the frame, which accepts no more puts."""
         self._is_complete = True
         return packed(Puts(*_head(self._first), self._messages))
 
 
 class OpenPutFrame:
-    """The frame that the next put may travel with; any thread may add to it."""
+    """The frame that the next put may join; thread-safe."""
 
     def __init__(self, conversation: Conversation, begin: Callable[[Put], PutFrame]) -> None:
-        """Begin with none; ``begin`` makes a frame, which the sender of the link has gathered."""
+        """Begin without a frame; ``begin`` makes and gathers one for the first put."""
         self._conversation, self._begin = conversation, begin
         self._frame: PutFrame | None = None
 
     def put(self, put: Put, note: Callable[[PutFrame], object]) -> bool:
-        """Gather a put; ``note`` is called before it is sent, with its frame.
+        """Add a put to the open frame or to a new one; ``note`` gets that frame before it is sent.
 
-        Full frames are sent. Returns True if the frame is new: the caller sees to it that it is
-        sent. Raises MQError for a value that cannot travel, and when the connection is gone.
+        Returns True if the frame is new: the caller must see that it is sent. A full frame is sent
+        here. Raises MQError for a value that cannot be encoded, and for a broken connection.
         """
         message = self._conversation.packed_message(put.message)
         sender = self._conversation.link.sender
@@ -111,11 +111,10 @@ class OpenPutFrame:
         return is_new
 
 
-class ToldPuts:
-    """Puts with a callback that travel together."""
+class CallbackPuts:
+    """Puts with callbacks that share frames."""
 
     def __init__(self, conversation: Conversation) -> None:
-        """Begin with none."""
         self._conversation = conversation
         self._open = OpenPutFrame(conversation, self._begun)
         #: The callbacks of frames that are not answered.
@@ -125,12 +124,12 @@ class ToldPuts:
 
     @property
     def are_together(self) -> bool:
-        """Whether puts are to travel together."""
+        """True within a ``with`` block of :meth:`together`."""
         return self._block_count > 0
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let puts travel together until the end of a block."""
+        """Let puts share frames until the end of a ``with`` block, which sends the last one."""
         sender = self._conversation.link.sender
         with sender.lock:
             self._block_count += 1
@@ -142,20 +141,25 @@ class ToldPuts:
             sender.flush()
 
     def put(self, put: Put, on_done: OnDone[PutResult | None]) -> None:
-        """Put a message; raises MQError when it cannot be sent, and ``on_done`` is not called."""
+        """Send a put; ``on_done`` gets its result or MQError.
+
+        Raises MQError when the put cannot be sent; ``on_done`` is then not called.
+        """
         self._open.put(put, lambda frame: self._waiting[frame].append(on_done))
         if not self._block_count:
             # Another thread has ended the block meanwhile.
             self._conversation.link.sender.flush()
 
     def _begun(self, put: Put) -> PutFrame:
-        request = Request(is_doubtful=True, on_answer=lambda payload: self._told(frame, payload))
+        request = Request(
+            is_doubtful=True, on_answer=lambda payload: self._answered(frame, payload)
+        )
         frame = PutFrame(put, request)
         self._conversation.gather(frame.packed, request)
         self._waiting[frame] = []
         return frame
 
-    def _told(self, frame: PutFrame, payload: bytes | MQError) -> None:
+    def _answered(self, frame: PutFrame, payload: bytes | MQError) -> None:
         with self._conversation.link.sender.lock:
             # The connection may be gone before the frame was sent.
             frame.complete()
@@ -181,14 +185,13 @@ _ALL_PUT = DONE_BYTES + packed(PutsRow([], []))
 
 
 class UnansweredPuts:
-    """Puts on their way, in the order in which their answers will come.
+    """Asynchronous puts without an answer yet, in the order of their answers.
 
     MQSTAT reports messages that their queues refuse. An error of a call itself is raised by the
     next commit, which backs out, or by the next MQSTAT.
     """
 
     def __init__(self, conversation: Conversation) -> None:
-        """Begin with none."""
         self._conversation = conversation
         self._frames: deque[PutFrame] = deque()
         self._open = OpenPutFrame(conversation, self._begun)
@@ -201,8 +204,8 @@ class UnansweredPuts:
     def is_one(self, put: Put) -> bool:
         """Return True if a put need not wait for its answer.
 
-        It has MQPMO_ASYNC_RESPONSE, goes to a queue, and is durable at a later commit or never. A
-        publication waits: its result is needed at once.
+        That is a put with MQPMO_ASYNC_RESPONSE to a queue, of a nonpersistent message or under
+        syncpoint. A publication waits: its result is needed at once.
         """
         options = put.options
         is_volatile = descriptor_of(put.descriptor).persistence == c.MQPER_NOT_PERSISTENT
@@ -211,7 +214,12 @@ class UnansweredPuts:
         return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
 
     def send(self, put: Put) -> PutResult:
-        """Send a put; the result has its MsgId, but no field that the queue manager fills in."""
+        """Send a put and return its result:
+
+        MsgId and CorrelId, without fields of the queue manager.
+
+        Waits for older answers when MAX_UNANSWERED_PUTS have none.
+        """
         if not put.message.msg_id:
             put = replace(put, message=replace(put.message, msg_id=self._new_id()))
         if self._put_count >= MAX_UNANSWERED_PUTS:
@@ -225,14 +233,17 @@ class UnansweredPuts:
         )
 
     def end(self) -> MQError | None:
-        """Wait for all answers; return the error of the first call that failed, once."""
+        """Wait for all answers; return the error of the first failed call, once, or None."""
         if self._frames:
             self._wait_for(self._frames[-1])
         failure, self._failure = self._failure, None
         return failure
 
     def check_before_commit(self) -> None:
-        """Wait for all answers; after a wrong call back out, and raise MQRC_BACKED_OUT."""
+        """Wait for all answers; if a call failed, back out and raise MQRC_BACKED_OUT.
+
+        Raises MQRC_CONNECTION_BROKEN when the connection is gone.
+        """
         failure = self.end()
         if failure is None:
             return
@@ -252,7 +263,7 @@ class UnansweredPuts:
         self._put_count += 1
 
     def _wait_for(self, frame: PutFrame) -> None:
-        """Wait for the answer to a frame, and look at those that have come."""
+        """Wait for the answer to a frame, and process all answers up to it."""
         self._conversation.link.read_until(frame.request)
         while self._frames and not self._frames[0].request.is_open:
             answered = self._frames.popleft()
@@ -269,7 +280,7 @@ class UnansweredPuts:
 
 
 def _failure_in(payload: bytes | MQError | None) -> MQError | None:
-    """Return why the first of several puts that failed did so."""
+    """Return the error of the first failed put in an answer, None when all succeeded."""
     if payload == _ALL_PUT:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Sockets of a client: TCP, TLS and UNIX, opened, written and read by different threads."""
+"""Sockets of a client: TCP, TLS and UNIX; one thread may write while another reads."""
 
 from __future__ import annotations
 
@@ -33,32 +33,35 @@ _UNREACHABLE = frozenset(
 
 
 class Stream(Protocol):
-    """Bytes to and from a server; one thread may send while another one receives."""
+    """A byte stream to a server; one thread may send while another receives."""
 
     def send(self, data: bytes) -> None:
-        """Send all; raises OSError, after which nothing more may be sent."""
+        """Send all bytes; after an OSError nothing more may be sent."""
 
     def receive(self) -> bytes:
-        """Wait for some bytes; empty at the end. Raises OSError."""
+        """Wait for bytes and return them; empty at the end of the stream. Raises OSError."""
 
     def receive_now(self) -> bytes | None:
-        """Return what is there, None when nothing is; empty at the end. Raises OSError."""
+        """Return received bytes without waiting: None when there are none, empty at the end.
+
+        Raises OSError.
+        """
 
     def limit(self, seconds: float | None) -> None:
-        """Let later calls that wait so long raise TimeoutError, an OSError; None: no limit."""
+        """Let later calls raise TimeoutError (an OSError) after ``seconds``; None is no limit."""
 
     def abort(self) -> None:
-        """End both directions; a thread that receives is woken."""
+        """End both directions, which wakes a receiving thread."""
 
     def close(self) -> None:
-        """Give the socket back; no thread is using it."""
+        """Close the socket; no thread may be using it."""
 
 
 class PlainStream:
-    """A socket that is not encrypted."""
+    """A socket without encryption."""
 
     def __init__(self, plain: socket.socket) -> None:
-        """Take a connected socket."""
+        """Use a connected socket."""
         self._socket = plain
         self.send = plain.sendall
         self._is_limited = False
@@ -66,7 +69,7 @@ class PlainStream:
         self._passes, self._next_passes = 0, 1
 
     def receive(self) -> bytes:
-        """Wait for some bytes."""
+        """Wait for bytes: look for them for a moment, then block."""
         if self._passes:
             self._passes -= 1
         elif _CAN_LOOK and not self._is_limited:
@@ -76,25 +79,25 @@ class PlainStream:
         return self._socket.recv(_CHUNK_BYTES)
 
     def receive_now(self) -> bytes | None:
-        """Return what is there."""
+        """Return received bytes without waiting; None when there are none."""
         return self._socket.recv(_CHUNK_BYTES) if _is_ready(self._socket, True, 0) else None
 
     def limit(self, seconds: float | None) -> None:
-        """Limit how long later calls wait."""
+        """Set the timeout of later calls in seconds; None is no limit."""
         # With a limit the socket waits also where it is told not to.
         self._is_limited = seconds is not None
         self._socket.settimeout(seconds)
 
     def abort(self) -> None:
-        """End both directions."""
+        """End both directions, which wakes a receiving thread."""
         _end(self._socket)
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket."""
         self._socket.close()
 
     def _looked_for(self) -> bytes | None:
-        """Return bytes that come soon, letting other programs run meanwhile; else None."""
+        """Return bytes that come within about 250 µs of busy waiting, else None."""
         for _ in range(_LOOKS):
             try:
                 data = self._socket.recv(_CHUNK_BYTES, socket.MSG_DONTWAIT)
@@ -109,17 +112,17 @@ class PlainStream:
 
 
 class TlsStream:
-    """A socket under TLS; OpenSSL's state is under a lock, nobody waits while holding it."""
+    """A socket with TLS. A lock guards OpenSSL's state; no thread waits while it holds the lock."""
 
     def __init__(self, encrypted: ssl.SSLSocket, runtime: Runtime) -> None:
-        """Take a socket after its handshake."""
+        """Use a socket after its TLS handshake."""
         self._socket = encrypted
         encrypted.setblocking(False)
         self._lock = runtime.lock("tls")
         self._limit_seconds: float | None = None
 
     def send(self, data: bytes) -> None:
-        """Send all."""
+        """Send all bytes; raises OSError."""
         left = memoryview(data)
         while left:
             try:
@@ -131,7 +134,7 @@ class TlsStream:
                 self._wait(to_read=False)
 
     def receive(self) -> bytes:
-        """Wait for some bytes."""
+        """Wait for bytes and return them; empty at the end."""
         while True:
             data = self.receive_now()
             if data is not None:
@@ -139,7 +142,7 @@ class TlsStream:
             self._wait(to_read=True)
 
     def receive_now(self) -> bytes | None:
-        """Return what is there."""
+        """Return received bytes without waiting; None when there are none, empty at the end."""
         try:
             with self._lock:
                 return self._socket.recv(_CHUNK_BYTES)
@@ -149,15 +152,15 @@ class TlsStream:
             return b""
 
     def limit(self, seconds: float | None) -> None:
-        """Limit how long later calls wait."""
+        """Set the timeout of later calls in seconds; None is no limit."""
         self._limit_seconds = seconds
 
     def abort(self) -> None:
-        """End both directions."""
+        """End both directions, which wakes a receiving thread."""
         _end(self._socket)
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket."""
         self._socket.close()
 
     def _wait(self, *, to_read: bool) -> None:
@@ -166,36 +169,37 @@ class TlsStream:
 
 
 class NoStream:
-    """A stream that is somebody else's."""
+    """The stream of a link in a forked child, which must not touch the socket of its parent."""
 
     def send(self, _data: bytes) -> None:
-        """Send nothing."""
+        """Raise OSError (EBADF)."""
         raise OSError(errno.EBADF, "not connected")
 
     def receive(self) -> bytes:
-        """Receive nothing."""
+        """Return the end of the stream."""
         return b""
 
     def receive_now(self) -> bytes | None:
-        """Receive nothing."""
+        """Return the end of the stream."""
         return b""
 
     def limit(self, _seconds: float | None) -> None:
-        """Leave it as it is."""
+        """Do nothing."""
 
     def abort(self) -> None:
-        """Leave it as it is."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Leave it as it is."""
+        """Do nothing."""
 
 
 def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
-    """Return a stream to one address.
+    """Connect to one address and return the stream, with TLS if the endpoint has it.
 
-    Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens, MQRC_HOST_NOT_AVAILABLE,
-    MQRC_SSL_INITIALIZATION_ERROR, what ``Tls.context`` raises, and MQRC_SSL_PEER_NAME_MISMATCH or
-    MQRC_SSL_PEER_NAME_ERROR for a server or a pattern of another name.
+    Raises MQRC_Q_MGR_NOT_AVAILABLE when no server listens there, MQRC_HOST_NOT_AVAILABLE for
+    another network error and MQRC_SSL_INITIALIZATION_ERROR for a failed handshake. Raises
+    MQRC_SSL_PEER_NAME_MISMATCH when the certificate of the server has another name than SSLPEER,
+    MQRC_SSL_PEER_NAME_ERROR for a wrong SSLPEER, and the errors of ``Tls.context``.
     """
     tls = None if isinstance(address, Path) else endpoint.tls
     # Before anything is open: a file may be missing.
@@ -203,8 +207,8 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
     try:
         plain = _connected(address)
     except (ConnectionRefusedError, FileNotFoundError) as error:
-        said = f"nobody listens on {address}: {error.strerror}"
-        raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said) from None
+        text = f"nobody listens on {address}: {error.strerror}"
+        raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, text) from None
     except OSError as error:
         raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, f"{address}: {error}") from None
     if tls is None or context is None or isinstance(address, Path):
@@ -214,8 +218,8 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
         encrypted = context.wrap_socket(plain, server_hostname=address.host)
     except OSError as error:
         plain.close()
-        said = f"TLS with {address}: {error}"
-        raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said) from None
+        text = f"TLS with {address}: {error}"
+        raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text) from None
     try:
         _check_name(encrypted, tls.peer_name)
     except MQError:
@@ -225,7 +229,10 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
 
 
 def _check_name(encrypted: ssl.SSLSocket, pattern: str) -> None:
-    """Raise MQRC_SSL_PEER_NAME_MISMATCH unless the server's certificate has the name of SSLPEER."""
+    """Raise MQRC_SSL_PEER_NAME_MISMATCH if the server's certificate does not match SSLPEER.
+
+    An empty pattern matches any certificate. A wrong one raises MQRC_SSL_PEER_NAME_ERROR.
+    """
     if not pattern:
         return
     subject = spelled((encrypted.getpeercert() or {}).get("subject", ()))  # type: ignore[arg-type]  # typeshed's subject is wider than pairs
@@ -234,12 +241,12 @@ def _check_name(encrypted: ssl.SSLSocket, pattern: str) -> None:
     except ValueError as error:
         raise mq_error(rc.MQRC_SSL_PEER_NAME_ERROR, f"SSLPEER({pattern}): {error}") from None
     if not is_right:
-        said = f"the server is {subject!r}, which does not match SSLPEER({pattern})"
-        raise mq_error(rc.MQRC_SSL_PEER_NAME_MISMATCH, said)
+        text = f"the server is {subject!r}, which does not match SSLPEER({pattern})"
+        raise mq_error(rc.MQRC_SSL_PEER_NAME_MISMATCH, text)
 
 
 def broken(error: OSError | str) -> MQError:
-    """Return why a connection that was open is gone."""
+    """Return the MQRC_CONNECTION_BROKEN error for a connection that was open."""
     return mq_error(rc.MQRC_CONNECTION_BROKEN, f"the connection to the server is broken: {error}")
 
 
@@ -259,7 +266,10 @@ def _connected(address: AnyAddress) -> socket.socket:
 
 
 def _is_ready(of: socket.socket, to_read: bool, seconds: float | None) -> bool:
-    """Wait until a socket can be read or written, for a time; None is for ever."""
+    """Wait until a socket can be read or written.
+
+    Return False after ``seconds``, None is no limit.
+    """
     if hasattr(select, "poll"):
         # Unlike select it takes any number of a socket.
         poll = select.poll()

@@ -1,4 +1,4 @@
-"""Names that clients of topics make: of subscriptions of a client id, and of temporary topics."""
+"""Names that topic clients make: of subscriptions of a client id, and of temporary topics."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _QUOTED: Final = str.maketrans({"%": "%25", ":": "%3A"})
 
 
 def quoted_client_id(client_id: str) -> str:
-    """Return a client id for the name of a subscription, where a colon and its own name follow.
+    """Return a client id escaped for use in a subscription name, where ``:`` separates the parts.
 
-    So no client has the names of another: ``a`` with ``b:c``, and ``a:b`` with ``c``.
+    No two clients get the same name: ``a`` with ``b:c`` differs from ``a:b`` with ``c``.
     """
     return client_id.translate(_QUOTED)
 
 
 def is_temporary_topic(name: str) -> bool:
-    """Return True if a topic string has the form of those that ``MakeTemporaryTopic`` makes."""
+    """Return True if a topic string has the form that ``MakeTemporaryTopic`` makes."""
     return _TEMPORARY.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""Waits of clients under a virtual clock of their own process, whose server is there as well."""
+"""Waits of clients under a virtual clock, whose server is in the same process."""
 
 from __future__ import annotations
 
@@ -14,38 +14,35 @@ if TYPE_CHECKING:
 
 
 class PendingRequest(Protocol):
-    """A get under way on a connection with virtual time."""
+    """A get that is under way on a connection with virtual time."""
 
-    def stands(self) -> bool:
-        """Return False when it is decided, although the callback may not have been told yet."""
+    def is_pending(self) -> bool:
+        """Return False once the get is decided, even if the callback is not called yet."""
 
     def cancel(self) -> bool:
-        """End it without effect: True, and the callback is never called."""
+        """End the get without effect and return True; False when it is decided."""
 
 
 class VirtualTime:
-    """The virtual clock of a queue manager of this process, as its connections wait under it."""
+    """The virtual clock of a queue manager of this process, for waits of its clients."""
 
     def __init__(self, clock: VirtualClock, visitors: Callable[[], int]) -> None:
-        """Take the clock, and what counts the programs of other processes that are connected."""
+        """Take the clock and a function that counts connected programs of other processes."""
         self.clock, self._visitors = clock, visitors
 
     def check(self) -> None:
-        """Raise RuntimeError where a wait by this thread can never end, as ``check_wait``."""
+        """Raise RuntimeError if a wait of this thread can never end; see ``check_wait``."""
         check_wait(self.clock, self._visitors())
 
 
 def open_here() -> dict[str, QueueManager]:
-    """Return the queue managers that are open in this process: none before somebody asks for one.
-
-    A client of a server elsewhere does not load the engine.
-    """
+    """Return the open queue managers of this process by name, without loading the engine."""
     module = sys.modules.get("mayfly.queue_manager")
     return {} if module is None else module.managers_here()
 
 
 def virtual_time_of(engine: Engine) -> VirtualTime | None:
-    """Return the virtual time of an engine, None where time goes by itself."""
+    """Return the virtual time of an engine, None when it uses real time."""
     clock = engine.clock
     return (
         VirtualTime(clock, lambda: engine.foreign_client_count)
@@ -55,7 +52,11 @@ def virtual_time_of(engine: Engine) -> VirtualTime | None:
 
 
 def virtual_time_here(name: str, number: int) -> VirtualTime | None:
-    """Return that of a queue manager of this process that serves the connection of a number."""
+    """Return the virtual time of a queue manager of this process that serves a connection.
+
+    ``number`` is that of the connection. None when no queue manager here serves it, or the queue
+    manager uses real time.
+    """
     manager = open_here().get(name)
     if manager is None or not manager.engine.has_session(number):
         return None

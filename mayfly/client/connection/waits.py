@@ -15,10 +15,12 @@ Begins: TypeAlias = Callable[[OnDone[_T]], UnderWay]
 
 
 class Wait:
-    """Lets one thread wait; other threads may call :meth:`wake`, :meth:`end` and :meth:`join`."""
+    """Lets one thread wait for a verb.
+
+    Other threads may :meth:`wake`, :meth:`end` or :meth:`join`.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Begin without waiting."""
         self._changed = runtime.condition()
         #: Set when the first verb stands, or has ended at once.
         self.begun = runtime.event()
@@ -29,7 +31,10 @@ class Wait:
         self.is_pending = False
 
     def attempt(self, take: Callable[[], _T]) -> _T | None:
-        """Return the result of a call that does not wait; None when the wait is to end."""
+        """Call ``take``, which does not wait, and return its result;
+
+        None when the wait is to end.
+        """
         # No lock is taken on this path. The order makes it safe: this thread sets ``is_busy``, then
         # looks at ``_is_over``; the thread that ends the wait sets that, then looks at ``is_busy``.
         self.is_busy = True
@@ -45,17 +50,17 @@ class Wait:
                     self._changed.notify_all()
 
     def of(self, begin: Begins[_T]) -> _T | None:
-        """Begin a verb and return its outcome; None when the wait was ended before.
+        """Begin a verb, wait for its outcome and return it; raises an outcome that is an MQError.
 
-        The outcome of a verb that cannot be cancelled any more is returned, so that no message is
-        lost. An outcome that is an MQError is raised.
+        Returns None when the wait was ended first and the verb is cancelled. A verb that cannot be
+        cancelled any more still gives its outcome, so that no message is lost.
         """
-        told: list[_T | MQError] = []
+        outcomes: list[_T | MQError] = []
 
         def on_done(outcome: _T | MQError) -> None:
             with self._changed:
                 self.is_pending = False
-                told.append(outcome)
+                outcomes.append(outcome)
                 self._changed.notify_all()
 
         with self._changed:
@@ -64,20 +69,23 @@ class Wait:
                 return None
             self.is_busy = True
         try:
-            self._await(begin(on_done), told)
+            self._await(begin(on_done), outcomes)
         finally:
             with self._changed:
                 self.is_busy = self.is_pending = False
                 self._changed.notify_all()
             if not self.begun.is_set():
                 self.begun.set()
-        outcome = told[0] if told else None
+        outcome = outcomes[0] if outcomes else None
         if isinstance(outcome, MQError):
             raise outcome
         return outcome
 
     def for_change(self, seconds: float | None = None) -> None:
-        """Wait until another thread ends the wait, or so many seconds of the machine's time."""
+        """Wait until another thread calls :meth:`wake` or :meth:`end`.
+
+        Stops waiting after ``seconds`` of the machine's time; None is no limit.
+        """
         self.begun.set()
         with self._changed:
             if not self._is_to_end():
@@ -85,36 +93,36 @@ class Wait:
                 self._is_to_end()
 
     def wake(self) -> None:
-        """End the wait under way, else the next one; any thread may, and does not wait."""
+        """End the current wait, or else the next one; returns at once."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
 
     def end(self) -> None:
-        """End the wait under way and all later ones; any thread may, and does not wait."""
+        """End the current wait and all later ones; returns at once."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Return when no verb is under way; any other thread may call it, behind an ``end``."""
+        """Wait until no verb is under way; another thread calls this after :meth:`end`."""
         with self._changed:
             while self.is_busy:
                 self._changed.wait()
 
-    def _await(self, under_way: UnderWay, told: list[_T | MQError]) -> None:
-        if told:
+    def _await(self, under_way: UnderWay, outcomes: list[_T | MQError]) -> None:
+        if outcomes:
             return
         with self._changed:
-            self.is_pending = not told
+            self.is_pending = not outcomes
             if not self.begun.is_set():
                 self.begun.set()
-            while not (told or self._is_to_end()):
+            while not (outcomes or self._is_to_end()):
                 self._changed.wait()
-        if told or under_way.cancel():
+        if outcomes or under_way.cancel():
             return
         with self._changed:
-            while not told:
+            while not outcomes:
                 self._changed.wait()
 
     def _is_to_end(self) -> bool:

@@ -230,9 +230,9 @@ class TracedConnection(Connection):
             return self._made.begin(request, on_done, on_event)
         return traces(self._made, self.observed, request, on_done, on_event)
 
-    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+    def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
         """Tell an outcome that is known."""
-        self._made.tell(on_done, outcome)
+        self._made.notify(on_done, outcome)
 
     def together(self) -> AbstractContextManager[object]:
         """Let puts travel together."""
@@ -332,15 +332,15 @@ def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> l
         return found
     if len(found) == 1 and request.max_messages == 1:
         return [observed.end_delivery(running, found[0], options)]
-    told = []
+    seen = []
     for delivery, creation in map(observed.shown, found):
         if creation is not None:
             running.span.add_link(creation)
         observed.note_delivery(delivery, creation, options)
-        told.append(delivery)
-    running.say({names.BATCH_COUNT: len(told)})
+        seen.append(delivery)
+    running.say({names.BATCH_COUNT: len(seen)})
     running.end()
-    return told
+    return seen
 
 
 def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> list[Message]:
@@ -350,10 +350,10 @@ def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> lis
         found = made.call(request)
     if not found:
         return found
-    told = [observed.one_of_many(running, message, request.options) for message in found]
-    running.say({names.BATCH_COUNT: len(told)})
+    seen = [observed.one_of_many(running, message, request.options) for message in found]
+    running.say({names.BATCH_COUNT: len(seen)})
     running.end()
-    return told
+    return seen
 
 
 def _commit(made: Connection, observed: Observed, request: ask.Commit) -> None:
@@ -413,17 +413,17 @@ def _begin_put(
     running = observed.begin_put(request.handle)
     put = _Put(running, request)
 
-    def told(outcome: Any) -> None:
+    def on_outcome(outcome: Any) -> None:
         if not isinstance(outcome, MQError):
             put.end(outcome)
         elif put.may_try_again(outcome):
-            made.begin(put.request, told)
+            made.begin(put.request, on_outcome)
             return
         else:
             running.fail(outcome)
         on_done(outcome)
 
-    return made.begin(put.request, told)
+    return made.begin(put.request, on_outcome)
 
 
 def _begin_get(
@@ -434,8 +434,10 @@ def _begin_get(
     _on_event: OnRefused | None,
 ) -> UnderWay:
     running = observed.begin_get(request.handle, request.options)
-    told = _told(running, lambda found: observed.end_get(running, found, request.options), on_done)
-    return made.begin(request, told)
+    on_outcome = _reporting(
+        running, lambda found: observed.end_get(running, found, request.options), on_done
+    )
+    return made.begin(request, on_outcome)
 
 
 def _begin_get_any(
@@ -453,10 +455,12 @@ def _begin_get_any(
     options = request.options
     if not request.tells_refusals and len(request.handles) == 1:
         running = observed.begin_get(request.handles[0], options)
-        seen = _told(running, lambda found: observed.end_delivery(running, found, options), on_done)
+        seen = _reporting(
+            running, lambda found: observed.end_delivery(running, found, options), on_done
+        )
         return made.begin(request, seen, on_event)
 
-    def told(outcome: Delivery | MQError) -> None:
+    def on_outcome(outcome: Delivery | MQError) -> None:
         if isinstance(outcome, MQError):
             on_done(outcome)
             return
@@ -464,7 +468,7 @@ def _begin_get_any(
         observed.note_delivery(delivery, creation, options)
         on_done(delivery)
 
-    return made.begin(request, told, on_event)
+    return made.begin(request, on_outcome, on_event)
 
 
 def _begin_commit(
@@ -477,7 +481,7 @@ def _begin_commit(
     running = observed.begin_end_of_unit(names.COMMIT)
     if running is None:
         return made.begin(request, on_done)
-    return made.begin(request, _told(running, lambda _none: running.end(), on_done))
+    return made.begin(request, _reporting(running, lambda _none: running.end(), on_done))
 
 
 def _begin_settle(
@@ -488,10 +492,10 @@ def _begin_settle(
     _on_event: OnRefused | None,
 ) -> UnderWay:
     running = observed.begin_settling(request)
-    return made.begin(request, _told(running, lambda _none: running.end(), on_done))
+    return made.begin(request, _reporting(running, lambda _none: running.end(), on_done))
 
 
-def _told(
+def _reporting(
     running: Running, end: Callable[[Any], Any], on_done: Callable[[Any], object]
 ) -> Callable[[Any], None]:
     """Return the callback that ends a span before the program's own is called.
@@ -499,7 +503,7 @@ def _told(
     A get that finds nothing has no span, as in :func:`_failing`.
     """
 
-    def told(outcome: Any) -> None:
+    def on_outcome(outcome: Any) -> None:
         if not isinstance(outcome, MQError):
             seen = end(outcome)
             outcome = outcome if seen is None else seen
@@ -507,7 +511,7 @@ def _told(
             running.fail(outcome)
         on_done(outcome)
 
-    return told
+    return on_outcome
 
 
 def _properties_of(content: Content, properties: Sequence[Property]) -> list[Property]:

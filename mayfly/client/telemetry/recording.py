@@ -164,13 +164,13 @@ class Running:
         """End it: a message was put, or, for None, refused in silence."""
         if self.span.is_recording() and result is not None:
             put_ms, deliver_at_ms, expire_at_ms, _capped_by = result.window
-            said = _identity(result.msg_id, result.correl_id)
-            said[names.BODY_SIZE] = body_bytes
+            attributes = _identity(result.msg_id, result.correl_id)
+            attributes[names.BODY_SIZE] = body_bytes
             if deliver_at_ms > put_ms:
-                said[names.DELAY] = deliver_at_ms - put_ms
+                attributes[names.DELAY] = deliver_at_ms - put_ms
             if expire_at_ms is not None:
-                said[names.TIME_TO_LIVE] = expire_at_ms - put_ms
-            self.say(said)
+                attributes[names.TIME_TO_LIVE] = expire_at_ms - put_ms
+            self.say(attributes)
         self._recorder.sent.add(1, _labels(self._operation, self.target))
         self.end()
 
@@ -179,14 +179,14 @@ class Running:
         if creation is not None:
             self.span.add_link(creation)
         if self.span.is_recording():
-            said = _identity(message.msg_id, message.correl_id)
-            said[names.BODY_SIZE] = body_bytes
-            said[names.WAITED] = max(message.seen_ms - message.deliver_at_ms, 0)
+            attributes = _identity(message.msg_id, message.correl_id)
+            attributes[names.BODY_SIZE] = body_bytes
+            attributes[names.WAITED] = max(message.seen_ms - message.deliver_at_ms, 0)
             if message.remaining_ms is not None:
-                said[names.REMAINING] = message.remaining_ms
+                attributes[names.REMAINING] = message.remaining_ms
             if message.backout_count:
-                said[names.BACKOUT_COUNT] = message.backout_count
-            self.say(said)
+                attributes[names.BACKOUT_COUNT] = message.backout_count
+            self.say(attributes)
 
     def fail(self, error: BaseException) -> None:
         """End it: it has failed. An error of MQ is told by the name of its reason."""
@@ -219,16 +219,16 @@ def destination_of(message: Message) -> str:
 
 
 def _attributes_of(operation: names.Operation, target: Target) -> dict[str, str | int]:
-    said: dict[str, str | int] = {
+    attributes: dict[str, str | int] = {
         names.MESSAGING_SYSTEM: names.SYSTEM,
         names.OPERATION_NAME: operation.name,
         names.QUEUE_MANAGER: target.manager,
     }
     if operation.type:
-        said[names.OPERATION_TYPE] = operation.type
+        attributes[names.OPERATION_TYPE] = operation.type
     if target.is_temporary:
-        said[names.DESTINATION_TEMPORARY] = True
-    return said
+        attributes[names.DESTINATION_TEMPORARY] = True
+    return attributes
 
 
 def _labels(operation: names.Operation, target: Target) -> dict[str, str | int]:
@@ -240,7 +240,7 @@ def _labels(operation: names.Operation, target: Target) -> dict[str, str | int]:
 
 
 def _identity(msg_id: bytes, correl_id: bytes) -> dict[str, str | int]:
-    said: dict[str, str | int] = {names.MESSAGE_ID: msg_id.hex()}
+    attributes: dict[str, str | int] = {names.MESSAGE_ID: msg_id.hex()}
     if correl_id and correl_id != _ZERO_ID:
-        said[names.CONVERSATION_ID] = correl_id.hex()
-    return said
+        attributes[names.CONVERSATION_ID] = correl_id.hex()
+    return attributes

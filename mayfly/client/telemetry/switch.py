@@ -73,7 +73,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Record no connection that is made from now on."""
+    """Stop recording connections that are made from now on."""
     _recorders.clear()
     install(None)
 
@@ -81,28 +81,28 @@ def uninstrument() -> None:
 def watch(
     manager: QueueManager, *, tracer_provider: TracerProvider | None = None
 ) -> Callable[[], None]:
-    """Record the expiry of messages of a queue manager whose senders were recorded.
+    """Record the expiry of messages whose senders recorded them; return a function that stops this.
 
-    Each of them is a span in the trace of its sender, from the deadline until the expiry was met
-    and is durable. The function that is returned ends the watch.
+    Each expiry is a span in the trace of the sender, from the deadline until the expiry was
+    detected and is durable.
     """
     recorder = Recorder(tracer_provider)
 
-    def met(expired: Expired) -> None:
+    def detected(expired: Expired) -> None:
         if _MARK in expired.message.body:
             creation, _content = context_of(expired.message)
             if creation is not None:
                 recorder.expired(expired, manager.name, creation)
 
-    return watch_expiry(manager.engine, met)
+    return watch_expiry(manager.engine, detected)
 
 
 @contextmanager
 def processing(message: Message, manager: str = "") -> Iterator[None]:
-    """Have a span, while telemetry is on, for the work with a message that was got.
+    """Record a span for the work with a message within a ``with`` block, while telemetry is on.
 
-    ``manager`` is the name of its queue manager. Message listeners need no such block: they have a
-    span of their own.
+    ``manager`` names the queue manager of the message. Message listeners need no such block: they
+    have a span already.
     """
     if not _recorders:
         yield
