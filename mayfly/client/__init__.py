@@ -1,7 +1,7 @@
-"""Programs in Python: one connection by the name or URL of a queue manager, wherever that is.
+"""Clients in Python: one connection by the name or URL of a queue manager, wherever it runs.
 
-``mayfly.connect`` makes a :class:`Client` (docs/CLIENTS.md). It stands on
-``mayfly.client.connection``, the interface with numbers, for facades and servers.
+``mayfly.connect`` makes a :class:`Client` (docs/CLIENTS.md), which uses
+``mayfly.client.connection``. Facades and servers use that directly.
 """
 
 from mayfly.client.client import Client, ClientSubscription, connect

@@ -1,4 +1,4 @@
-"""Requests of both kinds of clients: fields of a put, many messages by one call, subscriptions."""
+"""Requests of both kinds of clients: puts, gets of many messages, and subscriptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from mayfly.verbs.requests import Subscribed
 
 
 def id_of(identifier: Identifier | None, name: str) -> bytes:
-    """Return an id of 24 bytes, empty for None; raises MQRC_MD_ERROR with the name."""
+    """Return an id padded to 24 bytes, empty for None.
+
+    Raises MQRC_MD_ERROR, which says ``name``.
+    """
     return stored_id(identifier, name) if identifier else b""
 
 
@@ -67,9 +70,10 @@ def put_options(
     format_name: str = "",
     properties: Mapping[str, object] | None = None,
 ) -> tuple[Descriptor, ask.MessageMore]:
-    """Return the descriptor of a message, and the rest of it; raises MQRC_MD_ERROR (ids).
+    """Return the descriptor and the other fields of a message, checked.
 
-    Raises MQRC_EXPIRY_ERROR, MQRC_PROPERTY_NAME_ERROR, and TypeError for a wrong type or format.
+    Raises MQRC_MD_ERROR for a wrong id, MQRC_EXPIRY_ERROR, MQRC_PROPERTY_NAME_ERROR, and TypeError
+    for a value of a wrong type.
     """
     descriptor = plain_descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
     check_life_ms(time_to_live_ms)
@@ -83,7 +87,7 @@ def put_options(
 
 
 def get_options(wait_ms: int) -> int:
-    """Return the options of a get: properties stand in an MQRFH2 before the data."""
+    """Return the MQGMO options of a get: message properties come as an MQRFH2 before the data."""
     waits = c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT
     return waits | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
@@ -101,9 +105,9 @@ def put_all(
     options: int,
     **more: Unpack[ask.MessageMore],
 ) -> list[Outcome]:
-    """Put bodies in their order and return what became of each; the rest as of ``put``.
+    """Put messages in order and return the outcome of each: a result or an MQError.
 
-    Raises the error of all of them when the object is not what it was, and nothing was put.
+    If the object has changed since it was opened and nothing was put, that error is raised.
     """
 
     def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
@@ -120,10 +124,10 @@ def put_all(
 
 
 def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
-    """Return the MsgIds of messages that are all put.
+    """Return the MsgIds of the outcomes when all messages are put.
 
-    Raises the first error with its reason code; the text says which message it is about, and how
-    many of them are put. LostAnswer stays LostAnswer.
+    Otherwise raises the first error with its reason code. Its text says which message failed and
+    how many are put. A LostAnswer is raised unchanged.
     """
     found = [outcome.msg_id for outcome in outcomes if isinstance(outcome, PutResult)]
     for number, outcome in enumerate(outcomes, 1):
@@ -138,7 +142,7 @@ def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
 def get_all(
     connection: Connection, handle: int, options: int, max_messages: int, wait_ms: int
 ) -> list[Message]:
-    """Get messages that are there; only the first one is waited for."""
+    """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only."""
     check_max_messages(max_messages)
     found = connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
     if found or not wait_ms:
@@ -196,7 +200,10 @@ def subscribed(
     retained: bool,
     on_request: bool,
 ) -> Subscribed:
-    """MQSUB; raises as ``requests.Subscribe``, ValueError for what a join cannot have."""
+    """Make a subscription (MQSUB); raises as ``requests.Subscribe``.
+
+    Raises ValueError for options that ``shared`` or ``no_local`` exclude.
+    """
     check_life_ms(time_to_live_ms)
     if shared or no_local:
         others = topic_object, queue, correl_id, on_request, time_to_live_ms, not retained
@@ -231,7 +238,7 @@ def subscribed(
 
 
 def resumed(connection: Connection, name: str) -> Subscribed:
-    """MQSUB of a durable subscription that is there; raises as ``requests.Subscribe``."""
+    """Open an existing durable subscription (MQSUB); raises as ``requests.Subscribe``."""
     return connection.call(
         ask.Subscribe(c.MQSO_RESUME | c.MQSO_MANAGED | c.MQSO_DURABLE, name=name)
     )

@@ -1,4 +1,4 @@
-"""The client: the verbs of a session and of an administrator, here or over a network."""
+"""The client: one connection to a queue manager, here or over a network, with its verbs."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from mayfly.verbs.requests import Subscribed
 
 
 class ClientSubscription:
-    """A subscription and the queue of its publications; used by the thread of its client."""
+    """A subscription and the queue of its publications; only the thread of its client uses it."""
 
     def __init__(self, connection: Connection, opened: Subscribed, get_option: int) -> None:
-        """Take a subscription that is open; ``get_option`` is that of its gets and syncpoint."""
+        """Take an open subscription, and the syncpoint option for its gets."""
         self._connection, self._opened, self._get_option = connection, opened, get_option
 
     @property
     def facts(self) -> SubscriptionFacts:
-        """Its attributes at its opening: name, topic, queue, CorrelId and the rest."""
+        """Name, topic, queue, CorrelId and other attributes, as they were at opening."""
         return self._opened.facts
 
     def get(self, *, wait_ms: int = 0) -> Message | None:
-        """Take the next publication, or None when none came within ``wait_ms`` (-1: for ever)."""
+        """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit)."""
         options = get_options(wait_ms) | self._get_option
         try:
             return self._connection.get(self._opened.handle, options, wait_ms=wait_ms).message
@@ -59,13 +59,16 @@ class ClientSubscription:
             return None
 
     def request_retained(self) -> int:
-        """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
+        """Request the retained publications (MQSUBRQ) and return their number.
+
+        Raises MQRC_NO_RETAINED_MSG (2437) when there is none.
+        """
         return self._connection.call(ask.RequestRetained(self._opened.number))
 
     def close(self, *, remove: bool = False) -> None:
-        """Close it; a durable one stays and collects, unless it is to be removed.
+        """Close the subscription; a durable one continues to collect, unless ``remove`` is True.
 
-        The end of its client has closed it already.
+        Does nothing when the client is already closed.
         """
         if not self._connection.is_open:
             return
@@ -75,16 +78,16 @@ class ClientSubscription:
 
 
 class Client:
-    """One connection of one user; one thread at a time uses it, and any may close it.
+    """One connection of one user; one thread at a time uses it, and any thread may close it.
 
-    Transacted, puts and gets are part of its unit of work: leaving the ``with`` block normally
-    commits, leaving it by an exception backs out. Queues and topics stay open until a second or so
-    after their last use. Verbs raise MQError with the reason code; an empty queue is
-    no error for a get, which then returns None.
+    With ``transacted``, puts and gets belong to a unit of work. Leaving the ``with`` block commits
+    it, or backs it out after an exception. Queues and topics stay open for about a second after
+    their last use. Verbs raise MQError with the reason code. A get from an empty queue returns
+    None.
     """
 
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
-        """Stand on a connection, which ends with it."""
+        """Use a connection. Closing the client closes it."""
         self._connection = connection
         self._objects = OpenObjects(connection)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
@@ -107,8 +110,9 @@ class Client:
         ``persistent``, ``msg_id``, ``correl_id``, ``report``, ``reply_to_q``, ``msg_type``,
         ``format_name``, ``properties``.
 
-        Not transacted, a persistent message is durable on return. Raises LostAnswer when nobody
-        knows whether the message is there, and otherwise as ``Connection.put``: nothing is put.
+        If not transacted, a persistent message is durable on return. Raises LostAnswer when the
+        connection broke and the message may or may not be put. After any other error, which are
+        those of ``requests.Put``, nothing is put.
         """
         described, more = put_options(**keywords)
         verb = partial(
@@ -132,11 +136,11 @@ class Client:
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
-        """Put messages in their order and return their MsgIds; none waits for the one before it.
+        """Put messages in order and return their MsgIds; none waits for the one before it.
 
-        Over a network this is much faster than one put after the other. Not transacted, persistent
-        messages are durable on return; they share syncs. Each is put by itself: when one is
-        refused, the others are put, and the error has its reason code and says how many are there.
+        Over a network this is much faster than single puts. If not transacted, persistent messages
+        are durable on return and share disk syncs. Each is put by itself: if one is refused, the
+        others are put. The error then has its reason code, and says how many are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -164,9 +168,10 @@ class Client:
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
-        """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
+        """Get the next message, None when none comes within ``wait_ms`` (-1: no limit).
 
-        Not transacted, the message is gone when this returns. Raises as ``Connection.get``.
+        If not transacted, the message is gone when this returns. Raises the errors of
+        ``requests.Get``.
         """
         verb = partial(
             self._connection.get,
@@ -181,13 +186,12 @@ class Client:
             return None
 
     def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
-        """Take the next messages, up to ``max_messages`` (10,000) of those that are there.
+        """Get the next messages, at most ``max_messages`` (up to 10,000), without waiting for more.
 
-        Returns [] when none came within ``wait_ms``, in which it waits for the first one alone. A
-        short list does not say that the queue is empty: over a network it has up to 1,000 messages
-        or 1 MiB. Not transacted, all are gone when this returns, taken by one transaction, but for
-        a first one that was waited for. Raises as ``Connection.get``, MQRC_OPTIONS_ERROR for a
-        wrong ``max_messages``.
+        Waits up to ``wait_ms`` for a first message only; [] when none comes. A short list does not
+        mean that the queue is empty: over a network it has up to 1,000 messages or 1 MiB. If not
+        transacted, one transaction gets all of them, except a first one that was waited for. Raises
+        the errors of ``requests.Get``, and MQRC_OPTIONS_ERROR for a wrong ``max_messages``.
         """
         options = get_options(0) | self._get_option
         return self._objects.use(
@@ -203,7 +207,10 @@ class Client:
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Iterator[Message]:
-        """Yield the messages of a queue in get order, each read when it is asked for."""
+        """Yield the messages of a queue in get order without removing them.
+
+        Each message is read when the iteration asks for it.
+        """
         ids = id_of(msg_id, "msg_id"), id_of(correl_id, "correl_id")
         handle = to_browse(queue, selector).open(self._connection)
         options = c.MQGMO_BROWSE_NEXT | get_options(0)
@@ -227,10 +234,10 @@ class Client:
         topic_object: str = "",
         **keywords: Unpack[MessageOptions],
     ) -> PutResult:
-        """Publish to all subscribers of this moment; the keywords of a put, but ``msg_type``.
+        """Publish to all current subscribers; keywords are those of a put except ``msg_type``.
 
         With ``warn_if_no_subscribers`` the ``warning`` of the result is MQRC_NO_SUBS_MATCHED when
-        nobody did. Raises as ``Connection.put``.
+        there is none. Raises the errors of ``requests.Put``.
         """
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
@@ -264,11 +271,11 @@ class Client:
     ) -> ClientSubscription:
         """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Session.subscribe``.
 
-        Publications come to a managed queue, or to ``queue``, from which the program gets them.
-        ``shared`` joins the others that subscribe by the ``name``: each publication goes to one of
-        them. ``no_local`` leaves out what this client publishes. These two go with ``name``,
-        ``durable`` and ``selector`` alone (ValueError). One that is not durable ends with the
-        client.
+        Publications go to a managed queue, or to ``queue``, from which the program gets them.
+        ``shared`` joins other subscribers with the same ``name``: each publication goes to one of
+        them. ``no_local`` excludes publications of this client. These two combine only with
+        ``name``, ``durable`` and ``selector``, else ValueError. A subscription that is not durable
+        ends with the client.
         """
         opened = subscribed(
             self._connection,
@@ -288,7 +295,7 @@ class Client:
         return ClientSubscription(self._connection, opened, self._get_option)
 
     def resume(self, name: str) -> ClientSubscription:
-        """Open a durable subscription again; messages that came meanwhile are there.
+        """Reopen a durable subscription, which has collected publications meanwhile.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
         """
@@ -297,23 +304,31 @@ class Client:
         )
 
     def unsubscribe(self, name: str) -> None:
-        """End a durable subscription with what is on its managed queue; raises as ``resume``."""
+        """Remove a durable subscription and the messages on its managed queue.
+
+        Raises as ``resume``.
+        """
         self.resume(name).close(remove=True)
 
     def commit(self) -> None:
         """Commit the unit of work.
 
-        Raises LostAnswer when nobody knows whether it was committed: MQRC_CONNECTION_BROKEN, or
-        MQRC_CALL_INTERRUPTED when connected again. MQRC_BACKED_OUT says that it was backed out.
+        Raises LostAnswer when it may or may not be committed: MQRC_CONNECTION_BROKEN, or
+        MQRC_CALL_INTERRUPTED after a reconnect. Raises MQRC_BACKED_OUT when it was backed out.
         """
         self._connection.call(ask.Commit())
 
     def backout(self) -> None:
-        """Back the unit of work out: puts vanish, gets return with their backout count raised."""
+        """Back out the unit of work: puts vanish, gets return to their queues.
+
+        The backout counts of those messages rise.
+        """
         self._connection.call(ask.Backout())
 
     def mqsc(self, script: str) -> MqscResult:
-        """Close what is open and run MQSC commands; a wrong one makes ``ok`` of the result False.
+        """Close unused objects and run MQSC commands.
+
+        A wrong command sets ``ok`` of the result to False.
 
         Raises MQRC_NOT_AUTHORIZED for a user with limited authority.
         """
@@ -322,7 +337,10 @@ class Client:
 
     @property
     def admin(self) -> Administration:
-        """An operator's verbs beside MQSC: ``counts``, ``curdepth``, ``why``, ``verify`` …"""
+        """Operators' verbs other than MQSC:
+
+        ``counts``, ``curdepth``, ``why``, ``verify`` and others.
+        """
         return Administration(self._connection.call)
 
     @property
@@ -331,7 +349,7 @@ class Client:
         return self._connection.name
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commits what is open, or backs it out. A second close does nothing."""
+        """Disconnect: commit the unit of work, or back it out. A second call does nothing."""
         self._connection.close(commit=commit)
 
     def __enter__(self) -> Self:
@@ -365,13 +383,14 @@ def connect(
     """Connect to a queue manager by its name, or by a URL (docs/CLIENTS.md).
 
     ``connect("QM1")`` finds it as IBM MQ does: by MQSERVER, MQCCDTURL or MQCHLLIB with MQCHLTAB,
-    else on this machine. ``connect("mq://host:1414/QM1?channel=DEV.APP.SVRCONN")`` goes there;
-    ``mqs://`` or ``tls`` encrypt. ``user`` None is who runs the program. ``reconnect`` YES makes a
-    connection anew that breaks, QUEUE_MANAGER to the same one only; None is as the channel says.
-    Raises MQError:
-    MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
+    else on this machine. ``connect("mq://host:1414/QM1?channel=DEV.APP.SVRCONN")`` names the host;
+    ``mqs://`` or ``tls`` encrypt. ``user`` None is the user that runs the program. ``reconnect``
+    YES reconnects after a loss, QUEUE_MANAGER to the same queue manager only; None is as the
+    channel says.
+
+    Raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
     MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED,
-    MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR, MQRC_CLIENT_CONN_ERROR.
+    MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR or MQRC_CLIENT_CONN_ERROR.
     """
     wanted = Wanted(reconnect=reconnect, may_reconnect=True)
     made = connected(name, wanted, user=user, password=password, tls=tls)
@@ -381,7 +400,7 @@ def connect(
 def connected(
     name: str, wanted: Wanted, *, user: str | None, password: str | None, tls: TlsWanted
 ) -> Connection:
-    """Return the connection of a new client; raises as :func:`connect`."""
+    """Connect for a new client; raises as :func:`connect`, ValueError for ``tls`` without a URL."""
     if is_url(name):
         endpoint = endpoint_of_url(name, _tls(tls))
         wanted, name = wanted._replace(endpoint=endpoint), endpoint.queue_manager

@@ -1,4 +1,4 @@
-"""The objects that a client has open, so that each verb need not open its own."""
+"""The objects that a client keeps open, so that a verb need not open and close one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _keeper = Keeper(Runtime(), _THREAD)
 
 
 def _begin_anew() -> None:
-    """In a forked child the thread is not there, and the clients are its parent's."""
+    """Begin without clients in a forked child: they and the thread belong to the parent."""
     global _keeper  # noqa: PLW0603 - the thread of the old one is not there
     _keeper = Keeper(Runtime(), _THREAD)
 
@@ -39,7 +39,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Opening(NamedTuple):
-    """An object and what it is opened for; equal ones share a handle."""
+    """An object and the options to open it with; equal openings share a handle."""
 
     name: str
     options: int
@@ -48,7 +48,7 @@ class Opening(NamedTuple):
     selector: str | None = None
 
     def open(self, connection: Connection) -> int:
-        """Open it; ``QUEUE@MANAGER`` is a queue of another queue manager."""
+        """Open the object and return its handle; ``QUEUE@MANAGER`` names another queue manager."""
         name, _, manager = self.name.partition("@")
         return connection.call(
             ask.Open(
@@ -63,42 +63,43 @@ class Opening(NamedTuple):
 
 
 def to_queue(queue: str) -> Opening:
-    """Return what puts to a queue need."""
+    """Return how to open a queue for puts."""
     return Opening(queue, c.MQOO_OUTPUT)
 
 
 def to_topic(topic: str, topic_object: str = "") -> Opening:
-    """Return what publications need."""
+    """Return how to open a topic for publications."""
     return Opening(topic_object, c.MQOO_OUTPUT, c.MQOT_TOPIC, topic)
 
 
 def from_queue(queue: str, selector: str | None) -> Opening:
-    """Return what gets need."""
+    """Return how to open a queue for gets."""
     return Opening(queue, c.MQOO_INPUT_SHARED, selector=selector)
 
 
 def to_browse(queue: str, selector: str | None) -> Opening:
-    """Return what a browse needs."""
+    """Return how to open a queue for browsing."""
     return Opening(queue, c.MQOO_BROWSE, selector=selector)
 
 
 class _Used(NamedTuple):
-    """A handle, and the look before which it was used last."""
+    """A handle, and the number of the idle check before its last use."""
 
     handle: int
     look: int
 
 
 class OpenObjects:
-    """Handles by what they are open for; the one that was longest not used is closed for a new.
+    """The handles that a client keeps open, at most MAX_OPEN.
 
-    One thread uses them. Another one, that of the process, closes those that are not used.
+    The least recently used is closed first.
+
+    One thread uses the client. A thread of the process closes handles that are idle.
     """
 
     tick_ms = LOOK_MS
 
     def __init__(self, connection: Connection) -> None:
-        """Begin with none."""
         self._connection = connection
         self._lock = connection.runtime.lock("open objects")
         self._handles: dict[Opening, _Used] = {}
@@ -107,7 +108,12 @@ class OpenObjects:
         self._look = 0
 
     def use(self, opening: Opening, verb: Callable[[int], _T]) -> _T:
-        """Call a verb with the handle; again with a new one when the object was changed."""
+        """Call ``verb`` with the handle of an object and return its result.
+
+        Opens the object if needed.
+
+        Calls it once more with a new handle if the object has changed since it was opened.
+        """
         with self._lock:
             known = self._handles.pop(opening, None)
             if known is not None:
@@ -132,7 +138,7 @@ class OpenObjects:
                     self._handles[opening] = _Used(last.handle, self._look)
 
     def close(self) -> None:
-        """Close them all, so that the objects can be changed and deleted."""
+        """Close all handles, so that the objects can be altered and deleted."""
         with self._lock:
             handles, self._handles = self._handles, {}
         for known in handles.values():
@@ -140,11 +146,11 @@ class OpenObjects:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to look at."""
+        """True when no handle is open, or the connection is closed."""
         return not self._handles or not self._connection.is_open
 
     def tick(self) -> None:
-        """Close what was used last before the look before this one."""
+        """Close the handles that were not used since the last check but one."""
         with self._lock:
             self._look += 1
             idle = {

@@ -1,4 +1,4 @@
-"""The client whose verbs are coroutines."""
+"""The client for asyncio."""
 
 from __future__ import annotations
 
@@ -51,29 +51,32 @@ class AsyncSubscription:
     """A subscription and the queue of its publications."""
 
     def __init__(self, outcomes: Outcomes, opened: Subscribed, get: Get) -> None:
-        """Take a subscription that is open, and the get of its client."""
+        """Take an open subscription, and the get function of its client."""
         self._outcomes, self._opened, self._get = outcomes, opened, get
 
     @property
     def facts(self) -> SubscriptionFacts:
-        """Name, topic, queue, CorrelId and other facts, as they were when it was opened."""
+        """Name, topic, queue, CorrelId and other attributes, as they were at opening."""
         return self._opened.facts
 
     async def get(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> Message | None:
-        """Take the next publication, or None when none came within ``wait_ms`` (-1: for ever)."""
+        """Get the next publication, None when none comes within ``wait_ms`` (-1: no limit)."""
         return await self._get(self._opened.handle, wait_ms)
 
     async def messages(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> AsyncIterator[Message]:
-        """Yield publications until none has come within ``wait_ms``."""
+        """Yield publications until none comes within ``wait_ms`` (-1: no limit)."""
         while (message := await self.get(wait_ms=wait_ms)) is not None:
             yield message
 
     async def request_retained(self) -> int:
-        """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
+        """Request the retained publications (MQSUBRQ) and return their number.
+
+        Raises MQRC_NO_RETAINED_MSG (2437) when there is none.
+        """
         return await self._outcomes.call(ask.RequestRetained(self._opened.number))
 
     async def close(self, *, remove: bool = False) -> None:
-        """Close it; a durable one stays and collects, unless it is to be removed."""
+        """Close the subscription; a durable one continues to collect, unless ``remove`` is True."""
         await self._outcomes.call(ask.CloseSubscription(self._opened.number, remove))
 
 
@@ -83,13 +86,13 @@ _T = TypeVar("_T")
 class AsyncClient:
     """One connection of one user, for all tasks of one event loop; they share its unit of work.
 
-    Verbs, parameters and errors are those of :class:`mayfly.client.Client`. A get that is cancelled
-    loses no message: one that was on its way goes back to its place, its backout count as it was. A
-    put or commit that is cancelled goes on.
+    Verbs, parameters and errors are those of :class:`mayfly.client.Client`. Cancelling a get loses
+    no message: one on its way goes back to its queue, and its backout count stays as it was.
+    Cancelling a put or commit does not stop it.
     """
 
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
-        """Stand on a connection, which ends with it, in the running event loop."""
+        """Use a connection in the running event loop. Closing the client closes it."""
         self._connection = connection
         self._outcomes = Outcomes(connection)
         self._objects = AsyncOpenObjects(self._outcomes)
@@ -104,10 +107,10 @@ class AsyncClient:
         body: bytes,
         **keywords: Unpack[PutOptions],
     ) -> bytes:
-        """Put a message and return its MsgId; keywords as those of ``Client.put``.
+        """Put a message and return its MsgId; keywords are those of ``Client.put``.
 
-        Puts that are awaited together share a sync.
-        Raises MQRC_RESOURCE_PROBLEM when 10,000 puts are on their way to the disk.
+        Puts that are awaited together share a disk sync. Raises MQRC_RESOURCE_PROBLEM when 10,000
+        puts are waiting for the disk.
         """
         described, more = put_options(**keywords)
         options = self._put_option
@@ -133,9 +136,9 @@ class AsyncClient:
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
-        """Put messages in their order and return their MsgIds; they travel together.
+        """Put messages in order and return their MsgIds; they share frames and syncs.
 
-        A task that is cancelled does not wait for the outcomes; the messages are put.
+        A cancelled task does not wait for the outcomes; the messages are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -165,7 +168,7 @@ class AsyncClient:
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
-        """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever)."""
+        """Get the next message, None when none comes within ``wait_ms`` (-1: no limit)."""
         verb = partial(
             self._get_by,
             wait_ms=wait_ms,
@@ -175,12 +178,15 @@ class AsyncClient:
         return await self._objects.use(from_queue(queue, selector), verb)
 
     async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
-        """Take the next messages that are there; only the first one is waited for.
+        """Get the next messages.
 
-        A cancel ends the wait; while messages are being taken it is left to the task's next verb.
+        Waits up to ``wait_ms`` for the first one only, [] when none comes.
+
+        A cancellation ends the wait. If it comes while messages are being taken, the next verb of
+        the task raises it.
         """
         check_max_messages(max_messages)
-        self._outcomes.raise_late_cancel()
+        self._outcomes.raise_deferred_cancel()
         verb = partial(self._get_many_by, max_messages=max_messages, wait_ms=wait_ms)
         return await self._objects.use(from_queue(queue, None), verb)
 
@@ -191,7 +197,7 @@ class AsyncClient:
         wait_ms: int = c.MQWI_UNLIMITED,
         selector: str | None = None,
     ) -> AsyncIterator[Message]:
-        """Take messages one by one until none has come within ``wait_ms`` (-1: for ever)."""
+        """Get and yield messages until none comes within ``wait_ms`` (-1: no limit)."""
         while (message := await self.get(queue, wait_ms=wait_ms, selector=selector)) is not None:
             yield message
 
@@ -203,7 +209,10 @@ class AsyncClient:
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> AsyncIterator[Message]:
-        """Yield the messages of a queue in get order, each read when it is asked for."""
+        """Yield the messages of a queue in get order without removing them.
+
+        Each message is read when the iteration asks for it.
+        """
         run, connection = self._outcomes.run, self._connection
         handle = await run(partial(to_browse(queue, selector).open, connection))
         step = partial(
@@ -232,7 +241,7 @@ class AsyncClient:
         topic_object: str = "",
         **keywords: Unpack[MessageOptions],
     ) -> PutResult:
-        """Publish to all subscribers of this moment; keywords as those of ``Client.publish``."""
+        """Publish to all current subscribers; keywords are those of ``Client.publish``."""
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
@@ -264,7 +273,7 @@ class AsyncClient:
         topic_object: str = "",
         on_request: bool = False,
     ) -> AsyncSubscription:
-        """Subscribe to a topic string with ``+`` and ``#``."""
+        """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Client.subscribe``."""
         work = partial(
             subscribed,
             self._connection,
@@ -285,36 +294,45 @@ class AsyncClient:
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def resume(self, name: str) -> AsyncSubscription:
-        """Open a durable subscription again; publications that came meanwhile are there."""
+        """Reopen a durable subscription, which has collected publications meanwhile."""
         opened = await self._outcomes.run(partial(resumed, self._connection, name))
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def unsubscribe(self, name: str) -> None:
-        """End a durable subscription with what is on its managed queue."""
+        """Remove a durable subscription and the messages on its managed queue."""
         await (await self.resume(name)).close(remove=True)
 
     async def commit(self) -> None:
-        """Commit the unit of work; verbs that tasks call meanwhile belong to the next one."""
-        await self._outcomes.done(partial(self._connection.begin, ask.Commit()))
+        """Commit the unit of work; verbs called while this waits belong to the next one."""
+        await self._outcomes.finished(partial(self._connection.begin, ask.Commit()))
 
     async def backout(self) -> None:
-        """Back the unit of work out: puts vanish, gets return with their backout count raised."""
+        """Back out the unit of work: puts vanish, gets return to their queues.
+
+        The backout counts of those messages rise.
+        """
         await self._outcomes.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
-        """Close what no task uses and run MQSC commands; the result tells which were wrong."""
+        """Close unused objects and run MQSC commands.
+
+        A wrong command sets ``ok`` of the result to False.
+        """
         await self._objects.close()
         return await self.run(lambda connection: Administration(connection.call).mqsc(script))
 
     async def run(self, work: Callable[[Connection], _T]) -> _T:
-        """Do on the client's thread what has no coroutine.
+        """Run blocking ``work`` on the client's thread, for verbs without a coroutine.
 
         ``lambda connection: Schedule(connection.call).list()`` lists the delayed messages.
         """
         return await self._outcomes.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commits what is open, or backs it out. Gets that wait raise 2018."""
+        """Disconnect: commit the unit of work or back it out.
+
+        Waiting gets raise MQRC_HCONN_ERROR (2018).
+        """
         if not self._is_closed:
             self._is_closed = True
             self._objects.end()
@@ -346,14 +364,14 @@ class AsyncClient:
         def there(max_messages: int) -> list[Message]:
             return self._connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
 
-        found = await self._outcomes.kept(partial(there, max_messages))
+        found = await self._outcomes.run_to_end(partial(there, max_messages))
         if found or not wait_ms:
             return found
         first = await self._get_by(handle, wait_ms)
         if first is None or max_messages == 1:
             return [] if first is None else [first]
         try:
-            return [first, *await self._outcomes.kept(partial(there, max_messages - 1))]
+            return [first, *await self._outcomes.run_to_end(partial(there, max_messages - 1))]
         except MQError:
             # The first one is got, whatever becomes of others.
             return [first]
@@ -370,7 +388,7 @@ class AsyncClient:
             except NoMessage:
                 return None
             try:
-                await self._outcomes.taken(delivery, self._within)
+                await self._outcomes.settle_taken(delivery, self._within)
             except MQError as error:
                 # The connection was lost, and made again: with the message, or before it.
                 if error.reason != rc.MQRC_BACKED_OUT:
@@ -393,8 +411,8 @@ def connect(
 ) -> Connecting:
     """Connect to a queue manager: ``async with connect("QM1") as client``, or ``await`` it.
 
-    Parameters and errors are those of ``mayfly.connect``. The connection belongs to the loop in
-    which it is entered.
+    Parameters and errors are those of ``mayfly.connect``. The client belongs to the event loop in
+    which this is awaited.
     """
     wanted = Wanted(reconnect=reconnect, may_reconnect=True)
     made = partial(connected, name, wanted, user=user, password=password, tls=tls)
@@ -402,19 +420,19 @@ def connect(
 
 
 class Connecting:
-    """A client that is not connected yet."""
+    """A client before it is connected; ``await`` or ``async with`` connects."""
 
     def __init__(self, connect: Callable[[], Connection], *, transacted: bool) -> None:
-        """Note how to connect."""
+        """Take the function that connects."""
         self._connect, self._transacted = connect, transacted
         self._client: AsyncClient | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncClient]:
-        """Connect."""
+        """Connect and return the client."""
         return self._connected().__await__()
 
     async def __aenter__(self) -> AsyncClient:
-        """Connect."""
+        """Connect and return the client."""
         self._client = await self._connected()
         return self._client
 

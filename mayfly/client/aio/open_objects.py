@@ -1,4 +1,4 @@
-"""The objects that an asynchronous client has open, shared by its tasks."""
+"""The objects that an asynchronous client keeps open, shared by its tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class _Shared:
-    """A handle that is open, or being opened, and how many tasks use it."""
+    """A handle that is open or being opened, and the number of tasks that use it."""
 
     def __init__(self, handle: asyncio.Future[int]) -> None:
         self.handle = handle
@@ -35,10 +35,9 @@ class _Shared:
 
 
 class AsyncOpenObjects:
-    """Handles by what they are open for; those that no task uses give way to new ones."""
+    """The handles that a client keeps open, at most MAX_OPEN if tasks leave any unused."""
 
     def __init__(self, outcomes: Outcomes) -> None:
-        """Begin with none."""
         self._outcomes = outcomes
         self._shared: dict[Opening, _Shared] = {}
         self._look = 0
@@ -46,7 +45,12 @@ class AsyncOpenObjects:
         self._closing: set[asyncio.Future[None]] = set()
 
     async def use(self, opening: Opening, verb: Callable[[int], Awaitable[_T]]) -> _T:
-        """Await a verb with the handle; again with a new one when the object was changed."""
+        """Await ``verb`` with the handle of an object and return its result.
+
+        Opens the object if needed.
+
+        Awaits it once more with a new handle if the object has changed since it was opened.
+        """
         was_open = opening in self._shared
         shared = self._find(opening)
         shared.users += 1
@@ -68,19 +72,19 @@ class AsyncOpenObjects:
         return await self.use(opening, verb)
 
     async def close(self) -> None:
-        """Close those that no task uses, so that the objects can be changed and deleted."""
+        """Close the handles that no task uses, so that the objects can be altered and deleted."""
         idle = [opening for opening, shared in self._shared.items() if not shared.users]
         for opening in idle:
             await self._close(self._shared.pop(opening))
 
     def end(self) -> None:
-        """Look no more: the connection is being closed."""
+        """Stop checking for idle handles: the connection is being closed."""
         if self._timer is not None:
             self._timer.cancel()
         self._shared.clear()
 
     def _watch(self) -> None:
-        """Look at the handles in a while, as ``client.open_objects`` does."""
+        """Schedule the next check for idle handles, as ``client.open_objects`` does."""
         if self._timer is None and self._shared:
             self._timer = asyncio.get_running_loop().call_later(LOOK_MS / SECOND_MS, self._tick)
 
@@ -104,7 +108,7 @@ class AsyncOpenObjects:
         return shared
 
     def _drop(self, opening: Opening, shared: _Shared) -> None:
-        """Let the next task open the object anew; the last one to use the handle closes it."""
+        """Forget a handle of a changed object; its last user closes it."""
         shared.is_dropped = True
         if self._shared.get(opening) is shared:
             del self._shared[opening]

@@ -1,4 +1,4 @@
-"""From the callbacks of a connection to the futures of one event loop, and to its one thread."""
+"""Callbacks of a connection as futures of an event loop, and the one thread of a client."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
 
 
 class Outcomes:
-    """Verbs of one connection, awaited in the loop that is running when this is made.
+    """Awaits the verbs of one connection in the event loop that is running when this is made.
 
-    A verb with a callback costs no thread. Verbs without one run on a single thread of their own,
-    one after the other.
+    A verb with a callback needs no thread. Verbs without one run one after the other on a single
+    thread.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -51,31 +51,37 @@ class Outcomes:
         self._cancelled: set[asyncio.Task[object]] = set()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Do what blocks on the thread."""
+        """Run blocking ``work`` on the thread and return its result."""
         return await self._loop.run_in_executor(self._thread, work)
 
     async def call(self, request: ask.Request[_T]) -> _T:
-        """Make a request that blocks on the thread."""
+        """Send a request on the thread and return its answer; raises MQError."""
         return await self.run(partial(self.connection.call, request))
 
-    async def done(self, begin: Begin[_T]) -> _T:
-        """Await a verb that cannot be taken back; a task that is cancelled does not wait for it."""
+    async def finished(self, begin: Begin[_T]) -> _T:
+        """Await a verb that cannot be undone and return its outcome; raises MQError.
+
+        A cancelled task does not wait for the verb, which continues.
+        """
         future, on_done = self._future()
         begin(on_done)
         outcome: _T | MQError = await future
         return _or_raised(outcome)
 
     async def put(self, begin: Begin[_T]) -> _T:
-        """Await a put; those that tasks begin in one turn of the loop travel together."""
+        """Await a put; puts that begin in one iteration of the event loop share frames."""
         if self._together is None:
             self._together = self.connection.together()
             self._together.__enter__()
             self._loop.call_soon(self._end_together)
-        return await self.done(begin)
+        return await self.finished(begin)
 
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
-        """Await a get; a message for a task that was cancelled goes back, uncounted."""
-        self.raise_late_cancel()
+        """Await a get and return its delivery; raises MQError.
+
+        The message of a cancelled task goes back, and its backout count stays.
+        """
+        self.raise_deferred_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
         under_way = begin(on_done)
         try:
@@ -94,11 +100,11 @@ class Outcomes:
                 self.give_back(future.result())
             raise
 
-    async def taken(self, delivery: Delivery, within: int) -> None:
-        """Settle what was delivered: the message is the task's from here on.
+    async def settle_taken(self, delivery: Delivery, within: int) -> None:
+        """Settle a delivery as taken: the message then belongs to the task.
 
-        A cancel that comes meanwhile would lose the message. It is raised by the next verb of the
-        task instead, unless somebody has caught it (``asyncio.timeout``).
+        A cancellation meanwhile would lose the message. The next verb of the task raises it
+        instead, unless the program has handled it (``asyncio.timeout``).
         """
         future, on_done = self._future()
         self.settling.add(delivery.number)
@@ -110,26 +116,26 @@ class Outcomes:
         outcome = future.result()
         if task is not None and isinstance(outcome, MQError):
             raise asyncio.CancelledError from outcome
-        self._raise_later(task)
+        self._defer_cancel(task)
         _or_raised(outcome)
 
-    async def kept(self, work: Callable[[], _T]) -> _T:
-        """Do on the thread what takes messages for good; a cancel that comes meanwhile waits.
+    async def run_to_end(self, work: Callable[[], _T]) -> _T:
+        """Run ``work`` that takes messages on the thread; return its result despite cancellation.
 
-        It is raised by the next verb of the task, as after :meth:`taken`.
+        The next verb of the task raises the cancellation, as after :meth:`settle_taken`.
         """
         future = self._loop.run_in_executor(self._thread, work)
-        self._raise_later(await _cancelled_while(future))
+        self._defer_cancel(await _cancelled_while(future))
         return future.result()
 
-    def _raise_later(self, task: asyncio.Task[Any] | None) -> None:
-        """Let the next verb of a task raise the cancel that came meanwhile."""
+    def _defer_cancel(self, task: asyncio.Task[Any] | None) -> None:
+        """Let the next verb of a cancelled task raise the cancellation."""
         if task is not None:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)
 
     async def end(self, work: Callable[[], None]) -> None:
-        """Do the last work, behind all that goes back, and end the thread."""
+        """Wait for messages that go back, run the last work, and end the thread."""
         if self._returning:
             await asyncio.wait(tuple(self._returning))
         try:
@@ -137,8 +143,8 @@ class Outcomes:
         finally:
             self._thread.shutdown(wait=False)
 
-    def raise_late_cancel(self) -> None:
-        """Raise what was left to the next verb of the task."""
+    def raise_deferred_cancel(self) -> None:
+        """Raise CancelledError if an earlier cancellation of the task was deferred."""
         task = asyncio.current_task()
         if task in self._cancelled:
             self._cancelled.discard(task)
@@ -146,7 +152,7 @@ class Outcomes:
                 raise asyncio.CancelledError
 
     def give_back(self, outcome: Delivery | MQError) -> None:
-        """Let a message that no task gets go back to its place, uncounted."""
+        """Return a message that no task wants to its queue; its backout count stays."""
         if isinstance(outcome, MQError) or not outcome.number:
             return
         future, on_done = self._future()
@@ -157,9 +163,9 @@ class Outcomes:
     def _future(
         self, if_unwanted: Callable[[Any], None] | None = None
     ) -> tuple[asyncio.Future[Any], Callable[[object], object]]:
-        """Return a future and the callback that ends it, on any thread.
+        """Return a future, and a callback for any thread that sets its result.
 
-        ``if_unwanted`` is called in the loop with what nobody waits for any more.
+        If the future was cancelled, ``if_unwanted`` is called in the loop with the result.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
 
@@ -175,7 +181,7 @@ class Outcomes:
                 self._is_woken = True
                 # A loop that was closed has no tasks: held messages go back with the connection.
                 with suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(self._hear)
+                    self._loop.call_soon_threadsafe(self._report_outcomes)
 
         return future, on_done
 
@@ -184,7 +190,7 @@ class Outcomes:
         if together is not None:
             together.__exit__(None, None, None)
 
-    def _hear(self) -> None:
+    def _report_outcomes(self) -> None:
         # Reset before the first look, so that an outcome after the last look wakes the loop again.
         self._is_woken = False
         while self._outcomes:
@@ -198,7 +204,7 @@ def _or_raised(outcome: _T | MQError) -> _T:
 
 
 async def _cancelled_while(future: asyncio.Future[Any]) -> asyncio.Task[Any] | None:
-    """Wait for a future whatever happens; return the task if it was cancelled meanwhile."""
+    """Wait for a future despite cancellation; return the task if it was cancelled, else None."""
     is_cancelled = False
     while not future.done():
         try:

@@ -1,4 +1,4 @@
-"""Gets of tasks under a virtual clock of this process: one look at all of them, now and then."""
+"""Gets of tasks that wait under a virtual clock of this process, checked together."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _WAITING: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 
 
 class VirtualWaits:
-    """The gets of one client that wait under a virtual clock; used in the client's loop alone.
+    """The gets of one client that wait under a virtual clock; only its event loop uses this.
 
-    While any waits, time passes (``autojump``) or the gets are refused as soon as it is certain
-    that nobody can end them. A look costs the same for one get as for thousands until all tasks of
-    the loop wait.
+    While gets wait, the clock advances (``autojump``). Without autojump they fail as soon as it is
+    certain that nothing can end them. A check costs the same for one get as for thousands, until
+    all tasks of the loop wait.
     """
 
     def __init__(self, time: VirtualTime, thread: ThreadPoolExecutor) -> None:
-        """Take the clock and the client's thread, on which gets are asked whether they stand."""
+        """Take the clock, and the client's thread, which asks the gets for their state."""
         self._time, self._thread = time, thread
         self._loop = asyncio.get_running_loop()
         self._gets: dict[asyncio.Future[Any], PendingRequest] = {}
         self._wait: ClockWait | None = None
 
     def add(self, future: asyncio.Future[Any], get: PendingRequest) -> None:
-        """Look after a get that the current task awaits.
+        """Watch a get that the current task awaits.
 
-        ``future`` gets RuntimeError, with the get cancelled, where the wait would never end.
+        If the wait can never end, the get is cancelled and ``future`` gets a RuntimeError.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -67,7 +67,7 @@ class VirtualWaits:
         self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Let time pass, or refuse the gets, if every task waits; then look again later."""
+        """If every task waits, advance the clock or fail the gets; then schedule the next check."""
         clock, wait = self._time.clock, self._wait
         assert wait is not None
         if not self._gets:
@@ -75,7 +75,10 @@ class VirtualWaits:
         elif self._is_one_over() or not all_tasks_wait(self._loop):
             self._look_later()
         elif wait.turn != clock.turn:
-            self._ask(partial(_stand, tuple(self._gets.values())), partial(self._stood, clock.turn))
+            self._run_on_thread(
+                partial(_all_pending, tuple(self._gets.values())),
+                partial(self._on_pending, clock.turn),
+            )
         else:
             try:
                 if clock.autojump:
@@ -83,37 +86,39 @@ class VirtualWaits:
                 else:
                     self._time.check()
             except RuntimeError as error:
-                self._ask(partial(_cancelled, dict(self._gets)), partial(self._refused, error))
+                self._run_on_thread(
+                    partial(_cancel_all, dict(self._gets)), partial(self._on_cancelled, error)
+                )
             else:
                 self._look_later()
 
-    def _ask(
+    def _run_on_thread(
         self, question: Callable[[], _T], answered: Callable[[asyncio.Future[_T]], None]
     ) -> None:
-        """Ask the gets on the client's thread, then go on in the loop."""
+        """Run a function on the client's thread, and pass its future to ``answered``."""
         try:
-            asked = self._loop.run_in_executor(self._thread, question)
+            answer = self._loop.run_in_executor(self._thread, question)
         except RuntimeError:
             # The client is closed, which ends its gets.
             self._stop(self._wait)
         else:
-            asked.add_done_callback(answered)
+            answer.add_done_callback(answered)
 
-    def _stood(self, turn: int, asked: asyncio.Future[bool]) -> None:
-        if self._wait is not None and not asked.cancelled():
-            if asked.result():
+    def _on_pending(self, turn: int, answer: asyncio.Future[bool]) -> None:
+        if self._wait is not None and not answer.cancelled():
+            if answer.result():
                 self._wait.turn = turn
                 self._look()
             else:
                 # One is decided, and its callback is on the way.
                 self._look_later()
 
-    def _refused(
-        self, error: RuntimeError, asked: asyncio.Future[list[asyncio.Future[Any]]]
+    def _on_cancelled(
+        self, error: RuntimeError, answer: asyncio.Future[list[asyncio.Future[Any]]]
     ) -> None:
-        if asked.cancelled():
+        if answer.cancelled():
             return
-        for future in asked.result():
+        for future in answer.result():
             if not future.done():
                 future.set_exception(RuntimeError(*error.args))
         self._look_later()
@@ -124,20 +129,20 @@ class VirtualWaits:
         self._wait = None
 
 
-def _stand(gets: tuple[PendingRequest, ...]) -> bool:
+def _all_pending(gets: tuple[PendingRequest, ...]) -> bool:
     return all(get.is_pending() for get in gets)
 
 
-def _cancelled(gets: dict[asyncio.Future[Any], PendingRequest]) -> list[asyncio.Future[Any]]:
-    """Cancel gets; return those that were not decided before."""
+def _cancel_all(gets: dict[asyncio.Future[Any], PendingRequest]) -> list[asyncio.Future[Any]]:
+    """Cancel gets; return the futures of those that were not decided before."""
     return [future for future, get in gets.items() if get.cancel()]
 
 
 def all_tasks_wait(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return True if no task of a loop, and no call that it is to make, can do anything.
+    """Return True if no task and no scheduled call of a loop can run.
 
-    A task waits that awaits a get under a virtual clock, or another task, or several. False where
-    the loop does not tell.
+    A task waits if it awaits a get under a virtual clock, or other tasks. Returns False for a loop
+    that does not expose its scheduled calls.
     """
     ready, scheduled = (getattr(loop, name, None) for name in ("_ready", "_scheduled"))
     if ready is None or scheduled is None or ready:
@@ -152,6 +157,6 @@ def all_tasks_wait(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _is_ours(call: asyncio.Handle) -> bool:
-    """Return True for a look of clients at what they have open, or at gets that wait."""
+    """Return True for a scheduled check of this package."""
     function = getattr(call, "_callback", None)
     return str(getattr(function, "__module__", "")).startswith("mayfly.client.aio.")

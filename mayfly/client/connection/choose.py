@@ -80,11 +80,11 @@ class Binding(Enum):
 class Sharing(NamedTuple):
     """A group of conversations that share sockets with each other only.
 
-    At most ``max_messages`` conversations use one socket.
+    At most ``max_conversations`` conversations use one socket.
     """
 
     group: object
-    max_messages: int
+    max_conversations: int
 
 
 class Wanted(NamedTuple):

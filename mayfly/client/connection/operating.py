@@ -227,7 +227,7 @@ class Administration:
         return self._call(ask.RunMqsc(script))
 
     def counts(self, queue: str) -> Counts:
-        """Return the message counts of a local queue by state: staged, live, uncommitted, locked…"""
+        """Return the numbers of messages of a local queue by state: staged, live, locked…"""
         return self._call(ask.AskCounts(queue))
 
     def curdepth(self, queue: str) -> int:

@@ -68,7 +68,7 @@ def connect(
     failure: MQError | None = None
     for address in endpoint.addresses:
         try:
-            return _connected_to(address, endpoint, (user, password), application, sharing)
+            return _connected_to(address, endpoint, user, password, application, sharing)
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
@@ -81,22 +81,24 @@ def connect(
 def _connected_to(
     address: AnyAddress,
     endpoint: Endpoint,
-    who: tuple[str, str],
+    user: str,
+    password: str,
     application: str,
     sharing: Sharing | None,
 ) -> RemoteConnection:
     """Connect over a shared socket that has space for a conversation, else over a new socket."""
     way, group = None, None
     if sharing is not None:
-        group, max_messages = sharing.group, min(sharing.max_messages, endpoint.share_conversations)
-        endpoint = endpoint._replace(share_conversations=max_messages)
+        group = sharing.group
+        share = min(sharing.max_conversations, endpoint.share_conversations)
+        endpoint = endpoint._replace(share_conversations=share)
     if isinstance(address, Address) and endpoint.share_conversations > 1:
-        way = Way(address, endpoint._replace(addresses=()), *who, group)
+        way = Way(address, endpoint._replace(addresses=()), user, password, group)
         conversation = shared_links().place(way)
         if conversation is not None:
             link = conversation.link
             try:
-                return _connected(conversation, endpoint, who, application)
+                return _connected(conversation, endpoint, user, password, application)
             except MQError as error:
                 conversation.leave()
                 # It was about to end, or the server has not yet forgotten one that has ended.
@@ -108,7 +110,7 @@ def _connected_to(
     runtime = Runtime()
     link = Link(opened(endpoint, address, runtime), address, runtime)
     try:
-        made = _connected(Conversation(link), endpoint, who, application)
+        made = _connected(Conversation(link), endpoint, user, password, application)
     except BaseException:
         link.close()
         raise
@@ -118,9 +120,8 @@ def _connected_to(
 
 
 def _connected(
-    conversation: Conversation, endpoint: Endpoint, who: tuple[str, str], application: str
+    conversation: Conversation, endpoint: Endpoint, user: str, password: str, application: str
 ) -> RemoteConnection:
-    user, password = who
     # A user or program name from the environment may contain bytes that are no text.
     account, program = (each.encode(errors="replace").decode() for each in (user, application))
     terms = conversation.call(

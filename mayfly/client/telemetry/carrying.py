@@ -1,7 +1,7 @@
-"""The context of a trace in the properties of a message: W3C's traceparent and tracestate.
+"""The trace context in the properties of a message: W3C's traceparent and tracestate.
 
-Both are plain names in the ``usr`` folder, as OpenTelemetry's own instrumentation of JMS and AMQP
-writes them, so that programs of other languages continue the trace.
+Both are properties in the ``usr`` folder. OpenTelemetry's instrumentation of JMS and AMQP writes
+the same ones, so that programs in other languages continue the trace.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ _CARRIERS = frozenset({"", "MQSTR", FORMAT})
 
 
 class Content(NamedTuple):
-    """The part of a message that its program gives, or sees."""
+    """The descriptor and body of a message, as a program puts or gets them."""
 
     descriptor: Descriptor
     body: bytes
 
 
 def with_context(content: Content, context: Context) -> Content | None:
-    """Return a message with the context of a span among its properties.
+    """Return a message with the context of a span added to its properties, None if impossible.
 
-    None when it has to go without: it has a context of its own, which is not changed, or an MQRFH2
-    that cannot be read; it is a segment, or what it holds is a structure of MQ that no MQRFH2 goes
-    in front of.
+    Impossible are: a message that already has a context, an MQRFH2 that cannot be parsed, a
+    segment, and data in an MQ format before which no MQRFH2 may come.
     """
     descriptor, body = content
     known = descriptor.format.strip()
@@ -55,9 +54,9 @@ def with_context(content: Content, context: Context) -> Content | None:
 
 
 def context_of(message: Message) -> tuple[SpanContext | None, Content | None]:
-    """Return the creation context of a message, and its content as it was without that.
+    """Return the creation context of a message, and its content without the context properties.
 
-    The content is None for a message that has other properties as well, or none at all.
+    The content is None for a message that has other properties as well, or no context.
     """
     descriptor = message.descriptor
     if descriptor.format.strip() != FORMAT:
@@ -73,7 +72,7 @@ def context_of(message: Message) -> tuple[SpanContext | None, Content | None]:
 
 
 def span_context(properties: Iterable[Property]) -> SpanContext | None:
-    """Return the context that properties hold, None for none that is valid."""
+    """Return the span context in the properties, None when there is no valid one."""
     texts = _texts_of(properties)
     if not texts:
         return None
@@ -81,7 +80,7 @@ def span_context(properties: Iterable[Property]) -> SpanContext | None:
 
 
 def context_of_headers(texts: dict[str, str]) -> SpanContext | None:
-    """Return the context that traceparent and tracestate say, None when they say none."""
+    """Return the span context in traceparent and tracestate headers, None when not valid."""
     found = get_current_span(_PROPAGATOR.extract(texts, Context())).get_span_context()
     return found if found.is_valid else None
 
@@ -101,42 +100,42 @@ def _is_alone(parts: Parts) -> bool:
 
 
 class TracedMessage(Message):
-    """A message that had no properties but a creation context, and is shown without any.
+    """A message whose only properties were its trace context, which this view hides.
 
-    So a program sees the body that its sender has put, whether telemetry is switched on or not.
-    Verbs that move the message on still find all of it.
+    So a program gets the body that the sender put, with telemetry on or off. Verbs that forward the
+    message still have the context.
     """
 
     __slots__ = ("_descriptor", "creation")
 
     def __init__(self, message: Message, shown: Content, creation: SpanContext) -> None:
-        """Show a message with another content."""
+        """Wrap ``message``, with the descriptor and body of ``shown``."""
         super().__init__(message.queue, row_of(message), message.seen_ms, shown.body)
         self._descriptor, self.creation = shown.descriptor, creation
 
     @property
     def descriptor(self) -> Descriptor:
-        """The descriptor, which says what the body is."""
+        """The descriptor that fits the shown body."""
         return self._descriptor
 
     def cut_to(self, length_bytes: int) -> TracedMessage:
-        """Return the same message with only the first bytes of its body."""
+        """Return the message with only the first ``length_bytes`` of its body."""
         shown = Content(self._descriptor, self.body[:length_bytes])
         return TracedMessage(self, shown, self.creation)
 
 
 def creation_of(message: Message) -> SpanContext | None:
-    """Return the creation context of a message that was got, None for one without."""
+    """Return the creation context of a received message, None for a message without one."""
     if isinstance(message, TracedMessage):
         return message.creation
     return context_of(message)[0]
 
 
 def shown(result: GetResult, *, as_it_is: bool) -> tuple[GetResult, SpanContext | None]:
-    """Return the result of a get as its program sees it, and the creation context.
+    """Return the result of a get as its program sees it, and the creation context or None.
 
-    It is as it was when the message has properties of its own, when they go into a message handle,
-    and when the body was cut; with ``as_it_is`` in all cases.
+    The context is hidden from the program, except with ``as_it_is``. It also stays when the message
+    has other properties, when they go into a message handle, and when the body was truncated.
     """
     if result.handed is not None:
         return result, span_context(result.handed.properties)
@@ -151,16 +150,16 @@ def shown(result: GetResult, *, as_it_is: bool) -> tuple[GetResult, SpanContext 
 
 
 class Continuing:
-    """An application of ASGI whose spans are children of those that requests name."""
+    """ASGI middleware: spans of a request become children of the span that its headers name."""
 
     def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
-        """Take the application that answers."""
+        """Wrap an ASGI application."""
         self._application = application
 
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: object, send: object
     ) -> None:
-        """Answer a request."""
+        """Run the application for one request."""
         texts = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in scope["headers"]

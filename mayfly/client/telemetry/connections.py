@@ -1,4 +1,4 @@
-"""A connection that records its verbs; programs get it once telemetry is switched on."""
+"""A connection that records spans and metrics; programs get it once telemetry is switched on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.client.connection import Connection, OnDone, UnderWay
 from mayfly.client.connection.interface import OnRefused
 from mayfly.client.telemetry import conventions as names
 from mayfly.client.telemetry.carrying import Content, shown, span_context, with_context
-from mayfly.client.telemetry.recording import Recorder, Running, Target, destination_of
+from mayfly.client.telemetry.recording import Recorder, RunningOperation, Target, destination_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
@@ -40,12 +40,12 @@ _DYNAMIC = frozenset({c.MQQDT_TEMPORARY_DYNAMIC, c.MQQDT_PERMANENT_DYNAMIC})
 
 
 class Observed:
-    """The open objects, the unit of work and the recorder that the verbs of a connection share."""
+    """What telemetry knows of one connection: open objects, the unit of work, held deliveries."""
 
     def __init__(self, recorder: Recorder, manager: str, *, shows_contexts: bool) -> None:
         """Begin with nothing open.
 
-        With ``shows_contexts`` a program finds the context of a message among its properties.
+        With ``shows_contexts`` a program sees the trace context among the properties of a message.
         """
         self.recorder, self.manager = recorder, manager
         self._shows_contexts = shows_contexts
@@ -59,7 +59,7 @@ class Observed:
         self.held: dict[int, tuple[str, SpanContext | None]] = {}
 
     def opened(self, found: Opened, name: str) -> None:
-        """Note an object that was opened by a name."""
+        """Record that an object was opened under a name."""
         is_topic = found.kind == c.MQOT_TOPIC
         destination = found.topic if is_topic else found.made or name or found.queue
         is_temporary = found.definition_type in _DYNAMIC
@@ -68,34 +68,36 @@ class Observed:
             self._topics.add(found.handle)
 
     def closed(self, handle: int) -> None:
-        """Note that an object is not open any more."""
+        """Record that a handle was closed."""
         self._targets.pop(handle, None)
         self._topics.discard(handle)
 
     def target(self, handle: int) -> Target:
-        """Return what a handle is open for; one of a subscription has no name."""
+        """Return the target of a handle; that of a subscription's queue has no name."""
         return self._targets.get(handle) or Target("", self.manager)
 
-    def begin_put(self, handle: int) -> Running:
-        """Begin a put or a publication."""
+    def begin_put(self, handle: int) -> RunningOperation:
+        """Begin the span of a put or publication."""
         operation = names.PUBLISH if handle in self._topics else names.PUT
         return self.recorder.begin(operation, self.target(handle))
 
-    def begin_get(self, handle: int, options: int) -> Running:
-        """Begin a get or a browse."""
+    def begin_get(self, handle: int, options: int) -> RunningOperation:
+        """Begin the span of a get or browse."""
         operation = names.BROWSE if options & _BROWSES else names.GET
         return self.recorder.begin(operation, self.target(handle))
 
-    def end_get(self, running: Running, result: GetResult, options: int) -> GetResult:
-        """End a get that has found a message; return its result as the program sees it."""
+    def end_get(self, running: RunningOperation, result: GetResult, options: int) -> GetResult:
+        """End the span of a successful get and return the result as the program sees it."""
         result, creation = shown(result, as_it_is=self._shows_contexts)
         running.got(result.message, creation, result.data_length)
         self._note_got(running.target, result, creation, options)
         running.end()
         return result
 
-    def one_of_many(self, running: Running, message: Message, options: int) -> Message:
-        """Note one of the messages that a get has found; return it as the program sees it."""
+    def note_one_of_many(
+        self, running: RunningOperation, message: Message, options: int
+    ) -> Message:
+        """Record one of several messages of a get, and return it as the program sees it."""
         result = GetResult(message, rc.MQRC_NONE, len(message.body))
         result, creation = shown(result, as_it_is=self._shows_contexts)
         if creation is not None:
@@ -103,8 +105,8 @@ class Observed:
         self._note_got(running.target, result, creation, options)
         return result.message
 
-    def end_delivery(self, running: Running, delivery: Delivery, options: int) -> Delivery:
-        """End a get that has found a message, which the connection may hold."""
+    def end_delivery(self, running: RunningOperation, delivery: Delivery, options: int) -> Delivery:
+        """End the span of a successful get and return the delivery as the program sees it."""
         delivery, creation = self.shown(delivery)
         running.got(delivery.result.message, creation, delivery.result.data_length)
         self.note_delivery(delivery, creation, options)
@@ -117,22 +119,22 @@ class Observed:
         return delivery._replace(result=result), creation
 
     def note_delivery(self, delivery: Delivery, creation: SpanContext | None, options: int) -> None:
-        """Note a message that was delivered."""
+        """Record a delivered message; a held one is remembered until it is settled."""
         if delivery.number:
             self.held[delivery.number] = destination_of(delivery.result.message), creation
         self._note_got(self.target(delivery.handle), delivery.result, creation, options)
 
-    def begin_end_of_unit(self, operation: names.Operation) -> Running | None:
-        """Begin to end a unit of work; None where no message was got in it."""
+    def begin_end_of_unit(self, operation: names.Operation) -> RunningOperation | None:
+        """Begin the span of a commit or backout; None when the unit of work has got no message."""
         count, self.unit_count = self.unit_count, 0
         if not count:
             return None
         running = self.recorder.begin(operation, Target("", self.manager))
-        running.say({names.BATCH_COUNT: count})
+        running.set_attributes({names.BATCH_COUNT: count})
         return running
 
-    def begin_settling(self, request: ask.Settle) -> Running:
-        """Begin to settle deliveries: one span, with a link for each of them."""
+    def begin_settling(self, request: ask.Settle) -> RunningOperation:
+        """Begin the span of a settlement, with a link to the context of each message."""
         numbers = request.deliveries
         known = [found for number in numbers if (found := self.held.pop(number, None))]
         queues = {queue for queue, _creation in known}
@@ -142,13 +144,16 @@ class Observed:
             if creation is not None:
                 running.span.add_link(creation)
         if len(numbers) > 1:
-            running.say({names.BATCH_COUNT: len(numbers)})
+            running.set_attributes({names.BATCH_COUNT: len(numbers)})
         return running
 
     def _note_got(
         self, target: Target, result: GetResult, creation: SpanContext | None, options: int
     ) -> None:
-        """Note a message that was got; one that is only looked at, or stays, is not."""
+        """Record a message that was got.
+
+        Browsed messages and those that stay on the queue do not count.
+        """
         if options & _BROWSES or result.stays:
             return
         if options & _IN_UNIT:
@@ -157,10 +162,10 @@ class Observed:
         self.recorder.consume(names.GET, target)
 
 
-class _Put:
-    """A put under way, and the forms in which its message is tried."""
+class _TracedPut:
+    """A put under way: first with the trace context in its message, then without if too big."""
 
-    def __init__(self, running: Running, request: ask.Put | ask.Put1) -> None:
+    def __init__(self, running: RunningOperation, request: ask.Put | ask.Put1) -> None:
         """Take the request of the program."""
         self._running, self._given = running, request
         self._body_bytes = len(request.message.body)
@@ -180,27 +185,30 @@ class _Put:
             self.request = replace(request, descriptor=packed, message=message)
 
     def may_try_again(self, error: MQError) -> bool:
-        """Return True when the message, which was refused, may yet go without its context."""
+        """Return True if the put failed because the context made the message too big.
+
+        ``request`` is then the one without the context.
+        """
         if self.request is not self._given and error.reason in TOO_BIG:
             self.request = self._given
             return True
         return False
 
     def end(self, result: Any) -> None:
-        """End it: the message was put."""
+        """End the span: the message was put."""
         self._running.put(result, self._body_bytes)
 
 
 class TracedConnection(Connection):
-    """A connection whose requests are recorded, those that matter to a message."""
+    """A connection that records spans and metrics for requests that concern messages."""
 
     def __init__(self, made: Connection, observed: Observed) -> None:
-        """Take the connection that does the work."""
+        """Wrap the connection that does the work."""
         self._made, self.observed = made, observed
         self.number, self.runtime = made.number, made.runtime
 
     def __getattr__(self, name: str) -> Any:
-        """Return what this connection has beside its interface."""
+        """Return an attribute of the wrapped connection that is not part of the interface."""
         return getattr(self._made, name)
 
     @property
@@ -209,7 +217,7 @@ class TracedConnection(Connection):
         return self._made.name
 
     def call(self, request: Request[_R]) -> _R:
-        """Make a request."""
+        """Send a request and return its answer; raises MQError."""
         traces = _CALLS.get(type(request))
         answer: _R = (
             self._made.call(request)
@@ -224,45 +232,45 @@ class TracedConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request; its span ends when the callback is called."""
+        """Begin a request; its span ends before ``on_done`` is called."""
         traces = _BEGINS.get(type(request))
         if traces is None:
             return self._made.begin(request, on_done, on_event)
         return traces(self._made, self.observed, request, on_done, on_event)
 
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Tell an outcome that is known."""
+        """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
         self._made.notify(on_done, outcome)
 
     def together(self) -> AbstractContextManager[object]:
-        """Let puts travel together."""
+        """Send the puts of a ``with`` block in common frames."""
         return self._made.together()
 
     def close(self, *, commit: bool = True) -> None:
-        """MQDISC."""
+        """Disconnect (MQDISC): commit or back out the unit of work."""
         self._made.close(commit=commit)
 
     def has_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
+        """Return True if an object is open under this handle number."""
         return self._made.has_open(handle)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of an object that its program has dropped."""
+        """Run ``end`` of a garbage-collected object now, or before the next verb."""
         self._made.end_dropped(end)
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+        """True until the program closes the connection."""
         return self._made.is_open
 
     @property
     def is_broken(self) -> bool:
-        """Whether the queue manager is gone."""
+        """True when the queue manager is gone."""
         return self._made.is_broken
 
     @property
     def socket(self) -> int | None:
-        """The number of its socket."""
+        """The number of the socket; 0 when it is gone, None within this process."""
         return self._made.socket
 
 
@@ -294,8 +302,8 @@ def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult:
     return put
 
 
-def _traced_put(made: Connection, running: Running, request: ask.Put | ask.Put1) -> Any:
-    put = _Put(running, request)
+def _traced_put(made: Connection, running: RunningOperation, request: ask.Put | ask.Put1) -> Any:
+    put = _TracedPut(running, request)
     while True:
         try:
             result = made.call(put.request)
@@ -323,7 +331,7 @@ def _get_held(made: Connection, observed: Observed, request: ask.GetAny) -> Deli
 
 
 def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> list[Delivery]:
-    """Get the messages that are there: one span, with a link for each of them."""
+    """Get available messages: one span, with a link to the context of each message."""
     options = request.options
     running = observed.begin_get(request.handle, options)
     with _failing(running):
@@ -338,20 +346,20 @@ def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> l
             running.span.add_link(creation)
         observed.note_delivery(delivery, creation, options)
         seen.append(delivery)
-    running.say({names.BATCH_COUNT: len(seen)})
+    running.set_attributes({names.BATCH_COUNT: len(seen)})
     running.end()
     return seen
 
 
 def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> list[Message]:
-    """Get the messages that are there: one span, with a link for each of them."""
+    """Get available messages: one span, with a link to the context of each message."""
     running = observed.begin_get(request.handle, request.options)
     with _failing(running):
         found = made.call(request)
     if not found:
         return found
-    seen = [observed.one_of_many(running, message, request.options) for message in found]
-    running.say({names.BATCH_COUNT: len(seen)})
+    seen = [observed.note_one_of_many(running, message, request.options) for message in found]
+    running.set_attributes({names.BATCH_COUNT: len(seen)})
     running.end()
     return seen
 
@@ -367,7 +375,7 @@ def _backout(made: Connection, observed: Observed, request: ask.Backout) -> None
 def _end_unit(
     operation: names.Operation, made: Connection, observed: Observed, request: Request[None]
 ) -> None:
-    """End a unit of work; a span says so when messages were got in it."""
+    """Commit or back out; there is a span if the unit of work has got messages."""
     running = observed.begin_end_of_unit(operation)
     if running is None:
         made.call(request)
@@ -385,11 +393,10 @@ def _settle(made: Connection, observed: Observed, request: ask.Settle) -> None:
 
 
 @contextmanager
-def _failing(running: Running) -> Iterator[None]:
-    """Let a span tell of an error.
+def _failing(running: RunningOperation) -> Iterator[None]:
+    """Record an exception within the block in a span, and end that span.
 
-    That of a get that finds nothing never ends: a program that polls would be recorded for its
-    polling.
+    A get that finds no message never ends its span: polling leaves no records.
     """
     try:
         yield
@@ -411,7 +418,7 @@ def _begin_put(
     _on_event: OnRefused | None,
 ) -> UnderWay:
     running = observed.begin_put(request.handle)
-    put = _Put(running, request)
+    put = _TracedPut(running, request)
 
     def on_outcome(outcome: Any) -> None:
         if not isinstance(outcome, MQError):
@@ -449,8 +456,8 @@ def _begin_get_any(
 ) -> UnderWay:
     """Begin a get of a message that is held.
 
-    One of several queues is for a listener, whose own span tells of the message: it is only counted
-    here.
+    A get of several queues is that of a message listener, whose processing span records the
+    message. Here it is only counted.
     """
     options = request.options
     if not request.tells_refusals and len(request.handles) == 1:
@@ -496,11 +503,11 @@ def _begin_settle(
 
 
 def _reporting(
-    running: Running, end: Callable[[Any], Any], on_done: Callable[[Any], object]
+    running: RunningOperation, end: Callable[[Any], Any], on_done: Callable[[Any], object]
 ) -> Callable[[Any], None]:
-    """Return the callback that ends a span before the program's own is called.
+    """Return a callback that ends a span and then calls the callback of the program.
 
-    A get that finds nothing has no span, as in :func:`_failing`.
+    A get that finds no message never ends its span, as in :func:`_failing`.
     """
 
     def on_outcome(outcome: Any) -> None:

@@ -1,6 +1,6 @@
-"""Names and values of OpenTelemetry's conventions for messaging, of one version of them.
+"""Names and values of one version of OpenTelemetry's messaging conventions.
 
-They are in development: a later version may change names. This module alone has them.
+The conventions are in development: a later version may change names. Only this module has them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ DURATION_BOUNDS_S: Final = (
 
 
 class Operation(NamedTuple):
-    """One kind of span: its name is MQ's word, its type and kind are those of the conventions."""
+    """A kind of span: its name is MQ's word, its type and kind are those of the conventions."""
 
     name: str
     type: str
@@ -81,5 +81,5 @@ EXPIRE: Final = Operation("expire", "", SpanKind.INTERNAL)
 
 
 def settling(name: str) -> Operation:
-    """Return the operation that settles deliveries in one of the ways there are."""
+    """Return the operation that settles deliveries, named after the kind of settlement."""
     return Operation(name, "settle", SpanKind.CLIENT)

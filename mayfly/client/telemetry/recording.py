@@ -1,4 +1,4 @@
-"""Spans and metrics of what programs do with messages."""
+"""The spans and metrics of what programs do with messages."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Target(NamedTuple):
 
 
 class Recorder:
-    """Makes spans and counts, by the providers of a program or those of the process."""
+    """Creates spans and metrics with OpenTelemetry providers."""
 
     def __init__(
         self,
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
     ) -> None:
-        """Take the providers; None are those of the process, also when they are set later."""
+        """Take the providers; None means the process-wide ones, even if they are set later."""
         version = mayfly.__version__
         self._tracer = trace.get_tracer("mayfly", version, tracer_provider, names.SCHEMA_URL)
         meter = metrics.get_meter("mayfly", version, meter_provider, names.SCHEMA_URL)
@@ -70,21 +70,21 @@ class Recorder:
 
     def begin(
         self, operation: names.Operation, target: Target, parent: Context | None = None
-    ) -> Running:
-        """Begin an operation; its span has the current one for its parent, unless one is given."""
+    ) -> RunningOperation:
+        """Begin an operation and its span, a child of ``parent`` or of the current span."""
         attributes = _attributes_of(operation, target)
         name = operation.name
         if target.name:
             attributes[names.DESTINATION_NAME] = target.name
             name = name if target.is_temporary else f"{name} {target.name}"
         span = self._tracer.start_span(name, parent, operation.kind, attributes)
-        return Running(self, operation, target, span)
+        return RunningOperation(self, operation, target, span)
 
     def expired(self, expired: Expired, manager: str, creation: SpanContext) -> None:
-        """Record the time from the deadline of a message until its expiry was met.
+        """Record a span from the deadline of a message until its expiry was detected.
 
-        The span is part of the trace in which the message was put, so its sampling is the sender's.
-        Its times are those of the queue manager.
+        The span belongs to the trace in which the message was put, so the sender's sampling
+        applies. Its times are those of the queue manager.
         """
         queue, message, met_by = expired
         assert message.expire_at_ms is not None
@@ -109,10 +109,10 @@ class Recorder:
     def processing(
         self, message: Message | None, creation: SpanContext | None, manager: str
     ) -> Iterator[Span]:
-        """Have a span for the work with a message.
+        """Record a span for the processing of a message within a ``with`` block.
 
-        The span is a child of the current one. Without a current one it is a child of the message's
-        creation context. It is linked to that context in both cases.
+        The span is a child of the current span, else of the message's creation context. It has a
+        link to that context in both cases.
         """
         target = Target("" if message is None else destination_of(message), manager)
         parent = None
@@ -138,30 +138,30 @@ class Recorder:
         self.consumed.add(1, _labels(operation, target))
 
 
-class Running:
-    """An operation under way: its span, and its share of the metrics."""
+class RunningOperation:
+    """An operation under way: its span and its metrics."""
 
     __slots__ = ("_began_s", "_operation", "_recorder", "span", "target")
 
     def __init__(
         self, recorder: Recorder, operation: names.Operation, target: Target, span: Span
     ) -> None:
-        """Take a span that has begun."""
+        """Take a started span."""
         self._recorder, self._operation, self.target = recorder, operation, target
         self.span = span
         self._began_s = perf_counter()
 
     @property
     def context(self) -> Context:
-        """The context of its span."""
+        """The context of the span."""
         return trace.set_span_in_context(self.span, Context())
 
-    def say(self, attributes: Mapping[str, str | int]) -> None:
-        """Add attributes to its span."""
+    def set_attributes(self, attributes: Mapping[str, str | int]) -> None:
+        """Add attributes to the span."""
         self.span.set_attributes(attributes)
 
     def put(self, result: PutResult | None, body_bytes: int) -> None:
-        """End it: a message was put, or, for None, refused in silence."""
+        """End the operation: a message was put, or refused without an error (``result`` None)."""
         if self.span.is_recording() and result is not None:
             put_ms, deliver_at_ms, expire_at_ms, _capped_by = result.window
             attributes = _identity(result.msg_id, result.correl_id)
@@ -170,12 +170,12 @@ class Running:
                 attributes[names.DELAY] = deliver_at_ms - put_ms
             if expire_at_ms is not None:
                 attributes[names.TIME_TO_LIVE] = expire_at_ms - put_ms
-            self.say(attributes)
+            self.set_attributes(attributes)
         self._recorder.sent.add(1, _labels(self._operation, self.target))
         self.end()
 
     def got(self, message: Message, creation: SpanContext | None, body_bytes: int) -> None:
-        """Note one message that was got, or browsed."""
+        """Record one message that was got or browsed."""
         if creation is not None:
             self.span.add_link(creation)
         if self.span.is_recording():
@@ -186,10 +186,13 @@ class Running:
                 attributes[names.REMAINING] = message.remaining_ms
             if message.backout_count:
                 attributes[names.BACKOUT_COUNT] = message.backout_count
-            self.say(attributes)
+            self.set_attributes(attributes)
 
     def fail(self, error: BaseException) -> None:
-        """End it: it has failed. An error of MQ is told by the name of its reason."""
+        """End the operation with an error.
+
+        An MQError is recorded by the name of its reason code.
+        """
         is_mq = isinstance(error, MQError)
         kind = reason_name(error.reason) if isinstance(error, MQError) else type(error).__name__
         self.span.set_attribute(names.ERROR_TYPE, kind)
@@ -201,7 +204,7 @@ class Running:
         self.end(kind)
 
     def end(self, error_type: str = "") -> None:
-        """End it, and note how long it took: first that, so that metrics have all ended spans."""
+        """End the operation: record its duration in the metrics, then end the span."""
         labels = _labels(self._operation, self.target)
         if error_type:
             labels[names.ERROR_TYPE] = error_type
@@ -232,7 +235,7 @@ def _attributes_of(operation: names.Operation, target: Target) -> dict[str, str 
 
 
 def _labels(operation: names.Operation, target: Target) -> dict[str, str | int]:
-    """Return the attributes of metrics: names of dynamic queues have no bound and stay out."""
+    """Return the attributes for metrics, without the unlimited names of dynamic queues."""
     labels = _attributes_of(operation, target)
     if target.name and not target.is_temporary:
         labels[names.DESTINATION_NAME] = target.name

@@ -1,4 +1,4 @@
-"""Telemetry is switched on and off."""
+"""Switching telemetry on and off."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _recorders: list[Recorder] = []
 
 
 class _Instrument:
-    """Puts itself around connections and message listeners."""
+    """Wraps connections and message listeners so that they record spans and metrics."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     def connection(self, made: Connection, *, for_others: bool) -> Connection:
-        """Return a connection that records its verbs; others see the contexts of their messages."""
+        """Return a connection that records; one for remote programs also shows trace contexts."""
         observed = Observed(self._recorder, made.name, shows_contexts=for_others)
         traced = TracedConnection(made, observed)
         return cast("Connection", traced)
 
     def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-        """Return a function that calls a message listener within a span."""
+        """Return a function that calls a message listener within a processing span."""
         traced: object = mq
         if not isinstance(traced, TracedConnection):
             # It was made before telemetry was switched on.
@@ -54,18 +54,18 @@ class _Instrument:
         return within
 
     def application(self, application: _A) -> _A:
-        """Return an application whose requests go on with the traces of their senders."""
+        """Return an ASGI application that continues the traces of its requests."""
         return cast("_A", Continuing(application))
 
 
 def instrument(
     *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
 ) -> None:
-    """Record what is done by the connections that this process makes from now on.
+    """Record the operations of connections that this process makes from now on.
 
-    Those of pymqi, JMS, ``mayfly.connect``, ``mayfly.aio`` and listener ports are recorded, as well
-    as HTTP requests of a server in this process. Without providers those of the process count, also
-    when they are set later.
+    This covers pymqi, JMS, ``mayfly.connect``, ``mayfly.aio``, listener ports, and the HTTP
+    requests of a server in this process. A provider that is None is the process-wide one, even if
+    set later.
     """
     recorder = Recorder(tracer_provider, meter_provider)
     _recorders[:] = [recorder]
