@@ -25,9 +25,9 @@ import mayfly.client.connection
 from mayfly import QueueManager
 from mayfly.client import Client
 from mayfly.client.connection import Connection, LocalConnection, by_name
-from mayfly.client.connection.choose import NOTHING_WANTED, Wanted
+from mayfly.client.connection.choose import DEFAULT_OPTIONS, ConnectOptions
 from mayfly.client.connection.connectors import LocalConnector
-from mayfly.client.connection.reconnection import USUAL_ATTEMPTS, Attempts
+from mayfly.client.connection.reconnection import DEFAULT_ATTEMPTS, Attempts
 from mayfly.client.connection.remote import connect
 from mayfly.engine import LONGEST_MESSAGE_BYTES, GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
@@ -83,7 +83,7 @@ class Servers:
         *,
         password: str | None = None,
         program: str = "mayfly",
-        wanted: Wanted = NOTHING_WANTED,
+        wanted: ConnectOptions = DEFAULT_OPTIONS,
     ) -> Connection:
         """Connect as ``mayfly.client.connection.connect``; to what is open here over a socket."""
         here = {n: m for n, m in managers_here().items() if not m.is_stopped}
@@ -113,7 +113,7 @@ def names_over(way: str) -> Iterator[None]:
         _password: str | None = None,
         *,
         program: str,
-        attempts: Attempts = USUAL_ATTEMPTS,
+        attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
         return servers.connect(connector.manager, user, program)
 

@@ -25,7 +25,7 @@ from mayfly.client.arguments import (
     subscribed,
 )
 from mayfly.client.connection import Administration, Connection, Schedule
-from mayfly.client.connection.choose import Wanted
+from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect, Tls, endpoint_of_url, is_url
 from mayfly.client.open_objects import OpenObjects, from_queue, to_browse, to_queue, to_topic
 from mayfly.lifetime.window import check_life_ms
@@ -392,13 +392,13 @@ def connect(
     MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED,
     MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR or MQRC_CLIENT_CONN_ERROR.
     """
-    wanted = Wanted(reconnect=reconnect, may_reconnect=True)
+    wanted = ConnectOptions(reconnect=reconnect, may_reconnect=True)
     made = connected(name, wanted, user=user, password=password, tls=tls)
     return Client(made, transacted=transacted)
 
 
 def connected(
-    name: str, wanted: Wanted, *, user: str | None, password: str | None, tls: TlsWanted
+    name: str, wanted: ConnectOptions, *, user: str | None, password: str | None, tls: TlsWanted
 ) -> Connection:
     """Connect for a new client; raises as :func:`connect`, ValueError for ``tls`` without a URL."""
     if is_url(name):

@@ -38,7 +38,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-class Opening(NamedTuple):
+class ObjectToOpen(NamedTuple):
     """An object and the options to open it with; equal openings share a handle."""
 
     name: str
@@ -62,24 +62,24 @@ class Opening(NamedTuple):
         ).handle
 
 
-def to_queue(queue: str) -> Opening:
+def to_queue(queue: str) -> ObjectToOpen:
     """Return how to open a queue for puts."""
-    return Opening(queue, c.MQOO_OUTPUT)
+    return ObjectToOpen(queue, c.MQOO_OUTPUT)
 
 
-def to_topic(topic: str, topic_object: str = "") -> Opening:
+def to_topic(topic: str, topic_object: str = "") -> ObjectToOpen:
     """Return how to open a topic for publications."""
-    return Opening(topic_object, c.MQOO_OUTPUT, c.MQOT_TOPIC, topic)
+    return ObjectToOpen(topic_object, c.MQOO_OUTPUT, c.MQOT_TOPIC, topic)
 
 
-def from_queue(queue: str, selector: str | None) -> Opening:
+def from_queue(queue: str, selector: str | None) -> ObjectToOpen:
     """Return how to open a queue for gets."""
-    return Opening(queue, c.MQOO_INPUT_SHARED, selector=selector)
+    return ObjectToOpen(queue, c.MQOO_INPUT_SHARED, selector=selector)
 
 
-def to_browse(queue: str, selector: str | None) -> Opening:
+def to_browse(queue: str, selector: str | None) -> ObjectToOpen:
     """Return how to open a queue for browsing."""
-    return Opening(queue, c.MQOO_BROWSE, selector=selector)
+    return ObjectToOpen(queue, c.MQOO_BROWSE, selector=selector)
 
 
 class _Used(NamedTuple):
@@ -102,12 +102,12 @@ class OpenObjects:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = connection.runtime.lock("open objects")
-        self._handles: dict[Opening, _Used] = {}
+        self._handles: dict[ObjectToOpen, _Used] = {}
         #: The object that the verb under way uses; it is not closed meanwhile.
-        self._in_use: Opening | None = None
+        self._in_use: ObjectToOpen | None = None
         self._look = 0
 
-    def use(self, opening: Opening, verb: Callable[[int], _T]) -> _T:
+    def use(self, opening: ObjectToOpen, verb: Callable[[int], _T]) -> _T:
         """Call ``verb`` with the handle of an object and return its result.
 
         Opens the object if needed.
@@ -163,7 +163,7 @@ class OpenObjects:
         for handle in idle.values():
             self._close(handle)
 
-    def _open(self, opening: Opening) -> int:
+    def _open(self, opening: ObjectToOpen) -> int:
         with self._lock:
             oldest = next(iter(self._handles), None) if len(self._handles) >= MAX_OPEN else None
             given_up = None if oldest is None else self._handles.pop(oldest)
@@ -177,7 +177,7 @@ class OpenObjects:
             _keeper.keep(self)
         return handle
 
-    def _forget(self, opening: Opening) -> None:
+    def _forget(self, opening: ObjectToOpen) -> None:
         with self._lock:
             self._handles.pop(opening, None)
 

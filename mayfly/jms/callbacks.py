@@ -47,16 +47,16 @@ class ExceptionReports:
     def __init__(self, runtime: Runtime) -> None:
         self.listener: Callable[[JMSException], object] | None = None
         self._changed = runtime.condition()
-        self._is_telling = False
+        self._is_reporting = False
         self._is_open = True
-        self._has_told_end = False
+        self._has_reported_end = False
 
     def report(self, error: JMSException) -> None:
         """Log an error and tell the exception listener."""
         _LOG.error("%s", error, exc_info=error.__cause__)
         self._report(error)
 
-    def tell_change(self, change: MQError) -> None:
+    def report_change(self, change: MQError) -> None:
         """Tell that the connection is being made again, is there again, or is lost for good.
 
         The loss and the new connection are logged where the connection is made.
@@ -73,7 +73,7 @@ class ExceptionReports:
             _LOG.exception("the exception listener failed")
         finally:
             with self._changed:
-                self._is_telling = False
+                self._is_reporting = False
                 self._changed.notify_all()
 
     def close(self) -> None:
@@ -85,13 +85,13 @@ class ExceptionReports:
     def _begin(self, error: JMSException) -> Callable[[JMSException], object] | None:
         """Wait while another error is told; None when this one need not or cannot be told."""
         with self._changed:
-            while self._is_telling and self._is_open:
+            while self._is_reporting and self._is_open:
                 self._changed.wait()
-            is_known = error.reason in _ENDED and self._has_told_end
+            is_known = error.reason in _ENDED and self._has_reported_end
             if self.listener is None or not self._is_open or is_known:
                 return None
-            self._has_told_end = self._has_told_end or error.reason in _ENDED
-            self._is_telling = True
+            self._has_reported_end = self._has_reported_end or error.reason in _ENDED
+            self._is_reporting = True
             return self.listener
 
 
@@ -192,7 +192,7 @@ class Completions(CallingThread):
             call = partial(listener.on_exception, message, reported)
         self._add(call)
 
-    def wait_until_told(self) -> None:
+    def wait_until_called(self) -> None:
         """Wait until the listeners have been told of all sends up to now."""
         if self._thread is None:
             return

@@ -115,7 +115,7 @@ class Connection:
             return self._mq
 
     def _connected(self) -> QueueConnection:
-        made = self._connect(Attempts(self._tell_change, self._ends))
+        made = self._connect(Attempts(self._report_change, self._ends))
         made.call(ask.BelongTo(self._owner))
         return made
 
@@ -254,8 +254,8 @@ class Connection:
         mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq
 
-    def _tell_change(self, change: MQError) -> None:
-        self.reports.tell_change(change)
+    def _report_change(self, change: MQError) -> None:
+        self.reports.report_change(change)
 
     def _reconnect_first(self, change: MQError) -> None:
         """Connect again before a session does: temporary queues that it uses must be there."""

@@ -40,7 +40,7 @@ from mayfly.verbs.messages import Message as QueueMessage
 from mayfly.verbs.requests import Subscribed
 
 
-class Wanted(NamedTuple):
+class SubscriptionRequest(NamedTuple):
     """The subscription that a consumer asks for; without a name it is the consumer's alone."""
 
     topic: Topic
@@ -66,7 +66,7 @@ def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
 
 
-class QueueFeed:
+class QueueSource:
     """A queue, of which a selector takes its part."""
 
     no_local = False
@@ -103,7 +103,7 @@ class QueueFeed:
             )
         return opened.handle
 
-    def open_to_look(self, mq: QueueConnection) -> int:
+    def open_to_browse(self, mq: QueueConnection) -> int:
         """Open the queue for a look at the messages to come, and return the handle."""
         queue = self.destination
         return mq.call(
@@ -119,10 +119,10 @@ class QueueFeed:
         """A queue is left as it is."""
 
 
-class TopicFeed:
+class SubscriptionSource:
     """A subscription: it chooses by the selector when something is published."""
 
-    def __init__(self, session: OwningSession, wanted: Wanted) -> None:
+    def __init__(self, session: OwningSession, wanted: SubscriptionRequest) -> None:
         """Check what is wanted; nothing is subscribed to yet.
 
         Raises InvalidDestinationException for no topic, or a temporary one of another connection or
@@ -164,7 +164,7 @@ class TopicFeed:
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{self.destination}: it has ended")
         return mq.call(ask.Open(subscription.facts.queue, _INPUT)).handle
 
-    def open_to_look(self, mq: QueueConnection) -> int:
+    def open_to_browse(self, mq: QueueConnection) -> int:
         """Open the queue of the subscription for a look, and return the handle.
 
         Raises MQRC_NO_SUBSCRIPTION when it has ended meanwhile.
@@ -181,20 +181,20 @@ class TopicFeed:
             mq.call(ask.CloseSubscription(subscription.number))
 
 
-Feed = QueueFeed | TopicFeed
+Source = QueueSource | SubscriptionSource
 
 
 def selector_text(selector: str | None) -> str | None:
     """Return a message selector, None for a blank one; raises InvalidSelectorException if no text.
 
-    Whether it is well formed turns out when its feed is opened.
+    Whether it is well formed turns out when its source is opened.
     """
     if selector is not None and not isinstance(selector, str):
         refuse(rc.MQRC_SELECTION_STRING_ERROR, f"selector {selector!r} is no text")
     return selector if selector is not None and selector.strip() else None
 
 
-def _topic_to_use(session: OwningSession, wanted: Wanted) -> Topic:
+def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
     topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")
@@ -280,10 +280,10 @@ class MessageConsumer:
     """
 
     @classic
-    def __init__(self, session: OwningSession, feed: Feed) -> None:
-        """Open the feed; sessions make consumers. Raises as ``open`` of the feed."""
+    def __init__(self, session: OwningSession, source: Source) -> None:
+        """Open the source; sessions make consumers. Raises as ``open`` of the source."""
         self._session = session
-        self._feed = feed
+        self._source = source
         #: Whether the return of a receive, or of a listener, acknowledges the message.
         self.is_automatic = session.acknowledge_mode in (AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE)
         self._mq = session.mq
@@ -295,23 +295,23 @@ class MessageConsumer:
         try:
             self.open_handle()
         except (MQError, JMSException):
-            self._feed.close(self._mq)
+            self._source.close(self._mq)
             raise
 
     @property
     def destination(self) -> Destination:
         """The queue or topic it receives from."""
-        return self._feed.destination
+        return self._source.destination
 
     @property
     def message_selector(self) -> str | None:
         """Which messages it takes; None: all."""
-        return self._feed.message_selector
+        return self._source.message_selector
 
     @property
     def no_local(self) -> bool:
         """Whether it leaves out what its own connection, or client id, publishes."""
-        return self._feed.no_local
+        return self._source.no_local
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
@@ -416,19 +416,19 @@ class MessageConsumer:
             self._is_open = False
             held = self.take_held()
             try:
-                self._let_go(held)
+                self._release(held)
             except MQError as error:
                 if error.reason not in _ENDED_MEANWHILE:
                     raise
         self._session.connection.wake()
         self._session.forget(self)
 
-    def _let_go(self, held: Delivery | None) -> None:
+    def _release(self, held: Delivery | None) -> None:
         if self._mq.is_open:
             if held is not None:
                 self._settle(held, is_done=False)
             self._close_handle()
-            self._feed.close(self._mq)
+            self._source.close(self._mq)
 
     def take_held(self) -> Delivery | None:
         """Take the message that was of another type than a receive has asked for, if any."""
@@ -544,16 +544,16 @@ class MessageConsumer:
     def open_handle(self) -> int:
         """Return the handle on its queue, open."""
         if self._handle is None:
-            self._handle = self._feed.open(self._mq)
+            self._handle = self._source.open(self._mq)
         return self._handle
 
     @classic
-    def open_to_look(self) -> int:
+    def open_to_browse(self) -> int:
         """Return a new handle that sees what the consumer would get; it ends with the session.
 
         Raises JMSSecurityException for a user who may not browse the queue.
         """
-        return self._feed.open_to_look(self._mq)
+        return self._source.open_to_browse(self._mq)
 
     def _close_handle(self) -> None:
         handle, self._handle = self._handle, None

@@ -18,7 +18,7 @@ from mayfly.jms.producers import JMSProducer
 from mayfly.jms.sessions import Session
 
 
-class Shared:
+class SharedConnection:
     """The connection of several contexts; it closes with the last of them."""
 
     def __init__(self, connection: Connection) -> None:
@@ -78,7 +78,7 @@ class JMSContext:
     stop = twin(Connection.stop, _connection)
 
     @simplified
-    def __init__(self, shared: Shared, session_mode: int) -> None:
+    def __init__(self, shared: SharedConnection, session_mode: int) -> None:
         """Open a session; the factory and other contexts make contexts."""
         self._shared = shared
         self._connection = shared.connection

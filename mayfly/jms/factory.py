@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from mayfly.client.connection import Connection as QueueConnection
-from mayfly.client.connection.choose import Sharing, Wanted
+from mayfly.client.connection.choose import ConnectOptions, Sharing
 from mayfly.client.connection.connectors import Connector, LocalConnector, NamedConnector
 from mayfly.client.connection.endpoint import (
     DEFAULT_CHANNEL,
@@ -21,7 +21,7 @@ from mayfly.client.connection.endpoint import (
 from mayfly.client.connection.reconnection import Attempts
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
-from mayfly.jms.contexts import JMSContext, Shared
+from mayfly.jms.contexts import JMSContext, SharedConnection
 from mayfly.jms.errors import classic, simplified
 from mayfly.lifetime.time_limits import timeout_ms
 from mayfly.mqi import reasons as rc
@@ -189,7 +189,7 @@ class ConnectionFactory:
         """
         connection = self.create_connection(user_name, password)
         try:
-            return JMSContext(Shared(connection), session_mode)
+            return JMSContext(SharedConnection(connection), session_mode)
         except BaseException:
             connection.close()
             raise
@@ -206,7 +206,7 @@ def _connector(
         return LocalConnector(manager)
     if manager is not None:
         raise ValueError("a queue manager object is in this process: it has no host and name")
-    wanted = Wanted(endpoint, table_url=table_url, reconnect=reconnect, may_reconnect=True)
+    wanted = ConnectOptions(endpoint, table_url=table_url, reconnect=reconnect, may_reconnect=True)
     return NamedConnector(name, wanted)
 
 

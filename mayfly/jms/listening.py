@@ -19,7 +19,7 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 
-class Listener:
+class ListenerState:
     """A message listener, and what stands in the way of the next message for it."""
 
     def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
@@ -36,12 +36,12 @@ class Listener:
         self.is_held = False
 
 
-class _LookAgain:
+class _ListenersChanged:
     """Comes in the place of a message when listeners have come or gone."""
 
 
-_LOOK_AGAIN = _LookAgain()
-_Outcome = Delivery | MQError | _LookAgain
+_LISTENERS_CHANGED = _ListenersChanged()
+_Outcome = Delivery | MQError | _ListenersChanged
 
 
 class Listening(CallingThread):
@@ -58,14 +58,14 @@ class Listening(CallingThread):
         super().__init__(session.mq.runtime)
         self._session = session
         #: In the order in which they are served: the one that had the last message comes last.
-        self._listeners: list[Listener] = []
+        self._listeners: list[ListenerState] = []
         #: The listeners that the waiting get is for, and the outcome of the get.
-        self._waiting_for: list[Listener] = []
+        self._waiting_for: list[ListenerState] = []
         self._outcome: _Outcome | None = None
         #: Errors of queues that cannot be got from; they are still to be reported.
         self._refusals: deque[MQError] = deque()
         #: The listener whose message is not settled yet.
-        self._current: Listener | None = None
+        self._current: ListenerState | None = None
         self._is_changed = False
 
     @property
@@ -75,14 +75,14 @@ class Listening(CallingThread):
     def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
         """Let a listener have the messages of a consumer, in the place of the one it has."""
         self.leave(consumer)
-        listener = Listener(consumer, instrumented_listener(self._session.mq, call))
+        listener = ListenerState(consumer, instrumented_listener(self._session.mq, call))
         with self._changed:
             self._listeners.append(listener)
             is_first = self._thread is None
             if is_first:
                 self._thread = self._runtime.thread(self._run, "mayfly-jms")
             thread = self._thread
-        self._look_again()
+        self._signal_change()
         if is_first and thread is not None:
             thread.start()
 
@@ -93,7 +93,7 @@ class Listening(CallingThread):
             is_left = len(left) < len(self._listeners)
             self._listeners = left
         if is_left:
-            self._look_again()
+            self._signal_change()
         self._wait_while(lambda listener: listener.consumer is consumer)
 
     def leave_later(self, consumer: MessageConsumer) -> bool:
@@ -131,11 +131,11 @@ class Listening(CallingThread):
         with self._changed:
             for listener in self._listeners:
                 listener.is_held = False
-        self._look_again()
+        self._signal_change()
 
     def wait_until_settled(self) -> None:
         """Wait until no listener has a message; new ones must be held back already."""
-        self._look_again()
+        self._signal_change()
         self._wait_while(lambda _listener: True)
 
     def end(self) -> None:
@@ -143,11 +143,11 @@ class Listening(CallingThread):
         with self._changed:
             self._is_ending = True
             thread = self._thread
-        self._look_again()
+        self._signal_change()
         if thread is not None and not self._is_own_thread():
             thread.join()
 
-    def _look_again(self) -> None:
+    def _signal_change(self) -> None:
         """Make the thread cancel its get and look at its state again.
 
         A message that has come before the cancel is handed to its listener first.
@@ -156,7 +156,7 @@ class Listening(CallingThread):
             self._is_changed = True
             self._changed.notify_all()
 
-    def _wait_while(self, is_at_work: Callable[[Listener], bool]) -> None:
+    def _wait_while(self, is_at_work: Callable[[ListenerState], bool]) -> None:
         """Wait while a listener has a message or may get one; not on their own thread."""
         if self._is_own_thread():
             return
@@ -197,7 +197,7 @@ class Listening(CallingThread):
                     self._take(listener, held)
                     break
         if self._current is not None and held is not None:
-            self._deal_with(self._current, held)
+            self._process(self._current, held)
             return True
         outcome = self._get(waiting)
         if isinstance(outcome, MQError):
@@ -209,7 +209,7 @@ class Listening(CallingThread):
             self._session.undo()
             self._session.connection.reports.report(jms_error(outcome))
         if isinstance(outcome, Delivery) and self._current is not None:
-            self._deal_with(self._current, outcome)
+            self._process(self._current, outcome)
         return True
 
     def _has_ended(self) -> bool:
@@ -219,14 +219,14 @@ class Listening(CallingThread):
         is_started = self._session.connection.is_started
         return is_started and any(not listener.is_held for listener in self._listeners)
 
-    def _get(self, waiting: list[Listener]) -> _Outcome:
+    def _get(self, waiting: list[ListenerState]) -> _Outcome:
         """Wait for a get until it has a message, has failed, or listeners have changed."""
         options = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
         if not waiting[0].consumer.is_automatic:
             options |= c.MQGMO_SYNCPOINT
         under_way = self._session.mq.begin(
             ask.GetAny([listener.handle for listener in waiting], options, tells_refusals=True),
-            self._come,
+            self._on_outcome,
             self._refuse,
         )
         while True:
@@ -242,9 +242,9 @@ class Listening(CallingThread):
             for error in refusals:
                 self._session.connection.reports.report(jms_error(error))
             if is_changed and under_way.cancel():
-                self._come(_LOOK_AGAIN)
+                self._on_outcome(_LISTENERS_CHANGED)
 
-    def _come(self, outcome: _Outcome) -> None:
+    def _on_outcome(self, outcome: _Outcome) -> None:
         """Take note of the outcome of the waiting get."""
         with self._changed:
             self._outcome = outcome
@@ -256,7 +256,7 @@ class Listening(CallingThread):
             self._waiting_for = []
             self._changed.notify_all()
 
-    def _take(self, listener: Listener, delivery: Delivery) -> None:
+    def _take(self, listener: ListenerState, delivery: Delivery) -> None:
         """Let a listener have a message; the others are asked before it the next time."""
         self._current, self._waiting_for = listener, []
         if listener in self._listeners:
@@ -276,7 +276,7 @@ class Listening(CallingThread):
             self._current, self._waiting_for = None, []
             self._changed.notify_all()
 
-    def _deal_with(self, listener: Listener, delivery: Delivery) -> None:
+    def _process(self, listener: ListenerState, delivery: Delivery) -> None:
         try:
             message = listener.consumer.accept(delivery)
         except MQError as error:
@@ -293,10 +293,10 @@ class Listening(CallingThread):
         else:
             # None was backed out too often and has been moved away.
             if message is not None:
-                self._hand_over(listener, delivery, message)
+                self._call_listener(listener, delivery, message)
         self._settle()
 
-    def _hand_over(self, listener: Listener, delivery: Delivery, message: Message) -> None:
+    def _call_listener(self, listener: ListenerState, delivery: Delivery, message: Message) -> None:
         failure = self._failure_in(partial(listener.call, message))
         try:
             is_done = failure is None and not listener.must_recover
@@ -309,7 +309,7 @@ class Listening(CallingThread):
         if failure is not None:
             self._session.connection.reports.report(failure)
 
-    def _hold(self, listener: Listener, error: MQError) -> None:
+    def _hold(self, listener: ListenerState, error: MQError) -> None:
         if error.reason == rc.MQRC_BACKED_OUT:
             # It was lost with its connection: the next one brings it, its backout count raised.
             self._session.connection.reports.report(jms_error(error))
@@ -319,7 +319,7 @@ class Listening(CallingThread):
 
         def release(_outcome: MQError | None) -> None:
             listener.is_held = False
-            self._look_again()
+            self._signal_change()
 
         self._session.mq.begin(ask.AwaitDefinitions(), release)
         self._session.connection.reports.report(jms_error(error))

@@ -115,7 +115,7 @@ _ALWAYS: tuple[str, ...] = (
 _OF_GROUPS = (k.JMSX_GROUPID, k.JMSX_GROUPSEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
 
 
-class Parts(NamedTuple):
+class ParsedMessage(NamedTuple):
     """A message taken apart: the folders of its MQRFH2, and what its data are."""
 
     mcd: dict[str, Element]
@@ -153,12 +153,12 @@ def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge)
     return received
 
 
-def _parts(descriptor: Descriptor, body: bytes) -> Parts:
+def _parts(descriptor: Descriptor, body: bytes) -> ParsedMessage:
     if descriptor.format.strip() == FORMAT:
         try:
             header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
             folders = header.folders
-            return Parts(
+            return ParsedMessage(
                 {element.name: element for element in folders.get("mcd", ())},
                 {element.name: element.text for element in folders.get("jms", ())},
                 {element.name: element.text for element in folders.get("amqp", ())},
@@ -171,12 +171,12 @@ def _parts(descriptor: Descriptor, body: bytes) -> Parts:
             )
         except MQError:
             pass
-    return _whole(descriptor, body)
+    return _without_header(descriptor, body)
 
 
-def _whole(descriptor: Descriptor, body: bytes) -> Parts:
+def _without_header(descriptor: Descriptor, body: bytes) -> ParsedMessage:
     """Return a message without an MQRFH2, or with one that cannot be read."""
-    return Parts(
+    return ParsedMessage(
         {},
         {},
         {},
@@ -189,17 +189,19 @@ def _whole(descriptor: Descriptor, body: bytes) -> Parts:
     )
 
 
-def _with_body(parts: Parts, descriptor: Descriptor, body: bytes) -> tuple[Message, Parts]:
+def _with_body(
+    parts: ParsedMessage, descriptor: Descriptor, body: bytes
+) -> tuple[Message, ParsedMessage]:
     try:
         return _message(parts), parts
     except (MQError, UnicodeDecodeError):
-        parts = _whole(descriptor, body)
+        parts = _without_header(descriptor, body)
         received = BytesMessage()
         received.set_raw(parts.data, parts.encoding)
         return received, parts
 
 
-def _message(parts: Parts) -> Message:
+def _message(parts: ParsedMessage) -> Message:
     domain = parts.mcd.get("Msd")
     kind = _KINDS.get("" if domain is None else domain.text)
     if kind is None:
@@ -216,7 +218,7 @@ def _message(parts: Parts) -> Message:
     return received
 
 
-def _codec(parts: Parts) -> str | None:
+def _codec(parts: ParsedMessage) -> str | None:
     try:
         codec = codec_of(parts.coded_char_set_id)
     except MQError:
@@ -226,7 +228,9 @@ def _codec(parts: Parts) -> str | None:
     return codec
 
 
-def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager_name: str) -> None:
+def _set_headers(
+    received: Message, message: QueueMessage, parts: ParsedMessage, manager_name: str
+) -> None:
     descriptor = message.descriptor
     # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
     is_report = descriptor.msg_type == c.MQMT_REPORT
@@ -283,7 +287,9 @@ def _type(mcd: dict[str, Element]) -> str | None:
     return type_of(name, set_, form, domain)
 
 
-def _properties(message: QueueMessage, descriptor: Descriptor, parts: Parts) -> dict[str, Typed]:
+def _properties(
+    message: QueueMessage, descriptor: Descriptor, parts: ParsedMessage
+) -> dict[str, Typed]:
     properties = {
         name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
         for name, typed in parts.usr
@@ -321,7 +327,7 @@ _FORMAT_BYTES = 8
 _LARGEST_SEQUENCE_NUMBER = 999_999_999
 
 
-class Terms(NamedTuple):
+class SendTerms(NamedTuple):
     """The terms on which a message is sent: settings of the producer and of the destination.
 
     ``delivery_mode`` and ``priority`` go into the MQRFH2, ``persistence`` and ``md_priority`` into
@@ -344,7 +350,7 @@ class EncodedMessage(NamedTuple):
     body: bytes
 
 
-class Special(NamedTuple):
+class DescriptorFields(NamedTuple):
     """The descriptor fields that the JMS_IBM_* and JMSX* properties of a message set."""
 
     report: int = c.MQRO_NONE
@@ -364,21 +370,21 @@ class Special(NamedTuple):
         return self.group_id is not None or self.is_last_in_group
 
 
-PLAIN = Special()
+NO_FIELDS = DescriptorFields()
 
 
-def special_of(properties: dict[str, Typed]) -> Special:
+def descriptor_fields_of(properties: dict[str, Typed]) -> DescriptorFields:
     """Return the descriptor fields that the properties set.
 
     Raises MessageFormatException for a value of the wrong type, JMSException for one that MQ does
     not know (MQRC_REPORT_OPTIONS_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_MSG_SEQ_NUMBER_ERROR).
     """
     if not properties:
-        return PLAIN
+        return NO_FIELDS
     found = {name: properties[name] for name in properties if name in k.DESCRIPTOR_PROPERTIES}
     if not found:
-        return PLAIN
-    return Special(
+        return NO_FIELDS
+    return DescriptorFields(
         _report(found),
         _number(found, k.JMS_IBM_MSGTYPE),
         _number(found, k.JMS_IBM_FEEDBACK) or c.MQFB_NONE,
@@ -393,7 +399,7 @@ def special_of(properties: dict[str, Typed]) -> Special:
 
 
 def outgoing(
-    message: Message, destination: Destination, terms: Terms, special: Special
+    message: Message, destination: Destination, terms: SendTerms, special: DescriptorFields
 ) -> EncodedMessage:
     """Return a message as it is put.
 
@@ -436,7 +442,7 @@ def _descriptor(
     reply_to_q: str,
     reply_to_q_mgr: str,
     format_name: str,
-    special: Special,
+    special: DescriptorFields,
     has_header: bool,
 ) -> Descriptor:
     msg_type = special.msg_type
@@ -472,7 +478,7 @@ def _mcd_folder(kind: str, jms_type: str | None, *, is_null: bool) -> bytes:
     return _pack(f"<mcd><Msd>{kind}</Msd>{type_}{_NULL_BODY if is_null else ''}</mcd>")
 
 
-def _jms_folder(message: Message, uri: str, terms: Terms, special: Special) -> str:
+def _jms_folder(message: Message, uri: str, terms: SendTerms, special: DescriptorFields) -> str:
     """Return the folder with the headers; those with their default value are left out."""
     correlation_id = message.jms_correlation_id
     parts = [_dst(uri)]

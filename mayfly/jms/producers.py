@@ -19,7 +19,7 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.messages import BytesMessage, MapMessage, Message, TextMessage
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.sending import Settings, ShowsSettings, begins_every_life_at_the_put, send
+from mayfly.jms.sending import SendSettings, ShowsSettings, begins_every_life_at_the_put, send
 from mayfly.jms.values import PropertyAccess
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT, MQOT_Q
@@ -45,7 +45,7 @@ class MessageProducer(ShowsSettings):
         Raises InvalidDestinationException for a queue that is not known, or wildcards in a topic.
         """
         self._session = session
-        self._settings = Settings()
+        self._settings = SendSettings()
         self._destination: Queue | Topic | None = None
         self._opened: Opened | None = None
         self._is_open = True
@@ -125,7 +125,7 @@ class MessageProducer(ShowsSettings):
         """
         completions = self._session.completions
         completions.check_not_called_back("close")
-        completions.wait_until_told()
+        completions.wait_until_called()
         if self._is_open:
             self._is_open = False
             if self._opened is not None:
@@ -133,7 +133,7 @@ class MessageProducer(ShowsSettings):
 
     def _arguments(
         self, what: tuple[object, ...], terms: dict[str, int]
-    ) -> tuple[Queue | Topic, object, Settings]:
+    ) -> tuple[Queue | Topic, object, SendSettings]:
         destination = self._destination
         if destination is None:
             if not what or not isinstance(what[0], Destination):
@@ -182,7 +182,7 @@ def _chained(
     return setter
 
 
-def _settings(producer: JMSProducer) -> Settings:
+def _settings(producer: JMSProducer) -> SendSettings:
     return producer._settings
 
 
@@ -199,16 +199,16 @@ class JMSProducer(ShowsSettings, PropertyAccess):
     def __init__(self, session: OwningSession) -> None:
         """Begin with the settings of JMS; contexts make producers."""
         self._session = session
-        self._settings = Settings()
+        self._settings = SendSettings()
         self._async_listener: CompletionListener | None = None
         self._properties: dict[str, Typed] = {}
         #: Holds the headers that go with every message.
         self._headers = Message()
 
-    set_delivery_mode = _chained(Settings.set_delivery_mode, _settings)
-    set_priority = _chained(Settings.set_priority, _settings)
-    set_disable_message_id = _chained(Settings.set_disable_message_id, _settings)
-    set_disable_message_timestamp = _chained(Settings.set_disable_message_timestamp, _settings)
+    set_delivery_mode = _chained(SendSettings.set_delivery_mode, _settings)
+    set_priority = _chained(SendSettings.set_priority, _settings)
+    set_disable_message_id = _chained(SendSettings.set_disable_message_id, _settings)
+    set_disable_message_timestamp = _chained(SendSettings.set_disable_message_timestamp, _settings)
     set_jms_correlation_id = _chained(Message.set_jms_correlation_id, _headers)
     set_jms_correlation_id_as_bytes = _chained(Message.set_jms_correlation_id_as_bytes, _headers)
     set_jms_reply_to = _chained(Message.set_jms_reply_to, _headers)

@@ -1,6 +1,6 @@
 """One send: the settings of its producer with their rules, and the put to a queue or a topic.
 
-The rules are those of delivery delay, time to live, priority and delivery mode. Settings of a
+The rules are those of delivery delay, time to live, priority and delivery mode. SendSettings of a
 destination win over those of the producer.
 """
 
@@ -14,7 +14,13 @@ from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import MessageFormatException, refuse
-from mayfly.jms.mapping import EncodedMessage, Special, Terms, outgoing, special_of
+from mayfly.jms.mapping import (
+    DescriptorFields,
+    EncodedMessage,
+    SendTerms,
+    descriptor_fields_of,
+    outgoing,
+)
 from mayfly.jms.messages import Message
 from mayfly.jms.roles import OwningSession
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS
@@ -38,7 +44,7 @@ def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
 
 
 @dataclass
-class Settings:
+class SendSettings:
     """Times in ms, ``time_to_live_ms`` 0 is for ever; a setter that raises changes nothing.
 
     ``is_paired`` is asked before a life shorter than the delay is refused: it is allowed where the
@@ -99,7 +105,7 @@ class Settings:
         """Ask that no timestamp be carried."""
         self.disables_timestamp = value
 
-    def with_terms(self, terms: Mapping[str, Any], is_paired: Callable[[], bool]) -> Settings:
+    def with_terms(self, terms: Mapping[str, Any], is_paired: Callable[[], bool]) -> SendSettings:
         """Return the settings of one send; ``terms`` are named as the setters of a producer."""
         settings = replace(self)
         settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms), is_paired)
@@ -118,7 +124,7 @@ def _check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], boo
 class ShowsSettings:
     """A producer as one that can be asked for its settings."""
 
-    _settings: Settings
+    _settings: SendSettings
 
     @property
     def delivery_mode(self) -> int:
@@ -158,14 +164,14 @@ _PERSISTENCES = {
 }
 
 #: The result of a put, and the terms that the message was sent on.
-Sent = tuple[PutResult, Terms]
+Sent = tuple[PutResult, SendTerms]
 
 
 def send(
     session: OwningSession,
     destination: Queue | Topic,
     message: object,
-    settings: Settings,
+    settings: SendSettings,
     opened: Opened | None,
 ) -> None:
     """Send a message and fill in its headers; ``opened`` is a producer's own queue.
@@ -174,7 +180,7 @@ def send(
     """
     if not isinstance(message, Message):
         raise MessageFormatException(f"{message!r} is no message")
-    special = special_of(message.typed_properties)
+    special = descriptor_fields_of(message.typed_properties)
     # D8; a delay of a message in a group is refused by the queue manager (D9).
     if settings.delay_ms and special.is_retained:
         refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMS_IBM_RETAIN} with a delivery delay")
@@ -186,13 +192,13 @@ def send(
         life_ms = destination.expiry_ms
         if life_ms < 0:
             life_ms = settings.time_to_live_ms
-        going = _Sending(session, destination, message, settings, special, life_ms)
+        encoded = _Sending(session, destination, message, settings, special, life_ms)
         if isinstance(destination, Topic):
-            sent = going.publish(destination)
+            sent = encoded.publish(destination)
         elif opened is not None:
-            sent = going.put(opened)
+            sent = encoded.put(opened)
         else:
-            sent = going.put_by_name(destination)
+            sent = encoded.put_by_name(destination)
         session.has_work = session.has_work or session.transacted
     _fill_in(message, destination, settings, sent)
 
@@ -203,8 +209,8 @@ class _Sending(NamedTuple):
     session: OwningSession
     destination: Queue | Topic
     message: Message
-    settings: Settings
-    special: Special
+    settings: SendSettings
+    special: DescriptorFields
     #: 0 is for ever.
     life_ms: int
 
@@ -239,13 +245,13 @@ class _Sending(NamedTuple):
         if self._is_paired and not is_topic and mq.call(ask.AskLivesFromRelease(opened.handle)):
             begin_ms += self.settings.delay_ms
         is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
-        going, terms = self._encoded(now_ms, begin_ms, is_temporary=is_temporary)
+        encoded, terms = self._encoded(now_ms, begin_ms, is_temporary=is_temporary)
         result = mq.put(
             opened.handle,
-            going.body,
-            going.descriptor,
+            encoded.body,
+            encoded.descriptor,
             self._options(is_topic=is_topic),
-            correl_id=going.correl_id,
+            correl_id=encoded.correl_id,
             time_to_live_ms=self.life_ms or None,
             delay_ms=self.settings.delay_ms,
         )
@@ -263,17 +269,17 @@ class _Sending(NamedTuple):
     ) -> Sent:
         mq = self.session.mq
         now_ms = mq.now_ms()
-        going, terms = self._encoded(now_ms, now_ms)
+        encoded, terms = self._encoded(now_ms, now_ms)
         sent = mq.call(
             ask.Put1.of(
                 name,
-                going.body,
-                going.descriptor,
+                encoded.body,
+                encoded.descriptor,
                 options,
                 kind=kind,
                 manager=manager,
                 topic=topic,
-                correl_id=going.correl_id,
+                correl_id=encoded.correl_id,
                 time_to_live_ms=self.life_ms or None,
                 delay_ms=self.settings.delay_ms,
             )
@@ -282,7 +288,7 @@ class _Sending(NamedTuple):
 
     def _encoded(
         self, now_ms: int, begin_ms: int, *, is_temporary: bool = False
-    ) -> tuple[EncodedMessage, Terms]:
+    ) -> tuple[EncodedMessage, SendTerms]:
         """Return the message, whose life begins at a moment, and its terms."""
         destination, settings = self.destination, self.settings
         persistence_choice = destination.persistence
@@ -295,7 +301,7 @@ class _Sending(NamedTuple):
             mode, persistence = k.NON_PERSISTENT, c.MQPER_NOT_PERSISTENT
         priority = settings.priority if destination.priority < 0 else destination.priority
         as_defined = destination.priority == k.AS_QUEUE_DEFINITION
-        terms = Terms(
+        terms = SendTerms(
             mode,
             priority,
             persistence,
@@ -310,7 +316,9 @@ class _Sending(NamedTuple):
         return options | (c.MQPMO_RETAIN if is_topic and self.special.is_retained else 0)
 
 
-def _fill_in(message: Message, destination: Destination, settings: Settings, sent: Sent) -> None:
+def _fill_in(
+    message: Message, destination: Destination, settings: SendSettings, sent: Sent
+) -> None:
     result, terms = sent
     window = result.window
     message.jms_message_id = None if settings.disables_id else id_text(result.msg_id)

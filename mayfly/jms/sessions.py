@@ -7,12 +7,12 @@ from typing import NoReturn, Self
 from mayfly.jms.callbacks import Completions
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
 from mayfly.jms.consumers import (
-    Feed,
     MessageConsumer,
     QueueBrowser,
-    QueueFeed,
-    TopicFeed,
-    Wanted,
+    QueueSource,
+    Source,
+    SubscriptionRequest,
+    SubscriptionSource,
     full_name,
 )
 from mayfly.jms.destinations import (
@@ -170,9 +170,9 @@ class Session:
         """
         self.check_open()
         if isinstance(destination, Topic):
-            wanted = Wanted(destination, selector=selector, no_local=no_local)
-            return self._consumer(TopicFeed(self, wanted))
-        return self._consumer(QueueFeed(self, destination, selector))
+            wanted = SubscriptionRequest(destination, selector=selector, no_local=no_local)
+            return self._consumer(SubscriptionSource(self, wanted))
+        return self._consumer(QueueSource(self, destination, selector))
 
     @classic
     def create_durable_consumer(
@@ -187,8 +187,8 @@ class Session:
         of a shared one.
         """
         self.check_open()
-        wanted = Wanted(topic, name, selector, is_durable=True, no_local=no_local)
-        return self._consumer(TopicFeed(self, wanted))
+        wanted = SubscriptionRequest(topic, name, selector, is_durable=True, no_local=no_local)
+        return self._consumer(SubscriptionSource(self, wanted))
 
     #: JMS 1.1 calls it so.
     create_durable_subscriber = create_durable_consumer
@@ -204,7 +204,9 @@ class Session:
         selector, and as :meth:`create_consumer`.
         """
         self.check_open()
-        return self._consumer(TopicFeed(self, Wanted(topic, name, selector, is_shared=True)))
+        return self._consumer(
+            SubscriptionSource(self, SubscriptionRequest(topic, name, selector, is_shared=True))
+        )
 
     @classic
     def create_shared_durable_consumer(
@@ -216,14 +218,14 @@ class Session:
         of an unshared one.
         """
         self.check_open()
-        wanted = Wanted(topic, name, selector, is_durable=True, is_shared=True)
-        return self._consumer(TopicFeed(self, wanted))
+        wanted = SubscriptionRequest(topic, name, selector, is_durable=True, is_shared=True)
+        return self._consumer(SubscriptionSource(self, wanted))
 
-    def _consumer(self, feed: Feed) -> MessageConsumer:
+    def _consumer(self, source: Source) -> MessageConsumer:
         with self.lock:
             self.check_open()
             self.connection.begin()
-            consumer = MessageConsumer(self, feed)
+            consumer = MessageConsumer(self, source)
             self._consumers.append(consumer)
         return consumer
 
@@ -371,7 +373,7 @@ class Session:
         """Let a unit of work end only when its listeners do not use it, and know of its sends."""
         self.listening.check_thread(call)
         self.completions.check_not_called_back(call)
-        self.completions.wait_until_told()
+        self.completions.wait_until_called()
 
     def _check_transacted(self, call: str) -> None:
         self.check_open()

@@ -13,7 +13,7 @@ from typing import Any
 
 from mayfly.client import connection
 from mayfly.client.connection import Connection
-from mayfly.client.connection.choose import Binding, Wanted
+from mayfly.client.connection.choose import Binding, ConnectOptions
 from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
 from mayfly.engine import text_length
 from mayfly.mqi import constants as c
@@ -123,7 +123,7 @@ _KNOWN = sum(
 )
 
 
-def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
+def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
     """Return the wishes of a program for its connection; a CD without a channel names none.
 
     Raises MQRC_OPTIONS_ERROR for MQCNO options that are unknown or do not go together. A CD that is
@@ -144,14 +144,14 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
             text = "SCO.FipsRequired: no cryptography here is certified"
             raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, text)
     if cd is None or not (_field(cd, "ChannelName") or _field(cd, "ConnectionName")):
-        return Wanted(None, repository, label, binding, reconnect, may_reconnect=True)
+        return ConnectOptions(None, repository, label, binding, reconnect, may_reconnect=True)
     label = _field(cd, "CertificateLabel") or label
     default = cd["DefReconnect"]
     if not 0 <= default < len(_DEFAULT_RECONNECTS):
         raise _cd_error("DefReconnect", default)
     reconnect = reconnect or _DEFAULT_RECONNECTS[default]
     endpoint = _endpoint_of(cd)
-    return Wanted(endpoint, repository, label, binding, reconnect, may_reconnect=True)
+    return ConnectOptions(endpoint, repository, label, binding, reconnect, may_reconnect=True)
 
 
 def _endpoint_of(cd: CD) -> Endpoint:

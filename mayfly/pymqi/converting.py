@@ -62,9 +62,9 @@ def decoded(raw: bytes, codec: str, *, is_cut: bool) -> str:
         return raw[: error.start].decode(codec)
 
 
-def cut_to(raw: bytes, room_bytes: int, codec: str) -> bytes:
+def cut_to(raw: bytes, buffer_bytes: int, codec: str) -> bytes:
     """Return as many whole characters of a text as there is room for."""
-    return decoded(raw[:room_bytes], codec, is_cut=True).encode(codec)
+    return decoded(raw[:buffer_bytes], codec, is_cut=True).encode(codec)
 
 
 def padded(name: str, text: str, length: int, codec: str) -> bytes:
@@ -245,7 +245,9 @@ class _Placed(NamedTuple):
     header: CodedHeader
 
 
-def converted(result: GetResult, wanted: Coding, room_bytes: int | None, options: int) -> Returned:
+def converted(
+    result: GetResult, wanted: Coding, buffer_bytes: int | None, options: int
+) -> Returned:
     """Return what a get with MQGMO_CONVERT returns of a message, into a buffer of a length.
 
     ``reason`` is the get's own, MQRC_TRUNCATED_MSG_ACCEPTED where the data have grown beyond the
@@ -266,12 +268,12 @@ def converted(result: GetResult, wanted: Coding, room_bytes: int | None, options
     described = descriptor._replace(
         encoding=made.coding.encoding, coded_char_set_id=made.coding.ccsid
     )
-    if room_bytes is None or len(made.body) <= room_bytes:
+    if buffer_bytes is None or len(made.body) <= buffer_bytes:
         length = result.data_length if is_cut else len(made.body)
         return Returned(made.body, described, length, made.reason or result.warning)
     if not options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
         return as_it_is._replace(reason=rc.MQRC_CONVERTED_MSG_TOO_BIG)
-    shown = _fitting(made, room_bytes, wanted)
+    shown = _fitting(made, buffer_bytes, wanted)
     return Returned(shown, described, result.data_length, rc.MQRC_TRUNCATED_MSG_ACCEPTED)
 
 
@@ -333,10 +335,10 @@ def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
         raise mq_error(rc.MQRC_NOT_CONVERTED, str(error)) from None
 
 
-def _fitting(made: _Made, room_bytes: int, wanted: Coding) -> bytes:
+def _fitting(made: _Made, buffer_bytes: int, wanted: Coding) -> bytes:
     """Return what fits a buffer, no half character at its end."""
     start = len(made.body) - made.text_bytes
-    if room_bytes <= start:
-        return made.body[:room_bytes]
+    if buffer_bytes <= start:
+        return made.body[:buffer_bytes]
     codec = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
-    return made.body[:start] + cut_to(made.body[start:], room_bytes - start, codec)
+    return made.body[:start] + cut_to(made.body[start:], buffer_bytes - start, codec)

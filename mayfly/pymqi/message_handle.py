@@ -257,7 +257,7 @@ def _missing(name: str) -> MQError:
     return mq_error(rc.MQRC_PROPERTY_NOT_AVAILABLE, f"no property {name!r}")
 
 
-class Connected(Protocol):
+class PymqiConnection(Protocol):
     """A connection of pymqi, as a message handle knows it."""
 
     def get_handle(self) -> Connection:
@@ -285,7 +285,7 @@ class MessageHandle:
     default_value_length = 64
 
     @raises_mqmi
-    def __init__(self, qmgr: Connected | None = None, cmho: CMHO | None = None) -> None:
+    def __init__(self, qmgr: PymqiConnection | None = None, cmho: CMHO | None = None) -> None:
         """MQCRTMH; raises MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR."""
         self.conn_handle = None if qmgr is None else qmgr.get_handle()
         cmho = CMHO() if cmho is None else cmho

@@ -72,10 +72,10 @@ def return_string(fields: Fields, name: str, text: str) -> None:
 
     VSLength is its whole length; of one that does not fit the last VSBufSize bytes are returned.
     """
-    room_bytes = fields[f"{name}VSBufSize"]
-    if room_bytes > 0:
+    buffer_bytes = fields[f"{name}VSBufSize"]
+    if buffer_bytes > 0:
         raw = text.encode()
-        fields[f"{name}VSPtr"] = StringPointer(raw[-room_bytes:])
+        fields[f"{name}VSPtr"] = StringPointer(raw[-buffer_bytes:])
         fields[f"{name}VSLength"] = len(raw)
 
 

@@ -275,22 +275,22 @@ _FORMAT: Final = "MQHMDE"
 _PLAIN: Final = Descriptor()
 
 
-def honoured(asked: Descriptor, body: bytes) -> tuple[Descriptor, bytes]:
+def with_extension_applied(requested: Descriptor, body: bytes) -> tuple[Descriptor, bytes]:
     """Return a message with the fields of the MQMDE that its data begin with, and without that.
 
     An MQMDE whose numbers have their high byte first is data and stays, as does one behind an MQMD
     of version 2 that says something itself of groups and segments. Raises MQRC_MDE_ERROR.
     """
-    if asked.format != _FORMAT or is_big_endian(asked.encoding) or _is_extended(asked):
-        return asked, body
+    if requested.format != _FORMAT or is_big_endian(requested.encoding) or _is_extended(requested):
+        return requested, body
     extension = structures.MDE.unpack(body)
     fields: dict[str, Any] = {MD_NAMES[k]: v for k, v in extension.items() if k in MD_NAMES}
-    return asked._replace(version=c.MQMD_VERSION_2, **fields), body[structures.MDE.length(2) :]
+    return requested._replace(version=c.MQMD_VERSION_2, **fields), body[structures.MDE.length(2) :]
 
 
-def _is_extended(asked: Descriptor) -> bool:
-    return asked != asked._replace(
-        group_id=asked.group_id if not asked.group_id.strip(b"\0") else b"",
+def _is_extended(requested: Descriptor) -> bool:
+    return requested != requested._replace(
+        group_id=requested.group_id if not requested.group_id.strip(b"\0") else b"",
         msg_seq_number=_PLAIN.msg_seq_number,
         offset=_PLAIN.offset,
         msg_flags=_PLAIN.msg_flags,
@@ -307,7 +307,7 @@ _NAME_BYTES = 48
 _BLANK = ord(" ")
 
 
-class Match(TypedDict, total=False):
+class MatchArguments(TypedDict, total=False):
     """The conditions of a get: parameters of ``Connection.get``."""
 
     msg_id: bytes
@@ -329,14 +329,14 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
     options = given["Options"]
     try:
         _check_pmo(given)
-        asked = descriptor_of(fields, options & c.MQPMO_SET_ALL_CONTEXT)
-        given_format = asked.format
-        asked, body = honoured(asked, body)
+        requested = descriptor_of(fields, options & c.MQPMO_SET_ALL_CONTEXT)
+        given_format = requested.format
+        requested, body = with_extension_applied(requested, body)
         properties = properties_of_put(given, publishes=opened.kind == c.MQOT_TOPIC)
         result = connection.put(
             opened.handle,
             body,
-            asked,
+            requested,
             options,
             msg_id=stored_id(fields["MsgId"]),
             correl_id=stored_id(fields["CorrelId"]),
@@ -444,8 +444,8 @@ def padded_name(name: str) -> bytes:
     return name.encode().ljust(_NAME_BYTES)
 
 
-def _match(fields: Fields, given: Fields) -> Match:
-    """Return what is asked for (G2); raises the reason codes of G3, also for logical order."""
+def _match(fields: Fields, given: Fields) -> MatchArguments:
+    """Return what is requested for (G2); raises the reason codes of G3, also for logical order."""
     version, wanted = given["Version"], given["MatchOptions"]
     if given["Options"] & c.MQGMO_LOGICAL_ORDER:
         _check_knows_groups(fields["Version"], version, "MQGMO_LOGICAL_ORDER")
@@ -455,7 +455,7 @@ def _match(fields: Fields, given: Fields) -> Match:
         wanted = _MATCH_IDS
     if wanted == _MATCH_IDS:
         return {"msg_id": stored_id(fields["MsgId"]), "correl_id": stored_id(fields["CorrelId"])}
-    match: Match = {}
+    match: MatchArguments = {}
     if wanted & c.MQMO_MATCH_MSG_ID:
         match["msg_id"] = stored_id(fields["MsgId"])
     if wanted & c.MQMO_MATCH_CORREL_ID:

@@ -11,14 +11,14 @@ from mayfly import QueueManager
 from mayfly.client.connection import Connection
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.reconnecting import ReconnectingConnection
-from mayfly.client.connection.reconnection import Patience
+from mayfly.client.connection.reconnection import ReconnectTiming
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.servers.wire import WireServer
 from tests.connection.serving import HOST, AdmitEverybody
 
-SHORT = Patience(first_ms=5, longest_ms=20, total_ms=60_000)
+SHORT = ReconnectTiming(first_ms=5, longest_ms=20, total_ms=60_000)
 
 
 class Cut:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.client.connection.choose import NOTHING_WANTED, Wanted, endpoint_of_mqserver, routes
+from mayfly.client.connection.choose import (
+    DEFAULT_OPTIONS,
+    ConnectOptions,
+    endpoint_of_mqserver,
+    routes,
+)
 from mayfly.client.connection.endpoint import (
     Address,
     Endpoint,
@@ -37,7 +42,7 @@ def table(path: Path, *channels: tuple[str, str, str], cipher: str = "") -> Path
     return path
 
 
-def chosen(name: str, wanted: Wanted = NOTHING_WANTED, /, **environment: str) -> list[str]:
+def chosen(name: str, wanted: ConnectOptions = DEFAULT_OPTIONS, /, **environment: str) -> list[str]:
     """Return channels and addresses in the order of trial."""
     found = routes(name, wanted, environment=environment)
     assert found is not None
@@ -46,7 +51,7 @@ def chosen(name: str, wanted: Wanted = NOTHING_WANTED, /, **environment: str) ->
 
 def refused(name: str = "QM1", **environment: str) -> MQError:
     with pytest.raises(MQError) as raised:
-        chosen(name, NOTHING_WANTED, **environment)
+        chosen(name, DEFAULT_OPTIONS, **environment)
     return raised.value
 
 
@@ -59,19 +64,19 @@ def test_the_order_is_that_of_ibm_mq(tmp_path: Path) -> None:
         "MQCHLLIB": str(tmp_path),
         "MQCHLTAB": lib.name,
     }
-    given = Wanted(Endpoint(addresses_of("p(2)"), "BY.PROGRAM"))
+    given = ConnectOptions(Endpoint(addresses_of("p(2)"), "BY.PROGRAM"))
     assert chosen("QM1", given, **environment) == ["BY.PROGRAM/TCP/p(2) QM1"]
-    assert chosen("QM1", NOTHING_WANTED, **environment) == ["BY.SERVER/TCP/s(1) QM1"]
+    assert chosen("QM1", DEFAULT_OPTIONS, **environment) == ["BY.SERVER/TCP/s(1) QM1"]
     del environment["MQSERVER"]
-    assert chosen("QM1", NOTHING_WANTED, **environment) == ["BY.URL/TCP/u(1414) QM1"]
+    assert chosen("QM1", DEFAULT_OPTIONS, **environment) == ["BY.URL/TCP/u(1414) QM1"]
     del environment["MQCCDTURL"]
-    assert chosen("QM1", NOTHING_WANTED, **environment) == ["BY.LIB/TCP/l(1414) QM1"]
+    assert chosen("QM1", DEFAULT_OPTIONS, **environment) == ["BY.LIB/TCP/l(1414) QM1"]
     assert routes("QM1", environment={}) is None
 
 
 def test_an_asterisk_takes_whichever_queue_manager_answers() -> None:
     assert chosen("*", MQSERVER="C/TCP/h") == ["C/TCP/h(1414)"]
-    given = Wanted(Endpoint(addresses_of("p"), "C"))
+    given = ConnectOptions(Endpoint(addresses_of("p"), "C"))
     assert chosen("*ANY", given) == ["C/TCP/p(1414)"]
 
 
@@ -152,7 +157,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n"
 
 
-def tls_of(path: Path, wanted: Wanted = NOTHING_WANTED, /, **more: str) -> Tls:
+def tls_of(path: Path, wanted: ConnectOptions = DEFAULT_OPTIONS, /, **more: str) -> Tls:
     found = routes("QM1", wanted, environment={"MQCCDTURL": str(path), **more})
     assert found is not None
     [route] = found
@@ -168,12 +173,15 @@ def test_a_key_repository_is_a_pem_file(tmp_path: Path) -> None:
     for name in ("key", "key.pem"):
         repository = str(tmp_path / name)
         assert tls_of(path, MQSSLKEYR=repository) == Tls("ANY_TLS12", keys)
-        assert tls_of(path, Wanted(key_repository=repository), MQSSLKEYR="x").authorities == keys
+        assert (
+            tls_of(path, ConnectOptions(key_repository=repository), MQSSLKEYR="x").authorities
+            == keys
+        )
     keys.write_text(CERTIFICATE + KEY)
     assert tls_of(path, MQSSLKEYR=str(keys)) == Tls("ANY_TLS12", keys, keys)
     own = tmp_path / "app.pem"
     own.write_text(CERTIFICATE + KEY)
-    labelled = Wanted(certificate_label="app")
+    labelled = ConnectOptions(certificate_label="app")
     assert tls_of(path, labelled, MQSSLKEYR=str(keys)) == Tls("ANY_TLS12", keys, own)
 
 
@@ -192,7 +200,7 @@ def test_a_wrong_key_repository_is_2381(
 ) -> None:
     path = table(tmp_path / "t.json", ("C", "h", "QM1"), cipher="ANY")
     (tmp_path / "key.pem").write_text(CERTIFICATE)
-    wanted = Wanted(
+    wanted = ConnectOptions(
         key_repository=repository and str(tmp_path / repository), certificate_label=label
     )
     with pytest.raises(MQError) as raised:

@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.client.connection import Claims, Connection, Schedule
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
-from mayfly.client.connection.reconnection import Patience
+from mayfly.client.connection.reconnection import ReconnectTiming
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
@@ -212,14 +212,14 @@ def test_what_cannot_be_opened_again_is_2548(cut: Cut, connection: ReconnectingC
 
 
 def test_the_attempts_end_after_their_time_with_2556(cut: Cut) -> None:
-    patience = Patience(first_ms=1, longest_ms=2, total_ms=20)
+    patience = ReconnectTiming(first_ms=1, longest_ms=2, total_ms=20)
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
     cut.stop()
     assert reason_of(connection.now_ms) == 2556
 
 
 def test_any_thread_ends_the_attempts_by_a_close(cut: Cut) -> None:
-    patience = Patience(first_ms=60_000, longest_ms=60_000, total_ms=600_000)
+    patience = ReconnectTiming(first_ms=60_000, longest_ms=60_000, total_ms=600_000)
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
     cut.stop()
     reasons: list[int] = []

@@ -11,7 +11,7 @@ from mayfly.client.connection import Connection
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.interface import UnderWay
 from mayfly.client.connection.reconnecting import ReconnectingConnection
-from mayfly.client.connection.reconnection import Attempts, Patience
+from mayfly.client.connection.reconnection import Attempts, ReconnectTiming
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
@@ -250,7 +250,7 @@ def test_a_wait_is_cancelled_wherever_it_is(cut: Cut, connection: ReconnectingCo
 
 
 def test_a_wait_ends_when_there_is_no_new_connection(cut: Cut) -> None:
-    patience = Patience(first_ms=1, longest_ms=2, total_ms=20)
+    patience = ReconnectTiming(first_ms=1, longest_ms=2, total_ms=20)
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
     queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     told = Told()
@@ -264,7 +264,7 @@ def test_a_wait_ends_when_there_is_no_new_connection(cut: Cut) -> None:
 
 
 def test_a_close_ends_waits_also_in_the_midst_of_connecting_again(cut: Cut) -> None:
-    patience = Patience(first_ms=60_000, longest_ms=60_000, total_ms=600_000)
+    patience = ReconnectTiming(first_ms=60_000, longest_ms=60_000, total_ms=600_000)
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
     told = Told()
     connection.begin(ask.WaitUntil(None), told)

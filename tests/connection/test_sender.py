@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection.remote_link import Sender
+from mayfly.client.connection.remote_link import FrameSender
 from mayfly.client.connection.remote_stream import PlainStream
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -31,7 +31,7 @@ _APART = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
 class Wire(NamedTuple):
     """A sender, the other end of its socket, and what it has told of failures."""
 
-    sender: Sender
+    sender: FrameSender
     far: socket.socket
     failures: list[object]
     has_failed: threading.Event
@@ -48,7 +48,7 @@ def wire() -> Iterator[Wire]:
         failures.append(error)
         has_failed.set()
 
-    sender = Sender(PlainStream(near), Runtime(), fail)
+    sender = FrameSender(PlainStream(near), Runtime(), fail)
     yield Wire(sender, far, failures, has_failed)
     sender.end()
     near.close()

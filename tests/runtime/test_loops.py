@@ -128,9 +128,9 @@ def test_a_connection_that_cannot_be_looked_after_takes_no_other_with_it() -> No
 
 
 def test_a_callback_that_ends_the_interpreter_ends_no_thread_of_a_client() -> None:
-    from mayfly.client.connection.remote_link import Callbacks
+    from mayfly.client.connection.remote_link import CallbackThread
 
-    callbacks, called = Callbacks(Runtime()), threading.Event()
+    callbacks, called = CallbackThread(Runtime()), threading.Event()
     callbacks.add(sys.exit)
     callbacks.add(called.set)
     assert called.wait(PATIENCE_SECONDS)

@@ -33,7 +33,9 @@ def test_names_are_those_of_the_conventions() -> None:
     assert len(said) > 15
     assert said - ours <= known
     types = {each.value for each in messaging_attributes.MessagingOperationTypeValues}
-    made = {each for each in vars(conventions).values() if isinstance(each, conventions.Operation)}
+    made = {
+        each for each in vars(conventions).values() if isinstance(each, conventions.SpanOperation)
+    }
     assert {each.type for each in made} - {""} <= types
     assert conventions.SCHEMA_URL in {schema.value for schema in Schemas}
 

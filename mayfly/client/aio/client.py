@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
-from mayfly.client.aio.outcomes import Outcomes
+from mayfly.client.aio.outcomes import VerbFutures
 from mayfly.client.arguments import (
     MessageOptions,
     Outcome,
@@ -24,7 +24,7 @@ from mayfly.client.arguments import (
 )
 from mayfly.client.client import TlsWanted, connected
 from mayfly.client.connection import Administration, Connection
-from mayfly.client.connection.choose import Wanted
+from mayfly.client.connection.choose import ConnectOptions
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.open_objects import from_queue, to_browse, to_queue, to_topic
 from mayfly.lifetime.window import check_life_ms
@@ -50,7 +50,7 @@ Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
 class AsyncSubscription:
     """A subscription and the queue of its publications."""
 
-    def __init__(self, outcomes: Outcomes, opened: Subscribed, get: Get) -> None:
+    def __init__(self, outcomes: VerbFutures, opened: Subscribed, get: Get) -> None:
         """Take an open subscription, and the get function of its client."""
         self._outcomes, self._opened, self._get = outcomes, opened, get
 
@@ -94,7 +94,7 @@ class AsyncClient:
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
         """Use a connection in the running event loop. Closing the client closes it."""
         self._connection = connection
-        self._outcomes = Outcomes(connection)
+        self._outcomes = VerbFutures(connection)
         self._objects = AsyncOpenObjects(self._outcomes)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
         #: The conversation whose unit of work takes what is got, 0 for none.
@@ -414,7 +414,7 @@ def connect(
     Parameters and errors are those of ``mayfly.connect``. The client belongs to the event loop in
     which this is awaited.
     """
-    wanted = Wanted(reconnect=reconnect, may_reconnect=True)
+    wanted = ConnectOptions(reconnect=reconnect, may_reconnect=True)
     made = partial(connected, name, wanted, user=user, password=password, tls=tls)
     return Connecting(made, transacted=transacted)
 

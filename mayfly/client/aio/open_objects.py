@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from mayfly.client.aio.outcomes import Outcomes
-from mayfly.client.open_objects import LOOK_MS, MAX_OPEN, OUTDATED, Opening
+from mayfly.client.aio.outcomes import VerbFutures
+from mayfly.client.open_objects import LOOK_MS, MAX_OPEN, OUTDATED, ObjectToOpen
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
@@ -37,14 +37,14 @@ class _Shared:
 class AsyncOpenObjects:
     """The handles that a client keeps open, at most MAX_OPEN if tasks leave any unused."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
+    def __init__(self, outcomes: VerbFutures) -> None:
         self._outcomes = outcomes
-        self._shared: dict[Opening, _Shared] = {}
+        self._shared: dict[ObjectToOpen, _Shared] = {}
         self._look = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Future[None]] = set()
 
-    async def use(self, opening: Opening, verb: Callable[[int], Awaitable[_T]]) -> _T:
+    async def use(self, opening: ObjectToOpen, verb: Callable[[int], Awaitable[_T]]) -> _T:
         """Await ``verb`` with the handle of an object and return its result.
 
         Opens the object if needed.
@@ -99,7 +99,7 @@ class AsyncOpenObjects:
                 closing.add_done_callback(self._closing.discard)
         self._watch()
 
-    def _find(self, opening: Opening) -> _Shared:
+    def _find(self, opening: ObjectToOpen) -> _Shared:
         shared = self._shared.pop(opening, None)
         if shared is None:
             shared = _Shared(asyncio.ensure_future(self._open(opening)))
@@ -107,13 +107,13 @@ class AsyncOpenObjects:
         self._shared[opening] = shared
         return shared
 
-    def _drop(self, opening: Opening, shared: _Shared) -> None:
+    def _drop(self, opening: ObjectToOpen, shared: _Shared) -> None:
         """Forget a handle of a changed object; its last user closes it."""
         shared.is_dropped = True
         if self._shared.get(opening) is shared:
             del self._shared[opening]
 
-    async def _open(self, opening: Opening) -> int:
+    async def _open(self, opening: ObjectToOpen) -> int:
         if len(self._shared) >= MAX_OPEN:
             idle = next((key for key, shared in self._shared.items() if not shared.users), None)
             if idle is not None:

@@ -24,7 +24,7 @@ _CANCEL_SECONDS = 1.0
 Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
 
 
-class Outcomes:
+class VerbFutures:
     """Awaits the verbs of one connection in the event loop that is running when this is made.
 
     A verb with a callback needs no thread. Verbs without one run one after the other on a single
@@ -36,7 +36,7 @@ class Outcomes:
         self.connection = connection
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "mayfly-aio")
-        #: Outcomes that callbacks have left for the loop, as calls that it has not yet made.
+        #: VerbFutures that callbacks have left for the loop, as calls that it has not yet made.
         self._outcomes: deque[Callable[[], None]] = deque()
         self._is_woken = False
         #: The puts of this turn of the loop.

@@ -9,7 +9,13 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from mayfly.client.connection.choose import NOTHING_WANTED, Route, Sharing, Wanted, routes
+from mayfly.client.connection.choose import (
+    DEFAULT_OPTIONS,
+    ClientRoute,
+    ConnectOptions,
+    Sharing,
+    routes,
+)
 from mayfly.client.connection.endpoint import Endpoint, Reconnect
 from mayfly.client.connection.instruments import instrumented
 from mayfly.client.connection.interface import Connection
@@ -91,7 +97,7 @@ def connect(
     *,
     password: str | None = None,
     program: str = "mayfly",
-    wanted: Wanted = NOTHING_WANTED,
+    wanted: ConnectOptions = DEFAULT_OPTIONS,
 ) -> Connection:
     """Connect to a queue manager by its name, over a network if it is not on this machine.
 
@@ -114,12 +120,12 @@ def connect(
 
 def _connect_away(
     name: str,
-    ways: Iterator[Route],
+    ways: Iterator[ClientRoute],
     user: str | None,
     password: str | None,
     *,
     program: str,
-    wanted: Wanted,
+    wanted: ConnectOptions,
 ) -> Connection:
     account = getpass.getuser() if user is None else user
     first = next(ways)
@@ -138,7 +144,7 @@ def _connect_away(
 
 
 def _connect_by(
-    ways: Iterable[Route],
+    ways: Iterable[ClientRoute],
     account: str,
     password: str | None,
     program: str,

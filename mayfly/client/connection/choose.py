@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
-from mayfly.client.connection.reconnection import USUAL_ATTEMPTS, Attempts
+from mayfly.client.connection.reconnection import DEFAULT_ATTEMPTS, Attempts
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import Runtime
@@ -62,7 +62,7 @@ _DEFAULT_TABLE = "AMQCLCHL.TAB"
 _CHANNEL_NAME_LENGTH = 20
 
 
-class Route(NamedTuple):
+class ClientRoute(NamedTuple):
     """One way to reach a queue manager, with the reconnect option of the channel."""
 
     endpoint: Endpoint
@@ -87,7 +87,7 @@ class Sharing(NamedTuple):
     max_conversations: int
 
 
-class Wanted(NamedTuple):
+class ConnectOptions(NamedTuple):
     """What a program asks for beside the name: a channel, its keys, whether to reconnect.
 
     ``table_url`` replaces MQCCDTURL. An empty ``key_repository`` means that of MQSSLKEYR.
@@ -103,20 +103,20 @@ class Wanted(NamedTuple):
     reconnect: Reconnect | None = None
     table_url: str = ""
     may_reconnect: bool = False
-    attempts: Attempts = USUAL_ATTEMPTS
+    attempts: Attempts = DEFAULT_ATTEMPTS
     sharing: Sharing | None = None
 
 
-NOTHING_WANTED = Wanted()
+DEFAULT_OPTIONS = ConnectOptions()
 
 
 def routes(
     name: str,
-    wanted: Wanted = NOTHING_WANTED,
+    wanted: ConnectOptions = DEFAULT_OPTIONS,
     *,
     environment: Mapping[str, str] = os.environ,
     random_bytes: Callable[[int], bytes] | None = None,
-) -> Iterator[Route] | None:
+) -> Iterator[ClientRoute] | None:
     """Return the routes to a queue manager in the order of trial, None for one on this machine.
 
     A name such as ``*GROUP`` accepts any queue manager that answers. Raises MQRC_CLIENT_CONN_ERROR
@@ -129,11 +129,11 @@ def routes(
     keys = wanted.key_repository or environment.get("MQSSLKEYR", "")
     if wanted.endpoint is not None:
         endpoint = _named(wanted.endpoint, name)
-        return iter([Route(_keyed(endpoint, keys, wanted.certificate_label))])
+        return iter([ClientRoute(_keyed(endpoint, keys, wanted.certificate_label))])
     if wanted.table_url:
         environment = {"MQCCDTURL": wanted.table_url}
     if server := environment.get("MQSERVER"):
-        return iter([Route(_named(endpoint_of_mqserver(server), name))])
+        return iter([ClientRoute(_named(endpoint_of_mqserver(server), name))])
     table = _table_of(environment)
     if table is None and wanted.binding is Binding.CLIENT:
         text = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
@@ -179,9 +179,9 @@ def _rows(
     keys: str,
     label: str,
     random_bytes: Callable[[int], bytes],
-) -> Iterator[Route]:
+) -> Iterator[ClientRoute]:
     for row in table.candidates(name, random_bytes):
-        yield Route(_keyed(row.endpoint, keys, label or row.label), row.reconnect)
+        yield ClientRoute(_keyed(row.endpoint, keys, label or row.label), row.reconnect)
 
 
 def _named(endpoint: Endpoint, name: str) -> Endpoint:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from mayfly.client import connection
-from mayfly.client.connection.choose import NOTHING_WANTED, Sharing, Wanted
+from mayfly.client.connection.choose import DEFAULT_OPTIONS, ConnectOptions, Sharing
 from mayfly.client.connection.instruments import instrumented
 from mayfly.client.connection.interface import Connection
 from mayfly.client.connection.local import LocalConnection
-from mayfly.client.connection.reconnection import USUAL_ATTEMPTS, Attempts
+from mayfly.client.connection.reconnection import DEFAULT_ATTEMPTS, Attempts
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
 
@@ -31,7 +31,7 @@ class Connector(Protocol):
         password: str | None = None,
         *,
         program: str,
-        attempts: Attempts = USUAL_ATTEMPTS,
+        attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
         """Return a new connection of a user; ``program`` becomes PutApplName.
 
@@ -67,7 +67,7 @@ class LocalConnector:
         password: str | None = None,
         *,
         program: str,
-        attempts: Attempts = USUAL_ATTEMPTS,
+        attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
         """Return a new connection; the password is not checked."""
         session = self.manager.session(user, program=program, groups=None)
@@ -81,7 +81,7 @@ class LocalConnector:
 class NamedConnector:
     """Connects to a queue manager by its name, by the route of ``wanted`` (docs/CLIENTS.md)."""
 
-    def __init__(self, name: str, wanted: Wanted = NOTHING_WANTED) -> None:
+    def __init__(self, name: str, wanted: ConnectOptions = DEFAULT_OPTIONS) -> None:
         """Take the name, and the channel or channel table that a program gives."""
         self._name, self._wanted = name, wanted
         self.runtime = Runtime()
@@ -97,7 +97,7 @@ class NamedConnector:
         password: str | None = None,
         *,
         program: str,
-        attempts: Attempts = USUAL_ATTEMPTS,
+        attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
         """Return a new connection; raises as ``connection.connect``."""
         wanted = self._wanted._replace(attempts=attempts)

@@ -96,7 +96,7 @@ from mayfly.verbs.trace import MessageTrace, PropertyQuestion, TracesFound
 AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 
 
-class OpenObjects:
+class HandleTable:
     """The open objects of one connection, by handle number."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class LocalConnection(Connection):
         #: The virtual time under which it waits, None for real time.
         self.virtual_time = virtual_time_of(manager.engine)
         self.session, self.core, self.manager = session, core, manager
-        self.opened = OpenObjects()
+        self.opened = HandleTable()
         self.subscriptions: dict[int, OpenSubscription] = {}
         self.temporary_topics: frozenset[str] = frozenset()
         #: Bulk changes of the schedule, which run step by step, by number.

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.interface import DECIDED, Connection, OnDone, OnRefused, UnderWay
 from mayfly.client.connection.reconnection import (
+    DEFAULT_ATTEMPTS,
+    DEFAULT_TIMING,
     DRAINED,
-    USUAL_ATTEMPTS,
-    USUAL_PATIENCE,
     Attempts,
     Lost,
     Numbers,
-    Patience,
     Reconnection,
+    ReconnectTiming,
     backed_out,
     incompatible,
     interrupted,
@@ -272,7 +272,7 @@ _OF_CLAIMS = (ask.AskInstance, ask.ListConsumers, ask.EndWritten, ask.ReleaseCla
 _WAYS = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
 
 
-class Deliveries:
+class DeliveryNumbers:
     """Delivery numbers that survive a reconnect, each with its connection and its number there."""
 
     def __init__(self) -> None:
@@ -293,7 +293,7 @@ class Deliveries:
     def inner(self, numbers: Iterable[int], connection: Connection) -> list[int]:
         """Return the delivery numbers on one connection.
 
-        Deliveries of other connections went back to their queues and are left out. Raises
+        DeliveryNumbers of other connections went back to their queues and are left out. Raises
         MQRC_HMSG_ERROR for a delivery that is already settled.
         """
         found = []
@@ -329,8 +329,8 @@ class ReconnectingConnection(Connection):
         self,
         connect: Callable[[], Connection],
         how: Reconnect,
-        patience: Patience = USUAL_PATIENCE,
-        attempts: Attempts = USUAL_ATTEMPTS,
+        patience: ReconnectTiming = DEFAULT_TIMING,
+        attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> None:
         """Connect by calling ``connect``; raises what that raises."""
         self._reconnection = reconnection = Reconnection(connect, how, patience, attempts)
@@ -338,7 +338,7 @@ class ReconnectingConnection(Connection):
         self.runtime = reconnection.runtime
         self._opened = reconnection.objects
         self._begun = BegunVerbs(reconnection)
-        self._deliveries = Deliveries()
+        self._deliveries = DeliveryNumbers()
         self._temporary_topics: set[str] = set()
         #: Changes of the schedule that go on step by step: the connection and their number there.
         self._steps: dict[int, tuple[Connection, int]] = {}

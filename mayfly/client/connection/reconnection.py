@@ -234,7 +234,7 @@ _FINAL = frozenset({rc.MQRC_RECONNECT_FAILED, rc.MQRC_RECONNECT_QMID_MISMATCH})
 _LOOK_SECONDS = 0.02
 
 
-class Patience(NamedTuple):
+class ReconnectTiming(NamedTuple):
     """How long a client tries to reconnect; the defaults are those of IBM MQ.
 
     The first attempt comes at once. The pauses between the others double, from ``first_ms`` up to
@@ -246,7 +246,7 @@ class Patience(NamedTuple):
     total_ms: int = 1_800_000
 
 
-USUAL_PATIENCE = Patience()
+DEFAULT_TIMING = ReconnectTiming()
 
 
 class Attempts(NamedTuple):
@@ -261,7 +261,7 @@ class Attempts(NamedTuple):
     ends: Event | None = None
 
 
-USUAL_ATTEMPTS = Attempts()
+DEFAULT_ATTEMPTS = Attempts()
 
 
 class Lost(Exception):
@@ -285,8 +285,8 @@ class Reconnection:
         self,
         connect: Callable[[], Connection],
         how: Reconnect,
-        patience: Patience,
-        attempts: Attempts = USUAL_ATTEMPTS,
+        patience: ReconnectTiming,
+        attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> None:
         """Connect by calling ``connect``; raises what that raises."""
         self._connect, self._patience = connect, patience

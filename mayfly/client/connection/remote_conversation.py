@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from mayfly.client.connection.endpoint import Address, Endpoint
-from mayfly.client.connection.remote_link import Link, OnRefused, answer_of
-from mayfly.client.connection.remote_link import Request as Slot
+from mayfly.client.connection.remote_link import Link, OnRefused, SentRequest, answer_of
 from mayfly.client.connection.virtual_time import VirtualTime
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -111,10 +110,10 @@ class Conversation:
             self._look_round()
         return _travelling(message)
 
-    def gather(self, made: Callable[[], bytes], slot: Slot) -> None:
+    def gather(self, made: Callable[[], bytes], slot: SentRequest) -> None:
         """Send a request soon;
 
-        ``made`` returns its bytes then. Raises MQError, see ``Sender.gather``.
+        ``made`` returns its bytes then. Raises MQError, see ``FrameSender.gather``.
         """
         self.link.gather(self.number, made, slot)
 
@@ -153,7 +152,7 @@ class Conversation:
 
     def _wait_for(
         self, time: VirtualTime, request: Request[Any]
-    ) -> Callable[[int, Slot], None] | None:
+    ) -> Callable[[int, SentRequest], None] | None:
         """Return the wait function of a request under a virtual clock;
 
         None for a request without a wait.
@@ -164,7 +163,7 @@ class Conversation:
         if not isinstance(request, (Get, GetAny)) or not request.wait_ms:
             return None
 
-        def wait(number: int, slot: Slot) -> None:
+        def wait(number: int, slot: SentRequest) -> None:
             # Behind its answer the get has its own, or stands.
             self.turn()
             if not slot.is_open:
@@ -184,7 +183,7 @@ class Conversation:
         """Wait until the server has run all earlier requests, or keeps them pending."""
         self.call(Now())
 
-    def _is_over(self, slot: Slot) -> bool:
+    def _is_over(self, slot: SentRequest) -> bool:
         self.link.check()
         return not slot.is_open
 

@@ -45,7 +45,7 @@ OnAnswer: TypeAlias = Callable[[bytes | MQError], object]
 OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
-class Request:
+class SentRequest:
     """A sent request, and its answer or error once that has come."""
 
     __slots__ = ("event", "is_doubtful", "on_answer", "on_refused", "payload")
@@ -96,7 +96,7 @@ _QUIET_ROUNDS, _LINGER_SECONDS = 20, 1.0
 MakesFrame: TypeAlias = Callable[[], bytes]
 
 
-class Sender:
+class FrameSender:
     """Sends frames to a server; thread-safe. Gathered frames go out before a frame sent at once.
 
     A send costs the client as much as the rest of a put, and the server more. So puts that nobody
@@ -227,7 +227,7 @@ class Sender:
 _LOG = logging.getLogger("mayfly.client")
 
 
-class Callbacks:
+class CallbackThread:
     """A queue of callbacks, which a thread calls in order. They may call verbs."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -286,7 +286,7 @@ class Link:
         self._stream, self.runtime = stream, runtime
         #: Other than those of all other links of the process.
         self.number = next(_link_numbers)
-        self.sender = Sender(stream, runtime, lambda error: self.abandon(broken(error)))
+        self.sender = FrameSender(stream, runtime, lambda error: self.abandon(broken(error)))
         self.address = address
         self.tick_ms = 0
         #: The version that both sides speak, 0 before the first frame of the server.
@@ -297,18 +297,18 @@ class Link:
         #: The conversations that share it, and how many of them may.
         self.members: set[Any] = set()
         self.max_members = 1
-        self._slots: dict[int, Request] = {}
+        self._slots: dict[int, SentRequest] = {}
         self._roles = runtime.lock("wire-roles")
         self._is_reading = False
         #: Threads that wait for their answer while another one reads.
-        self._waiting: dict[Request, None] = {}
+        self._waiting: dict[SentRequest, None] = {}
         self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
         self._error: MQError | None = None
         self._has_received, self._silent_ticks = True, 0
         #: How many requests with callbacks are under way.
         self._begun_count = 0
         self._calls, self._has_reader = runtime.condition(), False
-        self._callbacks = Callbacks(runtime)
+        self._callbacks = CallbackThread(runtime)
         _links.add(self)
 
     # Conversations.
@@ -333,7 +333,7 @@ class Link:
         kind: Any,
         *,
         is_doubtful: bool = False,
-        wait: Callable[[int, Request], None] | None = None,
+        wait: Callable[[int, SentRequest], None] | None = None,
     ) -> Any:
         """Send a request and return its answer; raises MQError.
 
@@ -341,7 +341,7 @@ class Link:
         Raises MQRC_CONNECTION_BROKEN when the connection is gone. That is a LostAnswer if
         ``is_doubtful``: the server may have run the request.
         """
-        slot = Request(is_doubtful=is_doubtful)
+        slot = SentRequest(is_doubtful=is_doubtful)
         request = self._send(conversation, payload, slot)
         try:
             if wait is not None:
@@ -365,7 +365,7 @@ class Link:
 
         Raises MQRC_CONNECTION_BROKEN when the request cannot be sent.
         """
-        slot = Request(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
+        slot = SentRequest(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
         self._read_beside()
         try:
             return self._send(conversation, payload, slot)
@@ -382,16 +382,16 @@ class Link:
         """Return True while the request with this number has no answer."""
         return request in self._slots
 
-    def post(self, conversation: int, payload: bytes) -> Request:
+    def post(self, conversation: int, payload: bytes) -> SentRequest:
         """Send a request and return it without waiting; see :meth:`read_until`."""
-        slot = Request(is_doubtful=False)
+        slot = SentRequest(is_doubtful=False)
         self._send(conversation, payload, slot)
         return slot
 
-    def gather(self, conversation: int, packed: Callable[[], bytes], slot: Request) -> None:
+    def gather(self, conversation: int, packed: Callable[[], bytes], slot: SentRequest) -> None:
         """Send a request within about a millisecond;
 
-        ``packed`` is called then. See ``Sender.gather``.
+        ``packed`` is called then. See ``FrameSender.gather``.
         """
         self._check_running()
         if slot.on_answer is not None:
@@ -404,7 +404,7 @@ class Link:
                 self._end_begun()
             self._check_running()
 
-    def read_until(self, request: Request) -> None:
+    def read_until(self, request: SentRequest) -> None:
         """Wait until a posted request has an answer, or the connection is gone."""
         if request.is_open:
             self.sender.flush()
@@ -474,7 +474,7 @@ class Link:
 
     # Sending.
 
-    def _enter(self, slot: Request) -> int:
+    def _enter(self, slot: SentRequest) -> int:
         """Register a request and return its number."""
         request = next(self._numbers) & 0xFFFFFFFF
         self._slots[request] = slot
@@ -484,7 +484,7 @@ class Link:
         if self._error is not None:
             raise self._error
 
-    def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
+    def _send(self, conversation: int, payload: bytes, slot: SentRequest) -> int:
         """Send a request and return its number; raises MQRC_CONNECTION_BROKEN.
 
         After an error the server has not received the complete frame.
@@ -507,7 +507,7 @@ class Link:
             raise
         return request
 
-    def _await(self, slot: Request, *, once: bool = False) -> None:
+    def _await(self, slot: SentRequest, *, once: bool = False) -> None:
         """Wait for an answer: read the socket, or let the thread that already reads it do so."""
         while slot.payload is None:
             if self._take_role():
@@ -529,7 +529,7 @@ class Link:
             if once and not is_free:
                 return
 
-    def _read_until(self, slot: Request, *, once: bool) -> None:
+    def _read_until(self, slot: SentRequest, *, once: bool) -> None:
         while slot.is_open:
             self._receive()
             if once:
@@ -605,7 +605,7 @@ class Link:
             if slot is not None and slot.on_refused is not None:
                 self._callbacks.add(partial(slot.on_refused, handle, error_of(failure)))
 
-    def _settle(self, slot: Request, payload: bytes | MQError) -> None:
+    def _settle(self, slot: SentRequest, payload: bytes | MQError) -> None:
         slot.payload = payload
         if slot.on_answer is not None:
             self._notify(slot.on_answer, payload)
@@ -616,7 +616,7 @@ class Link:
         keeper().leave(self)
         self.abandon(error)
 
-    # Callbacks.
+    # CallbackThread.
 
     def _read_beside(self) -> None:
         """Count a request with a callback, and start the thread that reads its answer."""
@@ -663,7 +663,7 @@ class Link:
                 if self._error is not None:
                     self._has_reader = False
                     return
-            self._await(Request(is_doubtful=False), once=True)
+            self._await(SentRequest(is_doubtful=False), once=True)
 
 
 def _leave_to_parent() -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mayfly.client.connection.interface import OnDone
 from mayfly.client.connection.remote_conversation import Conversation
-from mayfly.client.connection.remote_link import Request, answer_of
+from mayfly.client.connection.remote_link import SentRequest, answer_of
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -38,11 +38,11 @@ def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
 
 
 class PutFrame:
-    """Puts to one object that travel in one frame, and its request; ``Sender.lock`` guards it."""
+    """Puts to one object that travel in one frame, and its request; the sender's lock guards it."""
 
     __slots__ = ("_byte_count", "_first", "_is_complete", "_messages", "request")
 
-    def __init__(self, put: Put, request: Request) -> None:
+    def __init__(self, put: Put, request: SentRequest) -> None:
         """Begin an empty frame for puts with the same handle, options and descriptor as ``put``."""
         self._first, self.request = put, request
         self._messages: list[Raw] = []
@@ -151,7 +151,7 @@ class CallbackPuts:
             self._conversation.link.sender.flush()
 
     def _begun(self, put: Put) -> PutFrame:
-        request = Request(
+        request = SentRequest(
             is_doubtful=True, on_answer=lambda payload: self._answered(frame, payload)
         )
         frame = PutFrame(put, request)
@@ -253,7 +253,7 @@ class UnansweredPuts:
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
     def _begun(self, put: Put) -> PutFrame:
-        request = Request(is_doubtful=False)
+        request = SentRequest(is_doubtful=False)
         frame = PutFrame(put, request)
         self._conversation.gather(frame.packed, request)
         self._frames.append(frame)

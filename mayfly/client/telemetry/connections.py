@@ -124,7 +124,7 @@ class Observed:
             self.held[delivery.number] = destination_of(delivery.result.message), creation
         self._note_got(self.target(delivery.handle), delivery.result, creation, options)
 
-    def begin_end_of_unit(self, operation: names.Operation) -> RunningOperation | None:
+    def begin_end_of_unit(self, operation: names.SpanOperation) -> RunningOperation | None:
         """Begin the span of a commit or backout; None when the unit of work has got no message."""
         count, self.unit_count = self.unit_count, 0
         if not count:
@@ -373,7 +373,7 @@ def _backout(made: Connection, observed: Observed, request: ask.Backout) -> None
 
 
 def _end_unit(
-    operation: names.Operation, made: Connection, observed: Observed, request: Request[None]
+    operation: names.SpanOperation, made: Connection, observed: Observed, request: Request[None]
 ) -> None:
     """Commit or back out; there is a span if the unit of work has got messages."""
     running = observed.begin_end_of_unit(operation)

@@ -61,7 +61,7 @@ DURATION_BOUNDS_S: Final = (
 )
 
 
-class Operation(NamedTuple):
+class SpanOperation(NamedTuple):
     """A kind of span: its name is MQ's word, its type and kind are those of the conventions."""
 
     name: str
@@ -69,17 +69,17 @@ class Operation(NamedTuple):
     kind: SpanKind
 
 
-PUT: Final = Operation("put", "send", SpanKind.PRODUCER)
-PUBLISH: Final = Operation("publish", "send", SpanKind.PRODUCER)
-GET: Final = Operation("get", "receive", SpanKind.CLIENT)
-BROWSE: Final = Operation("browse", "receive", SpanKind.CLIENT)
-PROCESS: Final = Operation("process", "process", SpanKind.CONSUMER)
-COMMIT: Final = Operation("commit", "settle", SpanKind.CLIENT)
-BACKOUT: Final = Operation("backout", "settle", SpanKind.CLIENT)
+PUT: Final = SpanOperation("put", "send", SpanKind.PRODUCER)
+PUBLISH: Final = SpanOperation("publish", "send", SpanKind.PRODUCER)
+GET: Final = SpanOperation("get", "receive", SpanKind.CLIENT)
+BROWSE: Final = SpanOperation("browse", "receive", SpanKind.CLIENT)
+PROCESS: Final = SpanOperation("process", "process", SpanKind.CONSUMER)
+COMMIT: Final = SpanOperation("commit", "settle", SpanKind.CLIENT)
+BACKOUT: Final = SpanOperation("backout", "settle", SpanKind.CLIENT)
 #: The queue manager's own: the conventions have no type for it.
-EXPIRE: Final = Operation("expire", "", SpanKind.INTERNAL)
+EXPIRE: Final = SpanOperation("expire", "", SpanKind.INTERNAL)
 
 
-def settling(name: str) -> Operation:
+def settling(name: str) -> SpanOperation:
     """Return the operation that settles deliveries, named after the kind of settlement."""
-    return Operation(name, "settle", SpanKind.CLIENT)
+    return SpanOperation(name, "settle", SpanKind.CLIENT)

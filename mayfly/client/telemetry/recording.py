@@ -69,7 +69,7 @@ class Recorder:
         )
 
     def begin(
-        self, operation: names.Operation, target: Target, parent: Context | None = None
+        self, operation: names.SpanOperation, target: Target, parent: Context | None = None
     ) -> RunningOperation:
         """Begin an operation and its span, a child of ``parent`` or of the current span."""
         attributes = _attributes_of(operation, target)
@@ -133,7 +133,7 @@ class Recorder:
                 raise
         running.end()
 
-    def consume(self, operation: names.Operation, target: Target) -> None:
+    def consume(self, operation: names.SpanOperation, target: Target) -> None:
         """Count a message that was delivered to the program."""
         self.consumed.add(1, _labels(operation, target))
 
@@ -144,7 +144,7 @@ class RunningOperation:
     __slots__ = ("_began_s", "_operation", "_recorder", "span", "target")
 
     def __init__(
-        self, recorder: Recorder, operation: names.Operation, target: Target, span: Span
+        self, recorder: Recorder, operation: names.SpanOperation, target: Target, span: Span
     ) -> None:
         """Take a started span."""
         self._recorder, self._operation, self.target = recorder, operation, target
@@ -221,7 +221,7 @@ def destination_of(message: Message) -> str:
     return message.topic or message.queue
 
 
-def _attributes_of(operation: names.Operation, target: Target) -> dict[str, str | int]:
+def _attributes_of(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
     attributes: dict[str, str | int] = {
         names.MESSAGING_SYSTEM: names.SYSTEM,
         names.OPERATION_NAME: operation.name,
@@ -234,7 +234,7 @@ def _attributes_of(operation: names.Operation, target: Target) -> dict[str, str 
     return attributes
 
 
-def _labels(operation: names.Operation, target: Target) -> dict[str, str | int]:
+def _labels(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
     """Return the attributes for metrics, without the unlimited names of dynamic queues."""
     labels = _attributes_of(operation, target)
     if target.name and not target.is_temporary:

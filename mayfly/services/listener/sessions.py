@@ -238,7 +238,7 @@ class ServerSession:
     def look(self, wait: Wait) -> bool:
         """Wait until there is a message to take; it stays where it is. Raises MQError."""
         if self._look_handle is None:
-            self._look_handle = self._consumer.open_to_look()
+            self._look_handle = self._consumer.open_to_browse()
         return self._get(wait, self._look_handle, _LOOKS, c.MQWI_UNLIMITED) is not None
 
     def now_ms(self) -> int:
