@@ -1,4 +1,4 @@
-"""JMS 2.0 in Python spelling, simplified and classic API; see docs/JMS.md."""
+"""JMS 2.0 for Python: the simplified and the classic API, with Python names (docs/JMS.md)."""
 
 from mayfly.jms.callbacks import CompletionListener
 from mayfly.jms.connections import Connection, ConnectionMetaData

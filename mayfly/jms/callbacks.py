@@ -1,7 +1,7 @@
-"""What the library tells a program on threads of its own: errors, and the outcomes of sends.
+"""Calls to listeners of a program, on threads of the library.
 
-Errors that no call can raise are logged, and told to the exception listener. The outcome of each
-asynchronous send is told to its completion listener, in the order of the sends.
+The library logs errors that no call can raise, and passes them to the exception listener. It passes
+the outcome of each asynchronous send to the completion listener, in the order of the sends.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _ENDED = (
 
 
 class ExceptionReports:
-    """The errors of a connection that no call of the application could raise.
+    """Reports errors of a connection that no call of the program could raise.
 
-    The exception listener is called with one error at a time. The end of the queue manager is told
-    once, also when several sessions notice it.
+    The exception listener gets one error at a time. The end of the queue manager is reported once,
+    even if several sessions detect it.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -52,14 +52,14 @@ class ExceptionReports:
         self._has_reported_end = False
 
     def report(self, error: JMSException) -> None:
-        """Log an error and tell the exception listener."""
+        """Log an error and pass it to the exception listener."""
         _LOG.error("%s", error, exc_info=error.__cause__)
         self._report(error)
 
     def report_change(self, change: MQError) -> None:
-        """Tell that the connection is being made again, is there again, or is lost for good.
+        """Report that the connection is reconnecting, has reconnected, or is lost for good.
 
-        The loss and the new connection are logged where the connection is made.
+        These events are logged where the connection is made, not here.
         """
         self._report(jms_error(change))
 
@@ -77,13 +77,16 @@ class ExceptionReports:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Tell nothing any more; the exception listener itself may close its connection."""
+        """Stop reporting; the exception listener itself may close its connection."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()
 
     def _begin(self, error: JMSException) -> Callable[[JMSException], object] | None:
-        """Wait while another error is told; None when this one need not or cannot be told."""
+        """Wait for a report under way.
+
+        Return the listener, or None if this error is not to be reported.
+        """
         with self._changed:
             while self._is_reporting and self._is_open:
                 self._changed.wait()
@@ -96,7 +99,7 @@ class ExceptionReports:
 
 
 class CallingThread:
-    """A thread of the library that calls listeners of one kind: ``what`` they are."""
+    """A thread of a session that calls listeners of one kind, which ``what`` names in errors."""
 
     what = ""
 
@@ -109,11 +112,11 @@ class CallingThread:
 
     @property
     def is_calling_here(self) -> bool:
-        """Whether the present thread is inside of a listener."""
+        """True if the current thread is inside a listener."""
         return self._is_calling and self._is_own_thread()
 
     def check_not_called_back(self, call: str) -> None:
-        """Raise IllegalStateException inside of a listener, which the call would wait for."""
+        """Raise IllegalStateException inside a listener, where ``call`` would wait for itself."""
         if self.is_calling_here:
             raise IllegalStateException(f"{call}() inside of a {self.what} listener")
 
@@ -121,7 +124,7 @@ class CallingThread:
         return self._thread is not None and self._thread.ident == self._runtime.thread_id()
 
     def _failure_in(self, call: Callable[[], object]) -> JMSException | None:
-        """Call a listener; return what it has raised, which nobody else would hear of."""
+        """Call a listener; return the exception that it raised as JMSException, else None."""
         self._is_calling = True
         try:
             call()
@@ -136,27 +139,30 @@ class CallingThread:
 
 @runtime_checkable
 class CompletionListener(Protocol):
-    """Hears of each asynchronous send; no method may close, commit or roll back its session."""
+    """Gets the outcome of each asynchronous send.
+
+    Must not close, commit or roll back its session.
+    """
 
     def on_completion(self, message: Message) -> None:
-        """The message was sent; its headers are filled in."""
+        """Called when the message is sent; its headers are set."""
 
     def on_exception(self, message: Message, error: JMSException | JMSRuntimeException) -> None:
-        """The message was not sent; the error is of the API that it was sent by (D10)."""
+        """Called when the message is not sent, with an error of the API that sent it (D10)."""
 
 
 def check_completion_listener(listener: CompletionListener | None) -> CompletionListener | None:
-    """Return a completion listener, or None; raises JMSException for anything else."""
+    """Return a completion listener or None; raises JMSException for any other value."""
     if listener is not None and not isinstance(listener, CompletionListener):
         raise JMSException(f"{listener!r} has no on_completion() and on_exception()")
     return listener
 
 
 class Completions(CallingThread):
-    """Tells the completion listeners of a session, in the order of the sends.
+    """Calls the completion listeners of a session, in the order of the sends.
 
-    The send itself puts the message, so its life begins at that moment. Only the outcome is told
-    later, on the thread of the session's completion listeners.
+    ``send`` itself puts the message, so its life begins at that moment. Only the outcome is
+    reported later, on a separate thread of the session.
     """
 
     what = "completion"
@@ -175,9 +181,11 @@ class Completions(CallingThread):
         *,
         is_simplified: bool,
     ) -> None:
-        """Put a message, then queue the call of its listener; ``put`` may fail, ``send`` does not.
+        """Call ``put``, then queue the call of the listener.
 
-        Its error is one of the simplified API if that has sent. Raises MessageFormatException for
+        An error of ``put`` goes to the listener.
+
+        That error is a JMSRuntimeException if ``is_simplified``. Raises MessageFormatException for
         an object that is no message.
         """
         check_completion_listener(listener)
@@ -193,7 +201,7 @@ class Completions(CallingThread):
         self._add(call)
 
     def wait_until_called(self) -> None:
-        """Wait until the listeners have been told of all sends up to now."""
+        """Wait until the listeners have the outcomes of all sends so far."""
         if self._thread is None:
             return
         reached = self._runtime.event()
@@ -201,7 +209,7 @@ class Completions(CallingThread):
         reached.wait()
 
     def end(self) -> None:
-        """Wait until the listeners have been told of all sends, and end their thread."""
+        """Wait until the listeners have the outcomes of all sends, and end their thread."""
         with self._changed:
             self._is_ending = True
             thread = self._thread

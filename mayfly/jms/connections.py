@@ -30,7 +30,7 @@ from mayfly.verbs.requests import Opened
 
 
 class ConnectionMetaData:
-    """The versions of JMS and of the provider; numbers are those before and after the point."""
+    """The versions of JMS and of the provider; major and minor are the numbers around the point."""
 
     jms_version = "2.0"
     jms_major_version = 2
@@ -46,7 +46,7 @@ class ConnectionMetaData:
     )
 
     def __init__(self) -> None:
-        """Take the version of Mayfly apart."""
+        """Split the version of Mayfly into its numbers."""
         self.provider_version = __version__
         major, minor = self.provider_version.split(".")[:2]
         self.provider_major_version = int(major)
@@ -58,7 +58,7 @@ _OWNER_BYTES = 6
 
 
 class Connection:
-    """A connection of one user; made stopped. Threads may share it. Errors are JMSException."""
+    """A connection of one user, initially stopped; thread-safe. Errors are JMSException."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class Connection:
         runtime: Runtime,
         connects_late: bool = False,
     ) -> None:
-        """Connect by ``connect``, as each session will; the factory makes connections.
+        """Connect by calling ``connect``, as each session will; the factory creates connections.
 
-        Transactions may last ``lifetime_ms``, 0 for ever. One that ``connects_late`` has a
-        conversation of its own once it needs one, which with sessions alone it does not. Raises
+        Transactions may last ``lifetime_ms``, 0 for unlimited. With ``connects_late`` the
+        connection itself connects only if it needs to; sessions alone do not need it. Raises
         MQRC_CONNECTION_BROKEN, InvalidClientIDException.
         """
         self.lifetime_ms = lifetime_ms
@@ -105,9 +105,9 @@ class Connection:
 
     @property
     def mq(self) -> QueueConnection:
-        """Its own conversation, which has the client id and holds temporary queues and topics.
+        """Its own connection to the queue manager, with the client id and temporary destinations.
 
-        These go when it closes.
+        The temporary destinations end when it closes.
         """
         with self._lock:
             if self._mq is None:
@@ -121,12 +121,15 @@ class Connection:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the queue manager is gone for one of its conversations."""
+        """True if the queue manager is gone for the connection or any session."""
         return any(each.is_broken for each in self._conversations())
 
     @property
     def sockets(self) -> set[int]:
-        """The numbers of the sockets that its conversations have now; none in this process."""
+        """The numbers of the sockets that the connection and its sessions use now.
+
+        Empty in-process.
+        """
         numbers = {each.socket for each in self._conversations()}
         return {number for number in numbers if number}
 
@@ -136,14 +139,14 @@ class Connection:
 
     @property
     def client_id(self) -> str | None:
-        """The client identifier; unshared durable subscriptions need one."""
+        """The client identifier or None; unshared durable subscriptions need one."""
         return self._client_id
 
     def set_client_id(self, client_id: str) -> None:
-        """Set the client identifier, before anything else is done with the connection.
+        """Set the client identifier, before any other use of the connection.
 
-        Raises InvalidClientIDException for a text that cannot be one, and for one that another
-        connection has; IllegalStateException when the connection is in use or has one already.
+        Raises InvalidClientIDException for an invalid one, or one that another connection has.
+        Raises IllegalStateException if the connection is in use or already has one.
         """
         with self._lock:
             self._check_open()
@@ -156,7 +159,7 @@ class Connection:
                 session.mq.call(ask.BelongTo(client_id))
 
     def begin(self) -> None:
-        """Note that the connection is in use: from now on its client id cannot be set."""
+        """Record that the connection is in use: its client id can no longer be set."""
         self._is_begun = True
 
     def get_metadata(self) -> ConnectionMetaData:
@@ -165,15 +168,15 @@ class Connection:
 
     @property
     def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """The function that is called with errors that no call can raise, or None."""
+        """The function that gets errors which no call can raise, or None."""
         return self.reports.listener
 
     def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
-        """Set the function that is told of errors on threads of the library, None for no function.
+        """Set the function that gets errors on threads of the library; None for no function.
 
         These are errors of message listeners and completion listeners, a lost or new connection,
-        and the end of the queue manager. The function is called with one error at a time, on the
-        thread that met the error. Errors are logged as well.
+        and the end of the queue manager. The function gets one error at a time, on the thread that
+        detected it. Errors are logged as well.
         """
         self._check_open()
         if listener is not None and not callable(listener):
@@ -182,13 +185,13 @@ class Connection:
 
     @classic
     def create_session(self, session_mode: int = AUTO_ACKNOWLEDGE) -> Session:
-        """Return a session: AUTO_, CLIENT_, DUPS_OK_ACKNOWLEDGE or SESSION_TRANSACTED."""
+        """Return a session: AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED."""
         self.begin()
         return self.open_session(session_mode)
 
     @classic
     def open_session(self, session_mode: int) -> Session:
-        """Return the session of a context, before which the client id may still be given."""
+        """Return the session of a context; the client id may still be set afterwards."""
         with self._lock:
             self._check_open()
             session = Session(self, session_mode)
@@ -200,7 +203,7 @@ class Connection:
         refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{destination}: use a message listener")
 
     def start(self) -> None:
-        """Let messages be received."""
+        """Start the delivery of messages."""
         self._check_open()
         self.begin()
         self.is_started = True
@@ -209,9 +212,9 @@ class Connection:
             session.listening.resume()
 
     def stop(self) -> None:
-        """Hold back messages: a receive waits, and returns None when its time is over.
+        """Stop the delivery of messages: a receive waits, and returns None at the end of its time.
 
-        Message listeners at work are waited for. Raises IllegalStateException inside of one.
+        Waits for running message listeners. Raises IllegalStateException inside a listener.
         """
         self._check_open()
         self.begin()
@@ -226,10 +229,12 @@ class Connection:
             session.listening.wait_until_settled()
 
     def close(self) -> None:
-        """Close with all sessions, which roll back; temporary queues go. May come from any thread.
+        """Close with all sessions, which roll back; temporary queues are deleted.
 
-        A second close does nothing. Message listeners at work are waited for. Raises
-        IllegalStateException inside of one.
+        Any thread may call.
+
+        A second call does nothing. Waits for running message listeners. Raises
+        IllegalStateException inside a listener.
         """
         for session in self.sessions():
             session.check_not_called_back("close")
@@ -249,7 +254,7 @@ class Connection:
             self._temporary.clear()
 
     def connect(self) -> QueueConnection:
-        """Return a new conversation of the connection's user."""
+        """Return a new connection to the queue manager for the same user."""
         mq = self._connect(Attempts(self._reconnect_first, self._ends))
         mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq
@@ -258,7 +263,7 @@ class Connection:
         self.reports.report_change(change)
 
     def _reconnect_first(self, change: MQError) -> None:
-        """Connect again before a session does: temporary queues that it uses must be there."""
+        """Reconnect before a session does: its temporary queues must exist first."""
         own = self._mq
         if change.reason == rc.MQRC_RECONNECTING and own is not None:
             with suppress(MQError):
@@ -269,13 +274,13 @@ class Connection:
             return list(self._sessions)
 
     def forget(self, session: Session) -> None:
-        """Forget a session that was closed."""
+        """Forget a closed session."""
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)
 
     def create_temporary_queue(self) -> TemporaryQueue:
-        """Make a queue after the default model queue; raises the reason codes of MQOPEN."""
+        """Make a queue from the default model queue; raises the reason codes of MQOPEN."""
         with self._lock:
             self._check_open()
             self.begin()
@@ -284,7 +289,7 @@ class Connection:
         return TemporaryQueue(opened.made, _delete=self._delete_temporary)
 
     def create_temporary_topic(self) -> TemporaryTopic:
-        """Make a topic that only the connection subscribes to."""
+        """Make a topic to which only this connection subscribes."""
         with self._lock:
             self._check_open()
             self.begin()
@@ -297,15 +302,15 @@ class Connection:
         return name in self._temporary
 
     def has_temporary_topic(self, name: str) -> bool:
-        """Return True if the connection has made a temporary topic of this name, not deleted."""
+        """Return True if the connection has a temporary topic of this name that is not deleted."""
         return name in self._temporary_topics
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until the connection is started, and return True.
+        """Wait until the connection starts, and return True; at once if it is started.
 
-        Returns False when ``until_ms`` has come, or when ``is_open()`` is False after :meth:`wake`.
-        ``until_ms`` is the queue manager's time, None for ever. It returns at once when started.
-        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING at the end of the queue manager.
+        Returns False at ``until_ms``, the queue manager's time (None is no limit), or when
+        ``is_open()`` is False after :meth:`wake`. Raises MQRC_CONNECTION_BROKEN, or
+        MQRC_Q_MGR_STOPPING at the end of the queue manager.
         """
         if self.is_started:
             return True
@@ -330,7 +335,7 @@ class Connection:
         return self.is_started
 
     def wake(self) -> None:
-        """Make threads in :meth:`wait_for_start` look at the state again."""
+        """Make threads in :meth:`wait_for_start` check the state again."""
         with self._changed:
             self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""Names and numbers of JMS, and of IBM MQ's own message properties."""
+"""Constants of JMS, and the names of IBM MQ's message properties."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The consumers and browsers of both APIs: they take messages off a queue, wait for them, or look.
+"""The consumers and browsers of both APIs.
 
 In this order: the source of a consumer's messages, which is a queue or a subscription; messages
-that were backed out too often, which go to BOQNAME, else to the dead-letter queue; the classic API;
-the simplified API, each of whose consumers and browsers has one of the classic API behind it.
+that were backed out too often, which go to BOQNAME or the dead-letter queue; the classic API; the
+simplified API, whose consumers and browsers each use one of the classic API.
 
-A durable subscription is ``JMS:queue manager:client id:name`` for the queue manager, a shared one
-that is not durable begins with JMS.ND: the two kinds have nothing to do with each other.
+The queue manager knows a durable subscription as ``JMS:queue manager:client id:name``. The name of
+a shared one that is not durable begins with JMS.ND: the two kinds never conflict.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mayfly.verbs.requests import Subscribed
 
 
 class SubscriptionRequest(NamedTuple):
-    """The subscription that a consumer asks for; without a name it is the consumer's alone."""
+    """The subscription that a consumer asks for; without a name it is private to the consumer."""
 
     topic: Topic
     name: str = ""
@@ -52,9 +52,10 @@ class SubscriptionRequest(NamedTuple):
 
 
 def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
-    """Return the name of a subscription for the queue manager; raises MQRC_SUB_NAME_ERROR.
+    """Return the name of a subscription on the queue manager.
 
-    With a client id of the connection the name is the client's own; else all clients share it.
+    With a client id the subscription is the client's own, else all clients share it. Raises
+    JMSException with MQRC_SUB_NAME_ERROR for an empty name.
     """
     if not isinstance(name, str) or not name.strip():
         refuse(rc.MQRC_SUB_NAME_ERROR, f"{name!r} cannot name a subscription")
@@ -67,23 +68,23 @@ _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
 
 
 class QueueSource:
-    """A queue, of which a selector takes its part."""
+    """A queue as the source of a consumer's messages; a selector may limit them."""
 
     no_local = False
 
     def __init__(
         self, session: OwningSession, destination: Destination, selector: str | None
     ) -> None:
-        """Check the destination, which must be a queue here; raises InvalidDestinationException."""
+        """Check the destination; raises InvalidDestinationException for anything but a queue."""
         self.message_selector = selector_text(selector)
         self.destination: Queue = queue_to_use(destination)
         self._connection = session.connection
 
     def open(self, mq: QueueConnection) -> int:
-        """Open the queue, and return its handle.
+        """Open the queue for input and return its handle.
 
         Raises InvalidDestinationException for a temporary queue of another connection, and the
-        reasons of MQOPEN.
+        reason codes of MQOPEN.
         """
         queue = self.destination
         opened = mq.call(
@@ -104,7 +105,7 @@ class QueueSource:
         return opened.handle
 
     def open_to_browse(self, mq: QueueConnection) -> int:
-        """Open the queue for a look at the messages to come, and return the handle."""
+        """Open the queue for browsing and return its handle."""
         queue = self.destination
         return mq.call(
             ask.Open(
@@ -116,18 +117,22 @@ class QueueSource:
         ).handle
 
     def close(self, mq: QueueConnection) -> None:
-        """A queue is left as it is."""
+        """Do nothing: a queue stays."""
 
 
 class SubscriptionSource:
-    """A subscription: it chooses by the selector when something is published."""
+    """A subscription as the source of a consumer's messages.
+
+    Its selector applies at publication.
+    """
 
     def __init__(self, session: OwningSession, wanted: SubscriptionRequest) -> None:
-        """Check what is wanted; nothing is subscribed to yet.
+        """Check the request; nothing is subscribed to yet.
 
-        Raises InvalidDestinationException for no topic, or a temporary one of another connection or
-        for a durable subscription, IllegalStateException for an unshared durable one without a
-        client id, InvalidSelectorException, MQRC_SUB_NAME_ERROR.
+        Raises InvalidDestinationException for another value than a topic, for a temporary topic of
+        another connection, and for a durable subscription to a temporary topic. Raises
+        IllegalStateException for an unshared durable subscription without a client id. Also raises
+        InvalidSelectorException, and JMSException with MQRC_SUB_NAME_ERROR.
         """
         connection = session.connection
         self.destination = _topic_to_use(session, wanted)
@@ -142,9 +147,10 @@ class SubscriptionSource:
         self._subscription: Subscribed | None = None
 
     def open(self, mq: QueueConnection) -> int:
-        """Subscribe, or open the queue of the subscription again; returns the handle.
+        """Subscribe, or reopen the queue of the subscription, and return its handle.
 
-        Raises what ``Topics.join`` does, MQRC_NO_SUBSCRIPTION when it has ended meanwhile.
+        Raises the reason codes of ``requests.JoinSubscription``, and MQRC_NO_SUBSCRIPTION if it has
+        ended.
         """
         subscription, wanted = self._subscription, self._wanted
         if subscription is None:
@@ -165,9 +171,9 @@ class SubscriptionSource:
         return mq.call(ask.Open(subscription.facts.queue, _INPUT)).handle
 
     def open_to_browse(self, mq: QueueConnection) -> int:
-        """Open the queue of the subscription for a look, and return the handle.
+        """Open the queue of the subscription for browsing and return its handle.
 
-        Raises MQRC_NO_SUBSCRIPTION when it has ended meanwhile.
+        Raises MQRC_NO_SUBSCRIPTION if the subscription has ended.
         """
         subscription = self._subscription
         if subscription is None:
@@ -175,7 +181,7 @@ class SubscriptionSource:
         return mq.call(ask.Open(subscription.facts.queue, c.MQOO_BROWSE)).handle
 
     def close(self, mq: QueueConnection) -> None:
-        """Close the subscription; one that is not durable ends with the last who has it open."""
+        """Close the subscription; one that is not durable ends with its last consumer."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None and mq.is_open:
             mq.call(ask.CloseSubscription(subscription.number))
@@ -185,9 +191,10 @@ Source = QueueSource | SubscriptionSource
 
 
 def selector_text(selector: str | None) -> str | None:
-    """Return a message selector, None for a blank one; raises InvalidSelectorException if no text.
+    """Return a message selector, None for a blank one.
 
-    Whether it is well formed turns out when its source is opened.
+    Raises InvalidSelectorException for a value that is no text. Opening the source checks the
+    syntax.
     """
     if selector is not None and not isinstance(selector, str):
         refuse(rc.MQRC_SELECTION_STRING_ERROR, f"selector {selector!r} is no text")
@@ -210,7 +217,7 @@ _LOG = logging.getLogger("mayfly.jms")
 
 
 def is_poisonous(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
-    """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) sets no limit."""
+    """Return True if a message was backed out at least BOTHRESH times; BOTHRESH(0) is no limit."""
     backout_count = message.backout_count
     # Most were never backed out: their queue need not be asked.
     return backout_count > 0 and 0 < mq.call(ask.AskBackoutRule(handle)).threshold <= backout_count
@@ -219,11 +226,12 @@ def is_poisonous(mq: QueueConnection, handle: int, message: QueueMessage) -> boo
 def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
     """Move a message that the unit of work has got to another queue, in the same unit of work.
 
-    Its life goes on. It goes to BOQNAME as it is. Where that fails, it goes to the dead-letter
-    queue with an MQDLH, or is discarded when its report options contain MQRO_DISCARD_MSG. In both
-    of these cases it owes an exception report, in the same unit of work.
-    Raises MQRC_BACKOUT_THRESHOLD_REACHED when no queue takes the message, or the report of a
-    persistent one (D22). The caller then backs the unit of work out.
+    Its life continues. It goes to BOQNAME unchanged. If that fails, it goes to the dead-letter
+    queue with an MQDLH, or is discarded if its report options have MQRO_DISCARD_MSG. In both of
+    these cases an exception report is sent if requested, in the same unit of work.
+
+    Raises MQRC_BACKOUT_THRESHOLD_REACHED if no queue accepts the message, or the report of a
+    persistent one (D22). The caller must then back out the unit of work.
     """
     descriptor = message.descriptor
     try:
@@ -276,12 +284,15 @@ class MessageConsumer:
     """Receives the messages of one queue or subscription. Errors are JMSException.
 
     In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE a message is held as a delivery, and settled before
-    it is handed out; otherwise the session's unit of work holds what was received.
+    the program gets it. In other modes the session's unit of work holds the received messages.
     """
 
     @classic
     def __init__(self, session: OwningSession, source: Source) -> None:
-        """Open the source; sessions make consumers. Raises as ``open`` of the source."""
+        """Open the source; sessions create consumers.
+
+        Raises the errors of ``open`` of the source.
+        """
         self._session = session
         self._source = source
         #: Whether the return of a receive, or of a listener, acknowledges the message.
@@ -300,33 +311,35 @@ class MessageConsumer:
 
     @property
     def destination(self) -> Destination:
-        """The queue or topic it receives from."""
+        """The queue or topic from which it receives."""
         return self._source.destination
 
     @property
     def message_selector(self) -> str | None:
-        """Which messages it takes; None: all."""
+        """The message selector, None without one."""
         return self._source.message_selector
 
     @property
     def no_local(self) -> bool:
-        """Whether it leaves out what its own connection, or client id, publishes."""
+        """True if it excludes messages that its own connection or client id publishes."""
         return self._source.no_local
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
-        """The function that is called with each message; None when messages are received."""
+        """The function that gets each message; None if the program calls ``receive``."""
         return self._listener
 
     @classic
     def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
-        """Have a thread of the session call this with each message, None to receive again.
+        """Let a thread of the session call ``listener`` with each message;
 
-        The listener is called while the connection is started, for one message of the session at a
-        time. Nobody can receive in the session meanwhile. In AUTO_ACKNOWLEDGE and
-        DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the message. When the listener
-        raises, the message comes again (BackoutCount and BOTHRESH apply). Raises
-        IllegalStateException when the consumer is closed.
+        None allows ``receive`` again.
+
+        The listener is called while the connection is started, with one message of the session at a
+        time. No consumer of the session can receive meanwhile. In AUTO_ACKNOWLEDGE and
+        DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the message. If the listener
+        raises, the message is delivered again (its backout count rises, and BOTHRESH applies).
+        Raises IllegalStateException for a closed consumer.
         """
         if listener is not None and not callable(listener):
             raise JMSException(f"message listener {listener!r} cannot be called")
@@ -340,24 +353,24 @@ class MessageConsumer:
             self._session.listening.listen(self, listener)
 
     def receive(self, timeout_ms: int | None = None) -> Message | None:
-        """Return the next message, waiting for it; None and 0 wait for ever.
+        """Wait for the next message and return it; ``timeout_ms`` None and 0 wait without limit.
 
-        Returns None when none came in time, or when the consumer, its session or its connection is
-        closed meanwhile. Nothing comes while the connection is stopped. Raises JMSException with
-        the reason of the failed get, IllegalStateException when it is closed already.
+        Returns None at the end of the time, or if the consumer, its session or its connection is
+        closed meanwhile. A stopped connection delivers nothing. Raises JMSException with the reason
+        code of the failed get, IllegalStateException for a closed consumer.
         """
         return self.receive_as(None, self.wait_of(timeout_ms))
 
     def receive_no_wait(self) -> Message | None:
-        """Return the next message, None when there is none."""
+        """Return the next message without waiting, None when there is none."""
         return self.receive_as(None, 0)
 
     @classic
     def receive_as(self, body_type: type | None, wait_ms: int) -> Message | None:
-        """Receive a message whose body is of a type, of any type with None; -1 waits for ever.
+        """Receive a message whose body has a type, None for any; ``wait_ms`` -1 has no limit.
 
-        Raises MessageFormatException for another body; in AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE
-        the message is then received again by the next call.
+        Raises MessageFormatException for another body. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE
+        the next call then receives the same message.
         """
         self._check_open()
         if self._session.listening.is_used:
@@ -387,7 +400,10 @@ class MessageConsumer:
 
     @staticmethod
     def wait_of(timeout_ms: int | None) -> int:
-        """Return how long a receive waits: as JMS has it, None and 0 are for ever, here -1."""
+        """Return ``timeout_ms`` as a wait interval: None and 0, unlimited in JMS, become -1.
+
+        Raises JMSException with MQRC_WAIT_INTERVAL_ERROR for a negative value.
+        """
         if timeout_ms is None or timeout_ms == 0:
             return _FOREVER
         if timeout_ms < 0:
@@ -395,16 +411,16 @@ class MessageConsumer:
         return timeout_ms
 
     def interrupt(self) -> None:
-        """End a wait of another thread, which then sees that the connection is stopped."""
+        """End a receive on another thread, which then sees that the connection is stopped."""
         with self._session.lock:
             if self._listener is None:
                 self._close_handle()
 
     def close(self) -> None:
-        """Close; a receive of another thread returns None. A second close does nothing.
+        """Close; a receive on another thread returns None. A second call does nothing.
 
-        It waits for a message listener at work. Called inside of its own listener, it closes when
-        that returns.
+        Waits for a running message listener. Called inside its own listener, it closes after that
+        returns.
         """
         listening = self._session.listening
         if listening.leave_later(self):
@@ -431,14 +447,19 @@ class MessageConsumer:
             self._source.close(self._mq)
 
     def take_held(self) -> Delivery | None:
-        """Take the message that was of another type than a receive has asked for, if any."""
+        """Return and clear the held message, which a receive for another body type left.
+
+        Else None.
+        """
         held, self._held = self._held, None
         return None if held is None else held[0]
 
     def accept(self, delivery: Delivery) -> Message | None:
-        """Return the JMS message for the listener; None when it was poisonous and is moved away.
+        """Return the JMS message for the listener;
 
-        Raises MQRC_BACKOUT_THRESHOLD_REACHED and others when the move fails.
+        None if it was poisonous and has been moved away.
+
+        Raises MQRC_BACKOUT_THRESHOLD_REACHED and other reason codes if the move fails.
         """
         message = delivery.result.message
         with self._session.lock:
@@ -451,10 +472,10 @@ class MessageConsumer:
             return incoming(message, self._mq.name, self._session.acknowledge)
 
     def settle(self, delivery: Delivery, *, is_done: bool) -> None:
-        """Acknowledge the message of a listener that has returned, or let it come again.
+        """Acknowledge the message of a listener (``is_done``), or let it be delivered again.
 
-        In CLIENT_ACKNOWLEDGE and SESSION_TRANSACTED it does nothing: the application acknowledges
-        or commits itself.
+        Does nothing in CLIENT_ACKNOWLEDGE and SESSION_TRANSACTED: the program acknowledges or
+        commits.
         """
         if self.is_automatic:
             self._settle(delivery, is_done=is_done)
@@ -471,7 +492,7 @@ class MessageConsumer:
     def _receive_one(
         self, until_ms: int | None, body_type: type | None
     ) -> tuple[bool, Message | None]:
-        """Return whether the receive has ended, and with what."""
+        """Return whether the receive has ended, and its message or None."""
         with self._session.lock:
             if not self._owner_is_open():
                 return True, None
@@ -542,14 +563,14 @@ class MessageConsumer:
             self._mq.call(ask.Commit())
 
     def open_handle(self) -> int:
-        """Return the handle on its queue, open."""
+        """Return the handle of the queue; opens it if needed."""
         if self._handle is None:
             self._handle = self._source.open(self._mq)
         return self._handle
 
     @classic
     def open_to_browse(self) -> int:
-        """Return a new handle that sees what the consumer would get; it ends with the session.
+        """Return a new handle that browses the consumer's messages; it closes with the session.
 
         Raises JMSSecurityException for a user who may not browse the queue.
         """
@@ -575,13 +596,13 @@ _BROWSE_NEXT = c.MQGMO_BROWSE_NEXT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class QueueBrowser:
-    """Shows the messages of a queue; each iteration begins anew. Errors are JMSException."""
+    """Browses the messages of a queue; each iteration starts again. Errors are JMSException."""
 
     @classic
     def __init__(
         self, session: OwningSession, queue: Destination, selector: str | None = None
     ) -> None:
-        """Check queue and selector; sessions make browsers.
+        """Check queue and selector; sessions create browsers.
 
         Raises InvalidDestinationException, InvalidSelectorException.
         """
@@ -598,11 +619,11 @@ class QueueBrowser:
 
     @property
     def message_selector(self) -> str | None:
-        """Which messages it shows; None: all."""
+        """The message selector, None without one."""
         return self._selector
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield the messages in get order, each read when it is asked for."""
+        """Yield the messages in get order; each is read when the iteration asks for it."""
         self._check_open()
         with self._session.lock:
             handle = self._open()
@@ -618,7 +639,7 @@ class QueueBrowser:
     get_enumeration = __iter__
 
     def close(self) -> None:
-        """Close; iterations under way end with an error. A second close does nothing."""
+        """Close; iterations under way raise an error. A second call does nothing."""
         self._is_open = False
         for handle in list(self._handles):
             self._session.close_handle(handle)
@@ -663,41 +684,44 @@ class JMSConsumer:
     close = twin(MessageConsumer.close, _consumer)
 
     def __init__(self, consumer: MessageConsumer) -> None:
-        """Take the consumer of the classic API that receives; contexts make consumers."""
+        """Wrap a consumer of the classic API; contexts create consumers."""
         self._consumer = consumer
 
     @property
     def message_selector(self) -> str | None:
-        """Which messages it takes; None: all."""
+        """The message selector, None without one."""
         return self._consumer.message_selector
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
-        """The function that is called with each message; None when messages are received."""
+        """The function that gets each message; None if the program calls ``receive``."""
         return self._consumer.message_listener
 
     @simplified
     def receive_body(self, body_type: type, timeout_ms: int | None = None) -> Any:
-        """Return the body of the next message as str, bytes or dict; None when none came.
+        """Return the body of the next message as str, bytes or dict; None when none comes in time.
 
-        Raises MessageFormatRuntimeException for a body of another type; in AUTO_ACKNOWLEDGE and
-        DUPS_OK_ACKNOWLEDGE the message is received again by the next call.
+        Raises MessageFormatRuntimeException for a body of another type. In AUTO_ACKNOWLEDGE and
+        DUPS_OK_ACKNOWLEDGE the next call then receives the same message.
         """
         message = self._consumer.receive_as(body_type, self._consumer.wait_of(timeout_ms))
         return None if message is None else message.get_body(body_type)
 
     @simplified
     def receive_body_no_wait(self, body_type: type) -> Any:
-        """Return the body of the next message, None when there is none."""
+        """Return the body of the next message without waiting, None when there is none."""
         message = self._consumer.receive_as(body_type, 0)
         return None if message is None else message.get_body(body_type)
 
 
 class JMSBrowser:
-    """Shows the messages of a queue; each iteration begins anew. Errors are JMSRuntimeException."""
+    """Browses the messages of a queue; each iteration starts again.
+
+    Errors are JMSRuntimeException.
+    """
 
     def __init__(self, browser: QueueBrowser) -> None:
-        """Take the browser of the classic API that browses; contexts make browsers."""
+        """Wrap a browser of the classic API; contexts create browsers."""
         self._browser = browser
 
     @property
@@ -706,11 +730,11 @@ class JMSBrowser:
 
     @property
     def message_selector(self) -> str | None:
-        """Which messages it shows; None: all."""
+        """The message selector, None without one."""
         return self._browser.message_selector
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield the messages in get order, each read when it is asked for."""
+        """Yield the messages in get order; each is read when the iteration asks for it."""
         messages = iter(self._browser)
         while (message := self._next(messages)) is not None:
             yield message
@@ -723,5 +747,5 @@ class JMSBrowser:
         return next(messages, None)
 
     def close(self) -> None:
-        """Close; iterations under way end with an error."""
+        """Close; iterations under way raise an error."""
         self._browser.close()

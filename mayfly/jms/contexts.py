@@ -31,7 +31,7 @@ class SharedConnection:
             self._count += 1
 
     def leave(self) -> None:
-        """Count one less; close the connection behind the last."""
+        """Remove a context; close the connection after the last one."""
         with self._lock:
             self._count -= 1
             is_last = not self._count
@@ -48,11 +48,11 @@ def _connection(context: JMSContext) -> Connection:
 
 
 class JMSContext:
-    """A connection with one session; used by one thread at a time, but closed by any.
+    """A connection with one session; one thread at a time uses it, and any thread may close it.
 
-    It starts by itself with its first consumer. Methods that are those of its session, or of its
-    connection, raise the JMSRuntimeException that stands for the JMSException. Errors of messages
-    are JMSException until the context, its producers or its consumers pass them on.
+    The first consumer starts it automatically. Methods of the session and connection raise the
+    JMSRuntimeException that corresponds to the JMSException. Errors of messages are JMSException
+    until the context, its producers or its consumers pass them on.
     """
 
     create_message = twin(Session.create_message, _session)
@@ -79,7 +79,7 @@ class JMSContext:
 
     @simplified
     def __init__(self, shared: SharedConnection, session_mode: int) -> None:
-        """Open a session; the factory and other contexts make contexts."""
+        """Open a session; the factory and other contexts create contexts."""
         self._shared = shared
         self._connection = shared.connection
         self._session = shared.connection.open_session(session_mode)
@@ -90,36 +90,36 @@ class JMSContext:
 
     @property
     def session_mode(self) -> int:
-        """AUTO_, CLIENT_, DUPS_OK_ACKNOWLEDGE or SESSION_TRANSACTED."""
+        """AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED."""
         return self._session.acknowledge_mode
 
     @property
     def transacted(self) -> bool:
-        """Whether sends and receives are a unit of work."""
+        """True if sends and receives belong to a unit of work."""
         return self._session.transacted
 
     @property
     def client_id(self) -> str | None:
-        """The client identifier; unshared durable subscriptions need one."""
+        """The client identifier or None; unshared durable subscriptions need one."""
         return self._connection.client_id
 
     @property
     def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """The function that is called with errors that no call can raise, or None."""
+        """The function that gets errors which no call can raise, or None."""
         return self._connection.exception_listener
 
     @property
     def auto_start(self) -> bool:
-        """Whether the first consumer starts the connection."""
+        """True if the first consumer starts the connection."""
         return self._auto_start
 
     def set_auto_start(self, value: bool) -> None:
-        """Say whether the first consumer starts the connection."""
+        """Choose whether the first consumer starts the connection."""
         self._auto_start = value
 
     @simplified
     def create_context(self, session_mode: int = AUTO_ACKNOWLEDGE) -> JMSContext:
-        """Return a context of the same connection, which closes with the last of them."""
+        """Return a context on the same connection, which closes with the last context."""
         self._session.check_open()
         self._connection.begin()
         return JMSContext(self._shared, session_mode)
@@ -134,28 +134,28 @@ class JMSContext:
     def create_consumer(
         self, destination: Destination, selector: str | None = None, no_local: bool = False
     ) -> JMSConsumer:
-        """Return a consumer as ``Session.create_consumer`` does."""
+        """Return a consumer of a queue or topic; parameters as ``Session.create_consumer``."""
         return self._started(self._session.create_consumer(destination, selector, no_local))
 
     @simplified
     def create_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
     ) -> JMSConsumer:
-        """Return a consumer as ``Session.create_durable_consumer`` does."""
+        """Return a consumer of a durable subscription; see ``Session.create_durable_consumer``."""
         return self._started(self._session.create_durable_consumer(topic, name, selector, no_local))
 
     @simplified
     def create_shared_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> JMSConsumer:
-        """Return a consumer as ``Session.create_shared_consumer`` does."""
+        """Return a consumer of a shared subscription; see ``Session.create_shared_consumer``."""
         return self._started(self._session.create_shared_consumer(topic, name, selector))
 
     @simplified
     def create_shared_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> JMSConsumer:
-        """Return a consumer as ``Session.create_shared_durable_consumer`` does."""
+        """Return a consumer of a shared durable subscription; see ``Session``."""
         return self._started(self._session.create_shared_durable_consumer(topic, name, selector))
 
     def _started(self, consumer: MessageConsumer) -> JMSConsumer:
@@ -165,7 +165,7 @@ class JMSContext:
 
     @simplified
     def create_browser(self, queue: Queue, selector: str | None = None) -> JMSBrowser:
-        """Return a browser of a queue, or of what a selector takes of its messages.
+        """Return a browser of a queue, or of its messages that match a selector.
 
         Raises InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
         """
@@ -176,9 +176,11 @@ class JMSContext:
 
     @simplified
     def close(self) -> None:
-        """Close and roll back; a receive of another thread returns None. May be repeated.
+        """Close and roll back; a receive on another thread returns None.
 
-        Listeners at work are waited for. Raises IllegalStateRuntimeException inside of one.
+        A second call does nothing.
+
+        Waits for running listeners. Raises IllegalStateRuntimeException inside a listener.
         """
         self._session.check_not_called_back("close")
         with self._lock:

@@ -1,7 +1,7 @@
-"""Where messages are sent to and received from: queues and topics, and their URIs.
+"""Destinations: queues and topics, and their URIs.
 
-queue://[queue manager]/name[?priority=…&persistence=…&expiry=…&targetClient=…]
-topic://topic string[?the same], also topic:///topic string
+queue://[queue manager]/name[?priority=…&persistence=…&expiry=…&targetClient=…] topic://topic
+string[?the same], also topic:///topic string
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _QUOTED = str.maketrans({"%": "%25", "?": "%3F"})
 
 @dataclass(frozen=True, eq=False)
 class Destination(ABC):
-    """A queue or a topic; its settings for messages take precedence over those of the producer.
+    """A queue or topic; its message settings take precedence over those of the producer.
 
-    ``priority``, ``persistence`` (MQPER_* + 1, as in JMS) and ``expiry_ms`` are -2 when the
-    producer's value counts. ``priority`` and ``persistence`` may be -1: the definition of the queue
-    or topic decides. Two destinations are equal when their URIs are.
+    ``priority``, ``persistence`` (MQPER_* + 1, as in JMS) and ``expiry_ms`` are -2 to use the
+    producer's value. ``priority`` and ``persistence`` may be -1 to use the definition of the queue
+    or topic. Destinations with the same URI are equal.
     """
 
     priority: int = field(default=AS_APPLICATION, kw_only=True)
@@ -48,7 +48,7 @@ class Destination(ABC):
     _uri: str = field(init=False, repr=False, default="")
 
     def __post_init__(self) -> None:
-        """Make the URI, which every message carries."""
+        """Build the URI, which every message carries."""
         given = {
             "expiry": (self.expiry_ms, AS_APPLICATION),
             "persistence": (self.persistence, AS_APPLICATION),
@@ -81,7 +81,7 @@ class Destination(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Queue(Destination):
-    """A queue by its name."""
+    """A queue by its name; a blank ``queue_manager`` is the one connected to."""
 
     queue_name: str
     queue_manager: str = ""
@@ -92,7 +92,7 @@ class Queue(Destination):
 
 @dataclass(frozen=True, eq=False)
 class Topic(Destination):
-    """A topic by its topic string, whose levels may be wildcards where one subscribes."""
+    """A topic by its topic string, which may have wildcard levels when subscribing."""
 
     topic_name: str
 
@@ -104,30 +104,36 @@ class Topic(Destination):
 
 @dataclass(frozen=True, eq=False)
 class TemporaryQueue(Queue):
-    """A queue that goes with its connection; only that connection may receive from it."""
+    """A queue that lives as long as its connection, which alone may receive from it."""
 
     _delete: Callable[[str], None] = field(default=lambda _: None, repr=False)
 
     def delete(self) -> None:
-        """Delete it with its messages; raises JMSException (2042) while a consumer has it open."""
+        """Delete the queue and its messages.
+
+        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while a consumer has it open.
+        """
         self._delete(self.queue_name)
 
 
 @dataclass(frozen=True, eq=False)
 class TemporaryTopic(Topic):
-    """A topic that goes with its connection; only that connection may subscribe to it."""
+    """A topic that lives as long as its connection, which alone may subscribe to it."""
 
     _delete: Callable[[str], None] = field(default=lambda _: None, repr=False)
 
     def delete(self) -> None:
-        """Let nobody subscribe any more; raises JMSException (2042) while a consumer does."""
+        """Delete the topic.
+
+        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while it has a consumer.
+        """
         self._delete(self.topic_name)
 
 
 def queue_of(name: str) -> Queue:
-    """Return the queue that a name or a URI names.
+    """Return the queue for a name or a URI.
 
-    Raises InvalidDestinationException with MQRC_OBJECT_NAME_ERROR for what is neither.
+    Raises InvalidDestinationException with MQRC_OBJECT_NAME_ERROR for any other value.
     """
     if not isinstance(name, str):
         raise InvalidDestinationException(f"{name!r} is no name", rc.MQRC_OBJECT_NAME_ERROR)
@@ -137,10 +143,10 @@ def queue_of(name: str) -> Queue:
 
 
 def topic_of(name: str) -> Topic:
-    """Return the topic that a topic string or a URI names; wildcard levels are allowed.
+    """Return the topic for a topic string or a URI; wildcard levels are allowed.
 
-    Raises InvalidDestinationException with MQRC_TOPIC_STRING_ERROR for a wrong topic string, with
-    MQRC_OBJECT_NAME_ERROR for what is no text or a wrong URI.
+    Raises InvalidDestinationException: with MQRC_TOPIC_STRING_ERROR for a wrong topic string, with
+    MQRC_OBJECT_NAME_ERROR for a wrong URI or a value that is no text.
     """
     if not isinstance(name, str):
         raise InvalidDestinationException(f"{name!r} is no name", rc.MQRC_OBJECT_NAME_ERROR)
@@ -153,7 +159,7 @@ def topic_of(name: str) -> Topic:
 
 
 def destination_to_use(destination: object) -> Queue | Topic:
-    """Return a destination; raises InvalidDestinationException for what is none."""
+    """Return a value that is a queue or topic; raises InvalidDestinationException for any other."""
     if isinstance(destination, (Queue, Topic)):
         return destination
     what = "another kind" if isinstance(destination, Destination) else "no destination"
@@ -161,7 +167,7 @@ def destination_to_use(destination: object) -> Queue | Topic:
 
 
 def queue_to_use(destination: object) -> Queue:
-    """Return a destination as a queue; raises InvalidDestinationException for what is none."""
+    """Return a value that is a queue; raises InvalidDestinationException for any other."""
     found = destination_to_use(destination)
     if isinstance(found, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{destination} is no queue")
@@ -170,7 +176,7 @@ def queue_to_use(destination: object) -> Queue:
 
 @lru_cache(maxsize=1024)
 def destination_of_uri(uri: str) -> Destination | None:
-    """Return the destination of a URI in a message, None for a URI that cannot be understood."""
+    """Return the destination of a URI in a message, None for an invalid URI."""
     try:
         return topic_of(uri) if uri.startswith(_TOPIC) else queue_of(uri)
     except InvalidDestinationException:

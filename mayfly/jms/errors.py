@@ -1,4 +1,4 @@
-"""Errors of JMS: one tree for the classic API, one for the simplified API.
+"""The exceptions of JMS: one tree for the classic API, one for the simplified API.
 
     JMSException                          JMSRuntimeException
     +-- IllegalStateException             +-- IllegalStateRuntimeException
@@ -14,8 +14,8 @@
     +-- ResourceAllocationException       +-- ResourceAllocationRuntimeException
     +-- TransactionRolledBackException    +-- TransactionRolledBackRuntimeException
 
-Each has ``reason``, the MQRC_* number or 0 where MQ has none; ``__cause__`` is then the MQError.
-A message belongs to neither API: its errors are of the left tree until a producer, consumer or
+Each has ``reason``, the MQRC_* number, or 0 without one; the MQError is then the ``__cause__``.
+Messages belong to neither API: their errors are of the left tree until a producer, consumer or
 context of the simplified API passes them on.
 """
 
@@ -45,7 +45,7 @@ class _Failure(Exception):
 
     @property
     def error_code(self) -> str:
-        """The name of the reason code, else that of the class."""
+        """The name of the reason code, or the name of the class without one."""
         return rc.reason_name(self.reason) if self.reason else type(self).__name__
 
     def __str__(self) -> str:
@@ -57,51 +57,51 @@ class JMSException(_Failure):
 
 
 class IllegalStateException(JMSException):
-    """The call does not fit the state of the session or the connection, or it is closed."""
+    """The session or connection is closed, or in a state that does not allow the call."""
 
 
 class InvalidClientIDException(JMSException):
-    """The client identifier is refused."""
+    """The client identifier is invalid, or another connection uses it."""
 
 
 class InvalidDestinationException(JMSException):
-    """The destination is none, or the queue manager does not know it."""
+    """The object is not a destination, or the queue manager does not know it."""
 
 
 class InvalidSelectorException(JMSException):
-    """The selector is wrong."""
+    """The message selector is invalid."""
 
 
 class JMSSecurityException(JMSException):
-    """The user may not do this."""
+    """The user is not authorized."""
 
 
 class MessageEOFException(JMSException):
-    """The end of a stream or bytes message came while it was read."""
+    """The read went past the end of a stream or bytes message."""
 
 
 class MessageFormatException(JMSException):
-    """A value is of the wrong type, or cannot be converted."""
+    """The value has the wrong type, or cannot be converted."""
 
 
 class NumberFormatException(MessageFormatException, ValueError):
-    """A text does not say a number of the type asked for."""
+    """The text is not a number of the requested type."""
 
 
 class MessageNotReadableException(JMSException):
-    """The body is being written."""
+    """The body is in write mode: call ``reset`` first."""
 
 
 class MessageNotWriteableException(JMSException):
-    """The body or the properties were received and may only be read."""
+    """The body or the properties of a received message are read-only."""
 
 
 class ResourceAllocationException(JMSException):
-    """Something is full, or a limit is reached."""
+    """A queue or another resource is full, or a limit is reached."""
 
 
 class TransactionRolledBackException(JMSException):
-    """The commit has ended in a rollback."""
+    """The commit failed, and the unit of work was rolled back."""
 
 
 class JMSRuntimeException(_Failure):
@@ -109,39 +109,39 @@ class JMSRuntimeException(_Failure):
 
 
 class IllegalStateRuntimeException(JMSRuntimeException):
-    """As IllegalStateException."""
+    """IllegalStateException in the simplified API: closed, or the wrong state for the call."""
 
 
 class InvalidClientIDRuntimeException(JMSRuntimeException):
-    """As InvalidClientIDException."""
+    """InvalidClientIDException in the simplified API: the client identifier is refused."""
 
 
 class InvalidDestinationRuntimeException(JMSRuntimeException):
-    """As InvalidDestinationException."""
+    """InvalidDestinationException in the simplified API: the destination is unknown."""
 
 
 class InvalidSelectorRuntimeException(JMSRuntimeException):
-    """As InvalidSelectorException."""
+    """InvalidSelectorException in the simplified API: the message selector is invalid."""
 
 
 class JMSSecurityRuntimeException(JMSRuntimeException):
-    """As JMSSecurityException."""
+    """JMSSecurityException in the simplified API: the user is not authorized."""
 
 
 class MessageFormatRuntimeException(JMSRuntimeException):
-    """As MessageFormatException."""
+    """MessageFormatException in the simplified API: the value has the wrong type."""
 
 
 class MessageNotWriteableRuntimeException(JMSRuntimeException):
-    """As MessageNotWriteableException."""
+    """MessageNotWriteableException in the simplified API: the message is read-only."""
 
 
 class ResourceAllocationRuntimeException(JMSRuntimeException):
-    """As ResourceAllocationException."""
+    """ResourceAllocationException in the simplified API: a resource is full."""
 
 
 class TransactionRolledBackRuntimeException(JMSRuntimeException):
-    """As TransactionRolledBackException."""
+    """TransactionRolledBackException in the simplified API: the commit rolled back."""
 
 
 _TWINS: dict[type[JMSException], type[JMSRuntimeException]] = {
@@ -202,7 +202,7 @@ _BY_REASON: dict[int, type[JMSException]] = {
 
 
 def jms_error(error: MQError) -> JMSException:
-    """Return the JMSException that carries the reason of an MQError."""
+    """Return the JMSException for an MQError, with its reason code."""
     kind = _BY_REASON.get(error.reason, JMSException)
     if kind is JMSException and isinstance(error, ResourceError):
         kind = ResourceAllocationException
@@ -212,19 +212,19 @@ def jms_error(error: MQError) -> JMSException:
 
 
 def caused_by(error: MQError) -> JMSException:
-    """Return the JMSException of an MQError, with it as the cause."""
+    """Return the JMSException for an MQError, which becomes its ``__cause__``."""
     made = jms_error(error)
     made.__cause__ = error
     return made
 
 
 def refuse(reason: int, detail: str) -> NoReturn:
-    """Raise the JMSException of a reason code, with its MQError as the cause."""
+    """Raise the JMSException for a reason code; its ``__cause__`` is the MQError."""
     raise caused_by(mq_error(reason, detail))
 
 
 def runtime_error(error: JMSException) -> JMSRuntimeException:
-    """Return the JMSRuntimeException that stands for a JMSException, with the same cause."""
+    """Return the JMSRuntimeException that corresponds to a JMSException, with the same cause."""
     kind = _TWINS.get(type(error), JMSRuntimeException)
     twin = kind(error.detail, error.reason)
     twin.__cause__ = error.__cause__ or error
@@ -232,7 +232,7 @@ def runtime_error(error: JMSException) -> JMSRuntimeException:
 
 
 def classic(call: Callable[P, R]) -> Callable[P, R]:
-    """Raise the MQError of a method of the classic API as a JMSException."""
+    """Decorate a method of the classic API: an MQError is raised as its JMSException."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -245,7 +245,7 @@ def classic(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def simplified(call: Callable[P, R]) -> Callable[P, R]:
-    """Raise the JMSException of a method of the simplified API as a JMSRuntimeException."""
+    """Decorate a method of the simplified API: errors are raised as JMSRuntimeException."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -261,7 +261,7 @@ def simplified(call: Callable[P, R]) -> Callable[P, R]:
 def twin(
     call: Callable[Concatenate[C, P], R], classic_of: Callable[[S], C]
 ) -> Callable[Concatenate[S, P], R]:
-    """Return a method of the simplified API: a call of the classic API on ``classic_of(self)``."""
+    """Return a method of the simplified API that calls ``call`` on ``classic_of(self)``."""
 
     @simplified
     @functools.wraps(call)

@@ -1,4 +1,4 @@
-"""The connection factory: where a program begins."""
+"""The connection factory of JMS."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ class ConnectionFactory:
         reconnect: Reconnect | None = None,
         total_tran_lifetime_timeout_s: int = 0,
     ) -> None:
-        """Take a queue manager object, or say where the one of a name is.
+        """Take a queue manager object of this process, or the location of a queue manager.
 
-        ``host`` and ``port``, or ``connection_name_list`` (``host(1414),host(1415)``, tried in
-        order), name a server and ``channel`` its channel; ``ccdt_url`` names a table of channels.
-        Without any of them ``queue_manager`` is found as IBM MQ does it: by MQSERVER, MQCCDTURL, or
-        on this machine (docs/CLIENTS.md). ``tls`` True trusts whom the machine trusts, a path is a
-        PEM file of certificates to trust. ``user`` and ``password`` are for connections made
-        without; ``application_name`` becomes PutApplName.
+        ``host`` and ``port`` name a server, ``channel`` its channel. ``connection_name_list``
+        (``host(1414),host(1415)``) names several servers, tried in order. ``ccdt_url`` names a
+        channel table. Without any of these, ``queue_manager`` is found as IBM MQ does: by MQSERVER,
+        MQCCDTURL, or on this machine (docs/CLIENTS.md). ``tls`` True uses the machine's trust
+        store, a path is a PEM file of trusted certificates. ``user`` and ``password`` apply to
+        connections made without them. ``application_name`` becomes PutApplName.
 
-        Of connections with a ``client_id`` only one can be open at a time. ``reconnect`` YES makes
-        connections over a network anew that break, QUEUE_MANAGER to the same queue manager only;
-        None is as the channel says.
-        ``total_tran_lifetime_timeout_s`` is how long a unit of work of transacted sessions may
-        last, from the call of its first send or receive on; from that moment its commit is refused
-        and rolls back. 0 is for ever. Raises ValueError, TypeError, and JMSException with
-        MQRC_HOST_NOT_AVAILABLE for what is no connection name.
+        Only one connection with a ``client_id`` can be open at a time. ``reconnect`` YES reconnects
+        after a loss, QUEUE_MANAGER to the same queue manager only; None is as the channel says.
+
+        ``total_tran_lifetime_timeout_s`` limits transactions of transacted sessions, in seconds
+        from the call of their first send or receive. After that moment a commit fails and rolls
+        back. 0 is unlimited. Raises ValueError, TypeError, and JMSException with
+        MQRC_HOST_NOT_AVAILABLE for a wrong connection name.
         """
         endpoint = _endpoint(host, port, connection_name_list, channel, tls)
         if endpoint is not None and ccdt_url:
@@ -94,7 +94,9 @@ class ConnectionFactory:
         reconnect: Reconnect | None = None,
         total_tran_lifetime_timeout_s: int = 0,
     ) -> Self:
-        """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``, ``mqs://`` with TLS.
+        """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``;
+
+        ``mqs://`` is with TLS.
 
         Raises JMSException with MQRC_CLIENT_CONN_ERROR for a wrong URL.
         """
@@ -114,25 +116,25 @@ class ConnectionFactory:
 
     @property
     def runtime(self) -> Runtime:
-        """Where a program that stands on its connections has its threads and locks from."""
+        """The threads and locks for a program that builds on connections of this factory."""
         return self._connector.runtime
 
     @property
     def has_ended(self) -> bool:
-        """Whether its queue manager is an object of this process that is closed."""
+        """True if the queue manager is a closed object of this process."""
         return self._connector.has_ended
 
     @classic
     def create_connection(
         self, user_name: str | None = None, password: str | None = None
     ) -> Connection:
-        """Return a stopped connection of a user, None for that of the factory.
+        """Return a stopped connection of a user; None is the user of the factory.
 
-        In process a user is taken at its word: the password is not looked at. Raises JMSException
-        with the reason of MQCONN: MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
-        MQRC_Q_MGR_NAME_ERROR, MQRC_CONNECTION_BROKEN, MQRC_JSSE_ERROR when TLS fails;
-        JMSSecurityException for MQRC_NOT_AUTHORIZED; InvalidClientIDException when another
-        connection has the client id of the factory.
+        Within this process the password is not checked. Raises JMSException with the reason code of
+        MQCONN: MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE, MQRC_Q_MGR_NAME_ERROR,
+        MQRC_CONNECTION_BROKEN, or MQRC_JSSE_ERROR when TLS fails. Raises JMSSecurityException with
+        MQRC_NOT_AUTHORIZED, and InvalidClientIDException when another connection has the client id
+        of the factory.
         """
         user = self._user if user_name is None else user_name
         secret = self._password if user_name is None and password is None else password
@@ -142,9 +144,9 @@ class ConnectionFactory:
     def create_connection_of(self, max_sessions: int) -> Connection:
         """Return a stopped connection that shares its socket with no other connection.
 
-        Over a network ``max_sessions`` of its sessions, or as many as the channel lets share, have
-        one socket: 1 gives each a socket. Its first session raises what
-        :meth:`create_connection` raises; with a client id it raises that itself.
+        Over a network up to ``max_sessions`` of its sessions share a socket, if the channel allows
+        as many; 1 gives each session a socket. It connects with its first session, which then
+        raises the errors of :meth:`create_connection`; with a client id it connects at once.
         """
         apart = self._connector.apart(Sharing(object(), max_sessions))
         return self._connection(apart, self._user, self._password, connects_late=True)
@@ -183,9 +185,9 @@ class ConnectionFactory:
         user_name: str | None = None,
         password: str | None = None,
     ) -> JMSContext:
-        """Return a context on a new connection of a user, which starts by itself.
+        """Return a context on a new connection of a user, which starts automatically.
 
-        Raises as :meth:`create_connection`, JMSRuntimeException and its like.
+        Raises the errors of :meth:`create_connection` as JMSRuntimeException.
         """
         connection = self.create_connection(user_name, password)
         try:

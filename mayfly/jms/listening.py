@@ -1,4 +1,4 @@
-"""Message listeners: a thread of the session hands them its messages, one after the other."""
+"""Message listeners: a thread of the session passes messages to them, one at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mayfly.verbs.messages import Delivery
 
 
 class ListenerState:
-    """A message listener, and what stands in the way of the next message for it."""
+    """A message listener and its state."""
 
     def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
         self.consumer = consumer
@@ -37,7 +37,7 @@ class ListenerState:
 
 
 class _ListenersChanged:
-    """Comes in the place of a message when listeners have come or gone."""
+    """The outcome of a get that was cancelled because the listeners have changed."""
 
 
 _LISTENERS_CHANGED = _ListenersChanged()
@@ -45,11 +45,11 @@ _Outcome = Delivery | MQError | _ListenersChanged
 
 
 class Listening(CallingThread):
-    """The listeners of a session and their thread, which waits without polling.
+    """The message listeners of a session and their thread, which waits without polling.
 
-    While no listener is at work, one get waits on the queues of all listeners. A message that comes
-    belongs to the session from that moment. A close or stop cancels the get. When a message has
-    come first, the close or stop waits until its listener has returned.
+    While no listener runs, one get waits on the queues of all listeners. A message that arrives
+    belongs to the session from that moment. A close or stop cancels the get. If a message came
+    first, the close or stop waits until its listener returns.
     """
 
     what = "message"
@@ -73,7 +73,7 @@ class Listening(CallingThread):
         return bool(self._listeners)
 
     def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
-        """Let a listener have the messages of a consumer, in the place of the one it has."""
+        """Set the listener of a consumer, in place of an earlier one."""
         self.leave(consumer)
         listener = ListenerState(consumer, instrumented_listener(self._session.mq, call))
         with self._changed:
@@ -87,7 +87,7 @@ class Listening(CallingThread):
             thread.start()
 
     def leave(self, consumer: MessageConsumer) -> None:
-        """Let a consumer have no listener; one at work on another thread is waited for."""
+        """Remove the listener of a consumer; waits for it if it runs on another thread."""
         with self._changed:
             left = [one for one in self._listeners if one.consumer is not consumer]
             is_left = len(left) < len(self._listeners)
@@ -97,9 +97,9 @@ class Listening(CallingThread):
         self._wait_while(lambda listener: listener.consumer is consumer)
 
     def leave_later(self, consumer: MessageConsumer) -> bool:
-        """Note that a consumer is to be closed when its listener returns, and return True.
+        """Let a consumer close after its running listener returns, and return True.
 
-        Returns False when it is not called inside of this consumer's listener.
+        Returns False if the call does not come from this consumer's listener.
         """
         current = self._current if self.is_calling_here else None
         if current is None or current.consumer is not consumer:
@@ -108,9 +108,9 @@ class Listening(CallingThread):
         return True
 
     def recover(self) -> bool:
-        """Let the message of the listener at work come again if it is acknowledged by its return.
+        """Let the message of the running listener be delivered again after it returns; return True.
 
-        Returns False when it is not called inside of such a listener.
+        Returns False outside a listener whose return acknowledges the message.
         """
         current = self._current if self.is_calling_here else None
         if current is None or not current.consumer.is_automatic:
@@ -119,7 +119,7 @@ class Listening(CallingThread):
         return True
 
     def check_thread(self, call: str) -> None:
-        """Raise IllegalStateException when the session is busy with its listeners elsewhere."""
+        """Raise IllegalStateException if listeners are active on another thread."""
         is_busy = self.is_used and self._session.connection.is_started
         if is_busy and not self._is_own_thread():
             raise IllegalStateException(
@@ -127,19 +127,19 @@ class Listening(CallingThread):
             )
 
     def resume(self) -> None:
-        """Look for messages: the connection was started."""
+        """Look for messages after the connection has started."""
         with self._changed:
             for listener in self._listeners:
                 listener.is_held = False
         self._signal_change()
 
     def wait_until_settled(self) -> None:
-        """Wait until no listener has a message; new ones must be held back already."""
+        """Wait until no listener has a message; the caller has already stopped new ones."""
         self._signal_change()
         self._wait_while(lambda _listener: True)
 
     def end(self) -> None:
-        """Hand nothing out any more, and wait for the listener at work."""
+        """Stop calling listeners, and wait for the one that runs."""
         with self._changed:
             self._is_ending = True
             thread = self._thread
@@ -148,16 +148,19 @@ class Listening(CallingThread):
             thread.join()
 
     def _signal_change(self) -> None:
-        """Make the thread cancel its get and look at its state again.
+        """Make the thread cancel its get and check its state.
 
-        A message that has come before the cancel is handed to its listener first.
+        A message that came before the cancel goes to its listener first.
         """
         with self._changed:
             self._is_changed = True
             self._changed.notify_all()
 
     def _wait_while(self, is_at_work: Callable[[ListenerState], bool]) -> None:
-        """Wait while a listener has a message or may get one; not on their own thread."""
+        """Wait while a matching listener has a message or may get one.
+
+        Returns at once on their thread.
+        """
         if self._is_own_thread():
             return
         with self._changed:
@@ -182,7 +185,7 @@ class Listening(CallingThread):
             self._settle()
 
     def _next(self) -> bool:
-        """Wait for a message and let its listener have it; False at the end."""
+        """Wait for a message and call its listener; return False at the end."""
         with self._changed:
             while not (self._is_ending or self._may_get()):
                 self._is_changed = False
@@ -245,7 +248,7 @@ class Listening(CallingThread):
                 self._on_outcome(_LISTENERS_CHANGED)
 
     def _on_outcome(self, outcome: _Outcome) -> None:
-        """Take note of the outcome of the waiting get."""
+        """Store the outcome of the waiting get."""
         with self._changed:
             self._outcome = outcome
             if isinstance(outcome, Delivery):
@@ -257,7 +260,7 @@ class Listening(CallingThread):
             self._changed.notify_all()
 
     def _take(self, listener: ListenerState, delivery: Delivery) -> None:
-        """Let a listener have a message; the others are asked before it the next time."""
+        """Assign a message to a listener; the other listeners come before it next time."""
         self._current, self._waiting_for = listener, []
         if listener in self._listeners:
             self._listeners.remove(listener)

@@ -1,7 +1,7 @@
-"""A JMS message as a message of a queue, and back: descriptor, MQRFH2 and body as in IBM MQ JMS.
+"""JMS messages as messages of queues, and back: descriptor, MQRFH2 and body as in IBM MQ JMS.
 
-In this order: character sets as JMS names them; a message from a queue, by its MQRFH2 if it has
-one, else by its format; a message on its way out.
+In this order: names of character sets; received messages, by their MQRFH2 or else by their format;
+messages to send.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _CCSIDS["utf-16"] = 1200
 
 
 def codec_of(coded_char_set_id: int, reason: int = rc.MQRC_SOURCE_CCSID_ERROR) -> str:
-    """Return the name of the codec; raises the reason code for one that is not known."""
+    """Return the codec of a CodedCharSetId; raises ``reason`` for an unknown one."""
     codec = CODECS.get(coded_char_set_id)
     if codec is None:
         raise mq_error(reason, f"CodedCharSetId {coded_char_set_id}")
@@ -77,9 +77,9 @@ def character_set_name(coded_char_set_id: int) -> str:
 
 
 def ccsid_named(name: str) -> int:
-    """Return the CodedCharSetId that JMS_IBM_Character_Set names, by name or by number.
+    """Return the CodedCharSetId for a JMS_IBM_Character_Set: a name, or a number as text.
 
-    Raises MQRC_TARGET_CCSID_ERROR for one that is not known.
+    Raises MQRC_TARGET_CCSID_ERROR for an unknown name.
     """
     if name.isdecimal() and len(name) <= _CCSID_DIGITS:
         # Data that is no text may pass through in a character set that is not known here.
@@ -116,7 +116,7 @@ _OF_GROUPS = (k.JMSX_GROUPID, k.JMSX_GROUPSEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
 
 
 class ParsedMessage(NamedTuple):
-    """A message taken apart: the folders of its MQRFH2, and what its data are."""
+    """A parsed message: the folders of its MQRFH2, and the format of its data."""
 
     mcd: dict[str, Element]
     jms: dict[str, str]
@@ -130,9 +130,9 @@ class ParsedMessage(NamedTuple):
 
 
 def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge) -> Message:
-    """Return a message got or browsed as a JMS message, its properties and body to be read only.
+    """Return a message that was got or browsed as a JMS message; it is read-only.
 
-    A header or body that is not well formed is no error: all of it is the body of a BytesMessage.
+    A malformed header or body is no error: all of it becomes the body of a BytesMessage.
     """
     descriptor, body = message.descriptor, message.body
     sent, delay = descriptor, None
@@ -175,7 +175,7 @@ def _parts(descriptor: Descriptor, body: bytes) -> ParsedMessage:
 
 
 def _without_header(descriptor: Descriptor, body: bytes) -> ParsedMessage:
-    """Return a message without an MQRFH2, or with one that cannot be read."""
+    """Return a message without an MQRFH2, or with a malformed one, as data only."""
     return ParsedMessage(
         {},
         {},
@@ -264,7 +264,7 @@ def _set_headers(
 
 @lru_cache(maxsize=256)
 def _queue(name: str) -> Queue:
-    """Return the queue of a name, one for all messages from it."""
+    """Return the queue of a name, one object for all messages from it."""
     return Queue(name)
 
 
@@ -308,7 +308,7 @@ def _properties(
 
 
 def _names(descriptor: Descriptor, jms: dict[str, str]) -> Iterable[str]:
-    """Return the properties that a message may have of those a selector knows."""
+    """Return the names of properties from descriptor and header that a message may have."""
     names = _ALWAYS
     if descriptor.report:
         names += tuple(REPORT_BITS)
@@ -328,10 +328,11 @@ _LARGEST_SEQUENCE_NUMBER = 999_999_999
 
 
 class SendTerms(NamedTuple):
-    """The terms on which a message is sent: settings of the producer and of the destination.
+    """The settings with which a message is sent, from the producer and the destination.
 
     ``delivery_mode`` and ``priority`` go into the MQRFH2, ``persistence`` and ``md_priority`` into
-    the descriptor. ``timestamp_ms`` 0 is no timestamp, ``expiration_ms`` 0 no end.
+    the descriptor. Times are in ms since 1970, UTC; ``timestamp_ms`` 0 is no timestamp,
+    ``expiration_ms`` 0 is never.
     """
 
     delivery_mode: int
@@ -343,7 +344,7 @@ class SendTerms(NamedTuple):
 
 
 class EncodedMessage(NamedTuple):
-    """A message as the engine takes it; CorrelId is empty for none."""
+    """A message in the form in which it is put; an empty CorrelId is none."""
 
     descriptor: Descriptor
     correl_id: bytes
@@ -351,7 +352,7 @@ class EncodedMessage(NamedTuple):
 
 
 class DescriptorFields(NamedTuple):
-    """The descriptor fields that the JMS_IBM_* and JMSX* properties of a message set."""
+    """The descriptor fields that JMS_IBM_* and JMSX* properties of a message set."""
 
     report: int = c.MQRO_NONE
     msg_type: int | None = None
@@ -366,7 +367,7 @@ class DescriptorFields(NamedTuple):
 
     @property
     def is_grouped(self) -> bool:
-        """Whether it is part of a group."""
+        """True if the message is part of a group."""
         return self.group_id is not None or self.is_last_in_group
 
 
@@ -376,8 +377,9 @@ NO_FIELDS = DescriptorFields()
 def descriptor_fields_of(properties: dict[str, Typed]) -> DescriptorFields:
     """Return the descriptor fields that the properties set.
 
-    Raises MessageFormatException for a value of the wrong type, JMSException for one that MQ does
-    not know (MQRC_REPORT_OPTIONS_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_MSG_SEQ_NUMBER_ERROR).
+    Raises MessageFormatException for a value of the wrong type. Raises JMSException for a value
+    that MQ does not know, with MQRC_REPORT_OPTIONS_ERROR, MQRC_TARGET_CCSID_ERROR or
+    MQRC_MSG_SEQ_NUMBER_ERROR.
     """
     if not properties:
         return NO_FIELDS
@@ -401,9 +403,9 @@ def descriptor_fields_of(properties: dict[str, Typed]) -> DescriptorFields:
 def outgoing(
     message: Message, destination: Destination, terms: SendTerms, special: DescriptorFields
 ) -> EncodedMessage:
-    """Return a message as it is put.
+    """Return a message in the form in which it is put.
 
-    Raises MessageFormatException where the text does not fit its character set.
+    Raises MessageFormatException for text that does not fit its character set.
     """
     is_text = message.kind in _DATA_FORMATS
     ccsid = special.coded_char_set_id
@@ -473,13 +475,13 @@ def _descriptor(
 
 @lru_cache(maxsize=1024)
 def _mcd_folder(kind: str, jms_type: str | None, *, is_null: bool) -> bytes:
-    """Return the folder that says of what kind the body is."""
+    """Return the folder with the kind of the body."""
     type_ = "" if jms_type is None else f"<Type>{escape(jms_type)}</Type>"
     return _pack(f"<mcd><Msd>{kind}</Msd>{type_}{_NULL_BODY if is_null else ''}</mcd>")
 
 
 def _jms_folder(message: Message, uri: str, terms: SendTerms, special: DescriptorFields) -> str:
-    """Return the folder with the headers; those with their default value are left out."""
+    """Return the folder with the headers, without those that have their default value."""
     correlation_id = message.jms_correlation_id
     parts = [_dst(uri)]
     if message.jms_reply_to is not None:
@@ -507,7 +509,7 @@ def _dst(uri: str) -> str:
 
 
 def _usr_folder(message: Message) -> bytes:
-    """Return the folder with the application's properties; nothing when there are none."""
+    """Return the folder with the program's properties, empty without any."""
     properties = message.typed_properties
     if not properties:
         return b""

@@ -1,7 +1,7 @@
-"""Messages: their headers, and the bodies of each kind: none, text, map, stream, bytes.
+"""Messages: their headers, and bodies of each kind: none, text, map, stream, bytes.
 
-A map holds values by name, a stream values in order; numbers of a bytes message are in their binary
-form. ``wire_body`` is a body as it travels, ``set_raw`` takes one that was received.
+A map has values by name, a stream has values in order, a bytes message has binary data.
+``wire_body`` encodes a body, ``set_raw`` sets a received one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ID_BYTES = 24
 
 
 class Message(PropertyAccess):
-    """A message of headers and properties; of a received one, properties may only be read.
+    """A message with headers and properties; the properties of a received message are read-only.
 
-    Headers are attributes. Those that a sender may give have a setter; the others are filled in by
-    sending or receiving. Times are epoch ms; ``jms_expiration`` 0 is never.
+    Headers are attributes. Those that a sender may give have a setter; sending or receiving sets
+    the others. Times are in ms since 1970, UTC; ``jms_expiration`` 0 is never.
     """
 
     #: mcd.Msd of this kind of message.
@@ -64,20 +64,20 @@ class Message(PropertyAccess):
         return f"<{type(self).__name__} {self.jms_message_id or 'not sent'}>"
 
     def set_jms_correlation_id(self, correlation_id: str | None) -> None:
-        """Set the text that ties messages together; ``ID:`` and hexadecimal digits is a CorrelId.
+        """Set the correlation id; ``ID:`` and hexadecimal digits is a CorrelId.
 
-        Raises MessageFormatException when it is not text.
+        Raises MessageFormatException for a value that is not text.
         """
         self.jms_correlation_id = _text_or_none("JMSCorrelationID", correlation_id)
 
     @property
     def jms_correlation_id_as_bytes(self) -> bytes | None:
-        """The correlation id as a CorrelId of 24 bytes, None when there is none."""
+        """The correlation id as a CorrelId of 24 bytes, None without one."""
         text = self.jms_correlation_id
         return None if text is None else correlation_bytes(text)
 
     def set_jms_correlation_id_as_bytes(self, correlation_id: bytes | None) -> None:
-        """Set the CorrelId itself; raises MessageFormatException for more than 24 bytes."""
+        """Set the CorrelId; raises MessageFormatException for more than 24 bytes."""
         if correlation_id is None:
             self.jms_correlation_id = None
             return
@@ -86,13 +86,13 @@ class Message(PropertyAccess):
         self.jms_correlation_id = id_text(correlation_id.ljust(_ID_BYTES, b"\0"))
 
     def set_jms_reply_to(self, destination: Destination | None) -> None:
-        """Set where an answer is to go; raises MessageFormatException for no destination."""
+        """Set the destination for replies; raises MessageFormatException for another value."""
         if destination is not None and not isinstance(destination, Destination):
             raise MessageFormatException(f"JMSReplyTo {destination!r} is no destination")
         self.jms_reply_to = destination
 
     def set_jms_type(self, name: str | None) -> None:
-        """Set the message type; raises MessageFormatException when it is not text."""
+        """Set the message type; raises MessageFormatException for a value that is not text."""
         self.jms_type = _text_or_none("JMSType", name)
 
     @property
@@ -104,41 +104,41 @@ class Message(PropertyAccess):
         return self._properties
 
     def add_properties(self, properties: dict[str, Typed]) -> None:
-        """Set properties of another object; raises MessageNotWriteableException."""
+        """Add properties; raises MessageNotWriteableException for a received message."""
         self._properties_to_write().update(properties)
 
     def property_names(self) -> list[str]:
-        """Return the names of the properties; headers are none."""
+        """Return the names of the properties, without headers."""
         return list(self.typed_properties)
 
     def clear_properties(self) -> None:
-        """Forget the properties; they may be set then."""
+        """Remove the properties and make them writeable."""
         self._properties, self._unread = {}, None
         self._are_properties_writeable = True
 
     def clear_body(self) -> None:
-        """Empty the body; it may be written then. Headers and properties stay."""
+        """Empty the body and make it writeable. Headers and properties stay."""
         self._is_body_writeable = True
 
     def acknowledge(self) -> None:
-        """Acknowledge all that its session has received, where that is CLIENT_ACKNOWLEDGE.
+        """Acknowledge all received messages of the session, in CLIENT_ACKNOWLEDGE only.
 
-        Raises IllegalStateException when the session is closed; does nothing in other modes.
+        Raises IllegalStateException if the session is closed.
         """
         if self._acknowledge is not None:
             self._acknowledge()
 
     def get_body(self, kind: type) -> Any:
-        """Return the body as str, bytes or dict, None for a message without one.
+        """Return the body as type ``kind`` (str, bytes or dict), None for a message without a body.
 
-        Raises MessageFormatException when the body is of another kind.
+        Raises MessageFormatException for a body of another type.
         """
         if self.is_body_assignable_to(kind):
             return self._body()
         raise MessageFormatException(f"the body of a {type(self).__name__} is no {kind.__name__}")
 
     def is_body_assignable_to(self, kind: type) -> bool:
-        """Return True if :meth:`get_body` would return the body as this type."""
+        """Return True if :meth:`get_body` can return the body as this type."""
         body = self._body()
         return body is None or isinstance(body, kind)
 
@@ -160,17 +160,17 @@ class Message(PropertyAccess):
     def received(
         self, properties: Callable[[], dict[str, Typed]], acknowledge: Callable[[], None] | None
     ) -> None:
-        """Make this a received message, whose properties and body may only be read.
+        """Make this a received message: its properties and body become read-only.
 
-        ``properties`` reads the properties. It is called when the application first asks for them,
-        because parsing them costs more than the rest of a receive.
+        ``properties`` parses the properties. It is called when the program first reads them,
+        because parsing costs more than the rest of a receive.
         """
         self._unread = properties
         self._acknowledge = acknowledge
         self._are_properties_writeable = self._is_body_writeable = False
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the body as it travels, text in this codec; None is a null body."""
+        """Return the encoded body, text in this codec; None for a null body."""
         return b""
 
 
@@ -203,7 +203,7 @@ class TextMessage(Message):
         self.set_text(text)
 
     def set_text(self, text: str | None) -> None:
-        """Set the text; raises MessageFormatException when it is none."""
+        """Set the text; raises MessageFormatException for a value that is not text."""
         self._check_writeable()
         self._text = _text_or_none("text", text)
         self._raw = None
@@ -213,11 +213,14 @@ class TextMessage(Message):
         self._text = self._raw = None
 
     def set_raw(self, raw: bytes, codec: str | None, coded_char_set_id: int = UTF_8) -> None:
-        """Set a received body, which is decoded when it is read; codec None is not known."""
+        """Set a received body, which is decoded when it is read; codec None is an unknown one."""
         self._raw = raw, codec, coded_char_set_id
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the text in a codec; raises MessageFormatException where it has no such letter."""
+        """Return the encoded text.
+
+        Raises MessageFormatException for a character not in the codec.
+        """
         text = self.text
         if text is None:
             return None
@@ -237,11 +240,11 @@ def _text_or_none(name: str, text: str | None) -> str | None:
 
 
 class TypedStream(ABC):
-    """Values written one after the other and read in the same order.
+    """Values that are written one after the other and read in the same order.
 
-    Reading raises MessageNotReadableException before ``reset``, MessageEOFException at the end;
-    writing raises MessageNotWriteableException after it, MessageFormatException for a value that is
-    not of the type.
+    Reading raises MessageNotReadableException before ``reset``, and MessageEOFException at the end.
+    Writing raises MessageNotWriteableException after ``reset``, and MessageFormatException for a
+    value of another type.
     """
 
     @abstractmethod
@@ -250,71 +253,74 @@ class TypedStream(ABC):
 
     @abstractmethod
     def _read(self, dt: str) -> object:
-        """Read the next value as a type."""
+        """Read the next value as type ``dt``."""
 
     def write_boolean(self, value: bool) -> None:
         self._write(v.typed(v.BOOLEAN, value))
 
     def write_byte(self, value: int) -> None:
-        """Write an integer of 8 bits."""
+        """Write an 8-bit integer."""
         self._write(v.typed(v.BYTE, value))
 
     def write_short(self, value: int) -> None:
-        """Write an integer of 16 bits."""
+        """Write a 16-bit integer."""
         self._write(v.typed(v.SHORT, value))
 
     def write_char(self, value: str) -> None:
         self._write(v.typed(v.CHAR, value))
 
     def write_int(self, value: int) -> None:
-        """Write an integer of 32 bits."""
+        """Write a 32-bit integer."""
         self._write(v.typed(v.INT, value))
 
     def write_long(self, value: int) -> None:
-        """Write an integer of 64 bits."""
+        """Write a 64-bit integer."""
         self._write(v.typed(v.LONG, value))
 
     def write_float(self, value: float) -> None:
-        """Write a float of 32 bits."""
+        """Write a 32-bit float."""
         self._write(v.typed(v.FLOAT, value))
 
     def write_double(self, value: float) -> None:
-        """Write a float of 64 bits."""
+        """Write a 64-bit float."""
         self._write(v.typed(v.DOUBLE, value))
 
     def read_boolean(self) -> bool:
         return cast(bool, self._read(v.BOOLEAN))
 
     def read_byte(self) -> int:
-        """Read an integer of 8 bits."""
+        """Read an 8-bit integer."""
         return cast(int, self._read(v.BYTE))
 
     def read_short(self) -> int:
-        """Read an integer of 16 bits."""
+        """Read a 16-bit integer."""
         return cast(int, self._read(v.SHORT))
 
     def read_char(self) -> str:
         return cast(str, self._read(v.CHAR))
 
     def read_int(self) -> int:
-        """Read an integer of 32 bits."""
+        """Read a 32-bit integer."""
         return cast(int, self._read(v.INT))
 
     def read_long(self) -> int:
-        """Read an integer of 64 bits."""
+        """Read a 64-bit integer."""
         return cast(int, self._read(v.LONG))
 
     def read_float(self) -> float:
-        """Read a float of 32 bits."""
+        """Read a 32-bit float."""
         return cast(float, self._read(v.FLOAT))
 
     def read_double(self) -> float:
-        """Read a float of 64 bits."""
+        """Read a 64-bit float."""
         return cast(float, self._read(v.DOUBLE))
 
 
 class MapMessage(Message):
-    """A message whose body is values by name."""
+    """A message whose body is a map of values by name.
+
+    Reading a missing value as a number raises NumberFormatException.
+    """
 
     kind = "jms_map"
 
@@ -327,7 +333,7 @@ class MapMessage(Message):
         self._set(name, v.typed_object(value, takes_bytes=True))
 
     def get_object(self, name: str) -> object:
-        """Return a value, None when it is not there."""
+        """Return a value, None for a missing one."""
         found = self._map.get(name)
         return None if found is None else found.value
 
@@ -335,37 +341,37 @@ class MapMessage(Message):
         return list(self._map)
 
     def item_exists(self, name: str) -> bool:
-        """Return True if there is a value of this name, even None."""
+        """Return True if the map has a value of this name, even None."""
         return name in self._map
 
     def set_boolean(self, name: str, value: bool) -> None:
         self._set(name, v.typed(v.BOOLEAN, value))
 
     def set_byte(self, name: str, value: int) -> None:
-        """Set an integer of 8 bits."""
+        """Set an 8-bit integer."""
         self._set(name, v.typed(v.BYTE, value))
 
     def set_short(self, name: str, value: int) -> None:
-        """Set an integer of 16 bits."""
+        """Set a 16-bit integer."""
         self._set(name, v.typed(v.SHORT, value))
 
     def set_char(self, name: str, value: str) -> None:
         self._set(name, v.typed(v.CHAR, value))
 
     def set_int(self, name: str, value: int) -> None:
-        """Set an integer of 32 bits."""
+        """Set a 32-bit integer."""
         self._set(name, v.typed(v.INT, value))
 
     def set_long(self, name: str, value: int) -> None:
-        """Set an integer of 64 bits."""
+        """Set a 64-bit integer."""
         self._set(name, v.typed(v.LONG, value))
 
     def set_float(self, name: str, value: float) -> None:
-        """Set a float of 32 bits."""
+        """Set a 32-bit float."""
         self._set(name, v.typed(v.FLOAT, value))
 
     def set_double(self, name: str, value: float) -> None:
-        """Set a float of 64 bits."""
+        """Set a 64-bit float."""
         self._set(name, v.typed(v.DOUBLE, value))
 
     def set_string(self, name: str, value: str | None) -> None:
@@ -375,43 +381,43 @@ class MapMessage(Message):
         self._set(name, v.typed(v.BYTES, value))
 
     def get_boolean(self, name: str) -> bool:
-        """Return a value as a boolean; False when it is not there."""
+        """Return a value as a boolean; False for a missing one."""
         return cast(bool, self._get(name, v.BOOLEAN))
 
     def get_byte(self, name: str) -> int:
-        """Return a value as an integer of 8 bits."""
+        """Return a value as an 8-bit integer."""
         return cast(int, self._get(name, v.BYTE))
 
     def get_short(self, name: str) -> int:
-        """Return a value as an integer of 16 bits."""
+        """Return a value as a 16-bit integer."""
         return cast(int, self._get(name, v.SHORT))
 
     def get_char(self, name: str) -> str:
-        """Return a value as a character."""
+        """Return a value as a character; raises MessageFormatException for a missing one."""
         return cast(str, self._get(name, v.CHAR))
 
     def get_int(self, name: str) -> int:
-        """Return a value as an integer of 32 bits."""
+        """Return a value as a 32-bit integer."""
         return cast(int, self._get(name, v.INT))
 
     def get_long(self, name: str) -> int:
-        """Return a value as an integer of 64 bits."""
+        """Return a value as a 64-bit integer."""
         return cast(int, self._get(name, v.LONG))
 
     def get_float(self, name: str) -> float:
-        """Return a value as a float of 32 bits."""
+        """Return a value as a 32-bit float."""
         return cast(float, self._get(name, v.FLOAT))
 
     def get_double(self, name: str) -> float:
-        """Return a value as a float of 64 bits."""
+        """Return a value as a 64-bit float."""
         return cast(float, self._get(name, v.DOUBLE))
 
     def get_string(self, name: str) -> str | None:
-        """Return a value as text, None when it is not there."""
+        """Return a value as text, None for a missing one."""
         return cast("str | None", self._get(name, v.STRING))
 
     def get_bytes(self, name: str) -> bytes | None:
-        """Return a value as bytes, None when it is not there."""
+        """Return a value as bytes, None for a missing one."""
         return cast("bytes | None", self._get(name, v.BYTES))
 
     def clear_body(self) -> None:
@@ -419,7 +425,7 @@ class MapMessage(Message):
         self._map = {}
 
     def set_raw(self, text: str) -> None:
-        """Set a received body; raises MQRC_RFH_FORMAT_ERROR when it is no map."""
+        """Set a received body; raises MQRC_RFH_FORMAT_ERROR for a body that is not a map."""
         self._map = {}
         for element in elements_of(text, "map"):
             # An older form has the name as the element's own.
@@ -448,7 +454,7 @@ class MapMessage(Message):
 
 
 class StreamMessage(TypedStream, Message):
-    """A message whose body is values in order; written, then read after ``reset``."""
+    """A message whose body is a sequence of values; written, then read after ``reset``."""
 
     kind = "jms_stream"
 
@@ -462,7 +468,7 @@ class StreamMessage(TypedStream, Message):
         self._write(v.typed_object(value, takes_bytes=True))
 
     def read_object(self) -> object:
-        """Read the next value as it was written."""
+        """Read the next value with the type that it was written with."""
         value = self._next().value
         self._at += 1
         return value
@@ -481,7 +487,7 @@ class StreamMessage(TypedStream, Message):
         return cast("bytes | None", self._read(v.BYTES))
 
     def reset(self) -> None:
-        """Begin to read at the first value; the body may only be read then."""
+        """Make the body read-only, and read from the first value."""
         self._is_body_writeable = False
         self._at = 0
 
@@ -490,7 +496,7 @@ class StreamMessage(TypedStream, Message):
         self._parts, self._at = [], 0
 
     def set_raw(self, text: str) -> None:
-        """Set a received body; raises MQRC_RFH_FORMAT_ERROR when it is no stream."""
+        """Set a received body; raises MQRC_RFH_FORMAT_ERROR for a body that is not a stream."""
         self._parts = [_typed(element) for element in elements_of(text, "stream")]
 
     def wire_body(self, codec: str) -> bytes | None:
@@ -499,7 +505,7 @@ class StreamMessage(TypedStream, Message):
         return encoded(f"<stream>{''.join(elements)}</stream>", codec)
 
     def is_body_assignable_to(self, kind: type) -> bool:
-        """Tell that a stream is read value by value only."""
+        """Return False: a stream is read value by value only."""
         return False
 
     def _write(self, value: Typed) -> None:
@@ -521,7 +527,7 @@ class StreamMessage(TypedStream, Message):
 
 
 def elements_of(text: str, name: str) -> list[Element]:
-    """Return the elements of a map or stream; raises MQRC_RFH_FORMAT_ERROR for something else."""
+    """Return the elements of a map or stream; raises MQRC_RFH_FORMAT_ERROR for other XML."""
     roots = parse(text)
     if len(roots) != 1 or roots[0].name != name:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"{text[:40]!r} is not one <{name}>")
@@ -529,7 +535,7 @@ def elements_of(text: str, name: str) -> list[Element]:
 
 
 def encoded(text: str, codec: str) -> bytes:
-    """Return text in a codec; a letter it does not have becomes a numeric reference."""
+    """Return encoded text; a character not in the codec becomes a numeric reference."""
     return text.encode(codec, "xmlcharrefreplace")
 
 
@@ -556,7 +562,7 @@ _LONGEST_UTF_BYTES = 65_535
 class BytesMessage(TypedStream, Message):
     """A message whose body is bytes; written, then read after ``reset``.
 
-    Numbers are written big-endian and read by the Encoding of the message.
+    Numbers are written big-endian and read in the Encoding of the message.
     """
 
     kind = "jms_bytes"
@@ -575,7 +581,7 @@ class BytesMessage(TypedStream, Message):
         return len(self._received)
 
     def write_bytes(self, value: bytes, offset: int = 0, length: int | None = None) -> None:
-        """Write bytes, or so many of them from an offset."""
+        """Write bytes, or ``length`` of them from ``offset``."""
         self._check_writeable()
         raw = v.typed(v.BYTES, value).value
         if not isinstance(raw, bytes):
@@ -583,7 +589,7 @@ class BytesMessage(TypedStream, Message):
         self._written += raw[offset : None if length is None else offset + length]
 
     def read_bytes(self, length: int | None = None) -> bytes:
-        """Read so many bytes, all that are left with None; fewer at the end, b"" behind it."""
+        """Read up to ``length`` bytes, None for all that are left; b"" at the end."""
         self._check_readable()
         end = len(self._received) if length is None else self._at + length
         found = self._received[self._at : end]
@@ -591,7 +597,10 @@ class BytesMessage(TypedStream, Message):
         return found
 
     def write_utf(self, value: str) -> None:
-        """Write text as Java's modified UTF-8 with its length in two bytes in front."""
+        """Write text in Java's modified UTF-8, after its length in two bytes.
+
+        Raises MessageFormatException for more than 65,535 bytes.
+        """
         text = v.typed(v.STRING, value).value
         if not isinstance(text, str):
             raise MessageFormatException("None is not text")
@@ -603,7 +612,7 @@ class BytesMessage(TypedStream, Message):
         self.write_bytes(len(encoded).to_bytes(2, "big") + encoded)
 
     def read_utf(self) -> str:
-        """Read text that was written with :meth:`write_utf`."""
+        """Read text that :meth:`write_utf` wrote; raises MessageFormatException for other data."""
         at = self._at
         try:
             raw = self._take(int.from_bytes(self._take(2), "big"))
@@ -618,11 +627,11 @@ class BytesMessage(TypedStream, Message):
             raise MessageFormatException(f"no modified UTF-8: {error}") from None
 
     def read_unsigned_byte(self) -> int:
-        """Read an integer of 8 bits without a sign."""
+        """Read an unsigned 8-bit integer."""
         return self._take(1)[0]
 
     def read_unsigned_short(self) -> int:
-        """Read an integer of 16 bits without a sign."""
+        """Read an unsigned 16-bit integer."""
         return cast(int, struct.unpack(self._integer_order + "H", self._take(2))[0])
 
     def write_object(self, value: object) -> None:
@@ -638,7 +647,7 @@ class BytesMessage(TypedStream, Message):
             self._write(typed)
 
     def reset(self) -> None:
-        """Begin to read at the first byte; the body may only be read then."""
+        """Make the body read-only, and read from the first byte."""
         if self._is_body_writeable:
             self._received = bytes(self._written)
             self._integer_order = self._float_order = ">"
@@ -650,7 +659,7 @@ class BytesMessage(TypedStream, Message):
         self._written, self._received, self._at = bytearray(), b"", 0
 
     def set_raw(self, raw: bytes, encoding: int = MQENC_NORMAL) -> None:
-        """Set a received body, its numbers in this Encoding."""
+        """Set a received body; ``encoding`` (MQENC_*) gives the byte order of its numbers."""
         self._received, self._at = raw, 0
         self._integer_order = ">" if is_big_endian(encoding) else "<"
         is_reversed = encoding & MQENC_FLOAT_MASK == MQENC_FLOAT_IEEE_REVERSED

@@ -1,4 +1,4 @@
-"""The producers of both APIs: MessageProducer, and JMSProducer with its settings that chain."""
+"""The producers of both APIs: MessageProducer, and JMSProducer with chained setters."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ C = TypeVar("C")
 
 
 class MessageProducer(ShowsSettings):
-    """Sends messages to its destination, or, made without one, to that given with each send.
+    """Sends messages to its destination, or without one to the destination of each send.
 
     Errors are JMSException. A setter that raises changes nothing.
     """
 
     @classic
     def __init__(self, session: OwningSession, destination: Destination | None) -> None:
-        """Open the destination; sessions make producers.
+        """Open the destination; sessions create producers.
 
-        Raises InvalidDestinationException for a queue that is not known, or wildcards in a topic.
+        Raises InvalidDestinationException for an unknown queue or a topic with wildcards.
         """
         self._session = session
         self._settings = SendSettings()
@@ -60,42 +60,47 @@ class MessageProducer(ShowsSettings):
 
     @property
     def destination(self) -> Destination | None:
-        """The queue or topic it sends to, None when each send names it."""
+        """The queue or topic to which it sends; None if each send names it."""
         return self._destination
 
     def set_delivery_mode(self, delivery_mode: int) -> None:
-        """Set PERSISTENT or NON_PERSISTENT; raises MQRC_PERSISTENCE_ERROR."""
+        """Set PERSISTENT or NON_PERSISTENT; raises JMSException with MQRC_PERSISTENCE_ERROR."""
         self._check_open()
         self._settings.set_delivery_mode(delivery_mode)
 
     def set_priority(self, priority: int) -> None:
-        """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
+        """Set the priority, 0 to 9; raises JMSException with MQRC_PRIORITY_ERROR."""
         self._check_open()
         self._settings.set_priority(priority)
 
     @classic
     def set_time_to_live(self, time_to_live_ms: int) -> None:
-        """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
+        """Set the time to live in ms, 0 for unlimited.
+
+        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for a life shorter than
+        the delay (D7).
+        """
         self._check_open()
         self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
 
     @classic
     def set_delivery_delay(self, delay_ms: int) -> None:
-        """Set how long messages are held back, in ms.
+        """Set the delivery delay in ms.
 
-        Raises MQRC_FUNCTION_NOT_SUPPORTED on a queue manager that knows no delay (D5),
-        MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
+        The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: the queue manager does not support
+        a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the life (D7). MQRC_OPTIONS_ERROR:
+        the value is negative, too long or no whole number.
         """
         self._check_open()
         self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
 
     def set_disable_message_id(self, value: bool) -> None:
-        """Ask that no message id be shown."""
+        """Choose whether sent messages show no JMSMessageID."""
         self._check_open()
         self._settings.set_disable_message_id(value)
 
     def set_disable_message_timestamp(self, value: bool) -> None:
-        """Ask that no timestamp be carried."""
+        """Choose whether messages carry no JMSTimestamp."""
         self._check_open()
         self._settings.set_disable_message_timestamp(value)
 
@@ -105,10 +110,10 @@ class MessageProducer(ShowsSettings):
     ) -> None:
         """Send ``[destination,] message [, delivery_mode, priority, time_to_live]``.
 
-        The destination stands there exactly when the producer was made without one. The last three
-        may be given by name and are those of the producer when left out; time to live and delay are
-        checked together again (D7). Raises JMSException with the reason of the failed put; a
-        completion listener is told instead, on another thread.
+        The destination is required exactly if the producer has none. The last three may be
+        keywords; those left out are the producer's. Time to live and delay are checked together
+        again (D7). Raises JMSException with the reason code of the failed put. With a completion
+        listener, another thread passes the outcome to that instead.
         """
         self._check_open()
         destination, message, settings = self._arguments(what, terms)
@@ -119,9 +124,9 @@ class MessageProducer(ShowsSettings):
             self._session.completions.send(put, message, completion_listener, is_simplified=False)
 
     def close(self) -> None:
-        """Close; a second close does nothing.
+        """Close; a second call does nothing.
 
-        Completion listeners are waited for; raises IllegalStateException inside of one.
+        Waits for completion listeners. Raises IllegalStateException inside one.
         """
         completions = self._session.completions
         completions.check_not_called_back("close")
@@ -155,7 +160,7 @@ class MessageProducer(ShowsSettings):
         return destination, message, settings
 
     def _is_paired(self) -> bool:
-        """Return False if the life may begin at the release, where it does not meet the delay."""
+        """Return False if the life may begin at the release, and so be shorter than the delay."""
         mq, opened = self._session.mq, self._opened
         if opened is not None and opened.kind == MQOT_Q:
             return not mq.call(ask.AskLivesFromRelease(opened.handle))
@@ -191,13 +196,13 @@ def _headers(producer: JMSProducer) -> Message:
 
 
 class JMSProducer(ShowsSettings, PropertyAccess):
-    """Sends messages, or bodies, to any destination; properties and headers set here go with all.
+    """Sends messages or bodies to any destination; properties and headers set here apply to each.
 
     Errors are JMSRuntimeException. A setter returns the producer; one that raises changes nothing.
     """
 
     def __init__(self, session: OwningSession) -> None:
-        """Begin with the settings of JMS; contexts make producers."""
+        """Begin with the default settings of JMS; contexts create producers."""
         self._session = session
         self._settings = SendSettings()
         self._async_listener: CompletionListener | None = None
@@ -216,43 +221,48 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @simplified
     def set_time_to_live(self, time_to_live_ms: int) -> Self:
-        """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
+        """Set the time to live in ms, 0 for unlimited.
+
+        Raises JMSRuntimeException with MQRC_EXPIRY_ERROR for a wrong value, and for a life shorter
+        than the delay (D7).
+        """
         self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
         return self
 
     @simplified
     def set_delivery_delay(self, delay_ms: int) -> Self:
-        """Set how long messages are held back, in ms.
+        """Set the delivery delay in ms.
 
-        Raises MQRC_FUNCTION_NOT_SUPPORTED on a queue manager that knows no delay (D5),
-        MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
+        The errors are JMSRuntimeException. MQRC_FUNCTION_NOT_SUPPORTED: the queue manager does not
+        support a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the life (D7).
+        MQRC_OPTIONS_ERROR: the value is negative, too long or no whole number.
         """
         self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
         return self
 
     def get_async(self) -> CompletionListener | None:
-        """Return the listener that is told of each send; None when a failed send raises."""
+        """Return the completion listener; None if a failed send raises."""
         return self._async_listener
 
     @simplified
     def set_async(self, completion_listener: CompletionListener | None) -> Self:
-        """Set a listener that another thread tells of each send; with None a failed send raises."""
+        """Set a completion listener, which another thread calls; with None a failed send raises."""
         self._async_listener = check_completion_listener(completion_listener)
         return self
 
     @property
     def jms_correlation_id(self) -> str | None:
-        """The correlation id of every message."""
+        """The correlation id for each message, or None."""
         return self._headers.jms_correlation_id
 
     @property
     def jms_correlation_id_as_bytes(self) -> bytes | None:
-        """The same as a CorrelId."""
+        """The correlation id for each message as a CorrelId of 24 bytes, or None."""
         return self._headers.jms_correlation_id_as_bytes
 
     @property
     def jms_reply_to(self) -> Destination | None:
-        """Where answers to every message are to go."""
+        """The destination for replies to each message, or None."""
         return self._headers.jms_reply_to
 
     @property
@@ -260,7 +270,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return self._headers.jms_type
 
     def property_names(self) -> list[str]:
-        """Return the names of the properties that go with every message."""
+        """Return the names of the properties for each message."""
         return list(self._properties)
 
     def clear_properties(self) -> Self:
@@ -269,17 +279,17 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @simplified
     def set_property(self, name: str, value: object) -> Self:
-        """Set a property of every message: a bool, int, float, str or None."""
+        """Set a property for each message: a bool, int, float, str or None."""
         return super().set_property(name, value)
 
     set_object_property = set_property
 
     @simplified
     def send(self, destination: Destination, body: object) -> Self:
-        """Send a message, or a body: str, bytes, a mapping, None for a message without a body.
+        """Send a message, or a body: str, bytes, a mapping, or None for no body.
 
-        Raises JMSRuntimeException with the reason of the failed put; nothing is sent then. With
-        :meth:`set_async` the listener is told instead.
+        Raises JMSRuntimeException with the reason code of the failed put; nothing is sent then.
+        With :meth:`set_async` the completion listener gets the error instead.
         """
         target = destination_to_use(destination)
         message = body if isinstance(body, Message) else _message_of(body)
@@ -296,7 +306,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return self
 
     def _is_paired(self) -> bool:
-        """Return False if a life may begin at the release somewhere; each send is checked."""
+        """Return False if any queue has TTLFROM(RELEASE); each send then checks its queue."""
         return begins_every_life_at_the_put(self._session.mq)
 
     def _set_headers(self, message: Message) -> None:

@@ -1,6 +1,6 @@
-"""Protocols of session and connection, as consumers, producers, browsers and listeners use them.
+"""Protocols of session and connection, for consumers, producers, browsers and listeners.
 
-The module of sessions imports those of consumers and producers, which so cannot import it.
+The module of sessions imports those modules, so they cannot import it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class OwningConnection(Protocol):
         """The client identifier, None without one."""
 
     def begin(self) -> None:
-        """Note that the connection is in use: from now on its client id cannot be set."""
+        """Record that the connection is in use: its client id can no longer be set."""
 
     def connect(self) -> QueueConnection:
-        """Return a new conversation of the connection's user."""
+        """Return a new connection to the queue manager for the same user."""
 
     def create_temporary_queue(self) -> TemporaryQueue:
         """Make a temporary queue."""
@@ -44,43 +44,49 @@ class OwningConnection(Protocol):
         """Return True if the connection has made a temporary queue of this name."""
 
     def has_temporary_topic(self, name: str) -> bool:
-        """Return True if the connection has made a temporary topic of this name, not deleted."""
+        """Return True if the connection has a temporary topic of this name that is not deleted."""
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until it is started; False when the time is over, or ``is_open()`` is False."""
+        """Wait until the connection starts and return True;
+
+        False at ``until_ms`` or after a close.
+        """
 
     def wake(self) -> None:
-        """Make threads in :meth:`wait_for_start` look at the state again."""
+        """Make threads in :meth:`wait_for_start` check the state again."""
 
     def forget(self, session: Any) -> None:
-        """Forget a session that was closed."""
+        """Forget a closed session."""
 
     def close(self) -> None:
-        """Close with all sessions, which roll back."""
+        """Close the connection and all sessions, which roll back."""
 
 
 class Listens(Protocol):
-    """The message listeners of a session, as its consumers know them."""
+    """The message listeners of a session, as its consumers see them."""
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a listener."""
+        """True if any consumer has a listener."""
 
     def listen(self, consumer: Any, call: Callable[[Any], object]) -> None:
-        """Let a listener have the messages of a consumer."""
+        """Set the listener of a consumer."""
 
     def leave(self, consumer: Any) -> None:
-        """Let a consumer have no listener; one at work on another thread is waited for."""
+        """Remove the listener of a consumer; waits for it if it runs on another thread."""
 
     def leave_later(self, consumer: Any) -> bool:
-        """Let a consumer close when its own listener returns; False when that is not at work."""
+        """Let a consumer close after its running listener returns;
+
+        False if that is not running here.
+        """
 
     def check_thread(self, call: str) -> None:
-        """Raise IllegalStateException when the session is busy with its listeners elsewhere."""
+        """Raise IllegalStateException if listeners are active on another thread."""
 
 
 class OwningSession(Protocol):
-    """The session that a consumer, a producer or a browser belongs to."""
+    """The session that a consumer, producer or browser belongs to."""
 
     mq: QueueConnection
     lock: Lock
@@ -99,28 +105,28 @@ class OwningSession(Protocol):
 
     @property
     def listening(self) -> Listens:
-        """Its message listeners."""
+        """The message listeners of the session."""
 
     def check_open(self) -> None:
-        """Raise IllegalStateException when it is closed."""
+        """Raise IllegalStateException if the session is closed."""
 
     def begin_work(self, now_ms: int | None = None) -> None:
-        """Let the time of a transaction run from now, unless it does."""
+        """Start the time of the transaction, unless it already runs."""
 
     def undo(self) -> None:
-        """Back the unit of work out."""
+        """Back out the unit of work."""
 
     def acknowledge(self) -> None:
-        """Acknowledge all that was received in it."""
+        """Acknowledge all received messages of the session."""
 
     def output(self, queue: Queue) -> Opened:
-        """Return what a queue's name leads to, open for one send."""
+        """Open a queue for one send."""
 
     def release_output(self, queue: Queue, opened: Opened) -> None:
-        """Give back what was used for a send."""
+        """Close a queue after a send, unless the unit of work keeps it open."""
 
     def close_handle(self, handle: int) -> None:
-        """Close a handle of its conversation, unless it is closed."""
+        """Close a handle, if it is still open."""
 
     def forget(self, consumer: Any) -> None:
-        """Forget a consumer that was closed."""
+        """Forget a closed consumer."""

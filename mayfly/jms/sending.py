@@ -1,7 +1,7 @@
-"""One send: the settings of its producer with their rules, and the put to a queue or a topic.
+"""The send of one message: the settings of its producer, their rules, and the put.
 
-The rules are those of delivery delay, time to live, priority and delivery mode. SendSettings of a
-destination win over those of the producer.
+The rules are those of delivery delay, time to live, priority and delivery mode. The settings of a
+destination take precedence over those of the producer.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from mayfly.verbs.requests import Opened
 
 
 def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
-    """Return False if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay.
+    """Return False if any queue has TTLFROM(RELEASE), which allows lives shorter than the delay.
 
-    A producer that sends to any destination asks this of its settings; each send is checked for
-    the destination that it names (D7).
+    A producer without a destination asks this for its settings. Each send then checks the queue
+    that it names (D7).
     """
     return not mq.call(ask.AskLivesFromRelease(c.MQHO_NONE))
 
 
 @dataclass
 class SendSettings:
-    """Times in ms, ``time_to_live_ms`` 0 is for ever; a setter that raises changes nothing.
+    """The settings of a producer; times are in ms, and ``time_to_live_ms`` 0 is unlimited.
 
-    ``is_paired`` is asked before a life shorter than the delay is refused: it is allowed where the
-    life begins at the release.
+    A setter that raises changes nothing. ``is_paired`` returns True if a life must not be shorter
+    than the delay; it may be where the life begins at the release.
     """
 
     delivery_mode: int = k.PERSISTENT
@@ -59,20 +59,24 @@ class SendSettings:
     disables_timestamp: bool = False
 
     def set_delivery_mode(self, delivery_mode: int) -> None:
-        """Set PERSISTENT or NON_PERSISTENT; raises MQRC_PERSISTENCE_ERROR."""
+        """Set PERSISTENT or NON_PERSISTENT; raises JMSException with MQRC_PERSISTENCE_ERROR."""
         if type(delivery_mode) is not int or delivery_mode not in (k.NON_PERSISTENT, k.PERSISTENT):
             refuse(rc.MQRC_PERSISTENCE_ERROR, f"delivery mode {delivery_mode!r}")
         self.delivery_mode = delivery_mode
 
     def set_priority(self, priority: int) -> None:
-        """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
+        """Set the priority, 0 to 9; raises JMSException with MQRC_PRIORITY_ERROR."""
         if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
             text = f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}"
             refuse(rc.MQRC_PRIORITY_ERROR, text)
         self.priority = priority
 
     def set_time_to_live(self, time_to_live_ms: int, is_paired: Callable[[], bool]) -> None:
-        """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
+        """Set the time to live in ms, 0 for unlimited.
+
+        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for a life shorter than
+        the delay (D7).
+        """
         if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
             text = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
             refuse(rc.MQRC_EXPIRY_ERROR, text)
@@ -80,11 +84,11 @@ class SendSettings:
         self.time_to_live_ms = time_to_live_ms
 
     def set_delay(self, mq: QueueConnection, delay_ms: int, is_paired: Callable[[], bool]) -> None:
-        """Set the delay in ms.
+        """Set the delivery delay in ms.
 
-        Raises MQRC_FUNCTION_NOT_SUPPORTED for a delay other than 0 on a queue manager below command
-        level 800 (D5), MQRC_EXPIRY_ERROR for one beyond the life (D7). Raises MQRC_OPTIONS_ERROR
-        for a value that is no whole number, is negative, or leads beyond the year 2109.
+        The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: a delay other than 0, and a queue
+        manager below command level 800 (D5). MQRC_EXPIRY_ERROR: the delay is longer than the life
+        (D7). MQRC_OPTIONS_ERROR: no whole number, negative, or a delivery time after the year 2109.
         """
         if type(delay_ms) is not int:
             refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
@@ -98,15 +102,18 @@ class SendSettings:
         self.delay_ms = delay_ms
 
     def set_disable_message_id(self, value: bool) -> None:
-        """Ask that no message id be shown."""
+        """Choose whether sent messages show no JMSMessageID."""
         self.disables_id = value
 
     def set_disable_message_timestamp(self, value: bool) -> None:
-        """Ask that no timestamp be carried."""
+        """Choose whether messages carry no JMSTimestamp."""
         self.disables_timestamp = value
 
     def with_terms(self, terms: Mapping[str, Any], is_paired: Callable[[], bool]) -> SendSettings:
-        """Return the settings of one send; ``terms`` are named as the setters of a producer."""
+        """Return the settings of one send; ``terms`` replaces some of those of the producer.
+
+        Its keys are ``delivery_mode``, ``priority`` and ``time_to_live``.
+        """
         settings = replace(self)
         settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms), is_paired)
         settings.set_delivery_mode(terms.get("delivery_mode", self.delivery_mode))
@@ -115,14 +122,14 @@ class SendSettings:
 
 
 def _check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
-    """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7)."""
+    """Raise MQRC_EXPIRY_ERROR if a message would expire before its delivery time (D7)."""
     if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
         text = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
         refuse(rc.MQRC_EXPIRY_ERROR, text)
 
 
 class ShowsSettings:
-    """A producer as one that can be asked for its settings."""
+    """The read-only settings of a producer."""
 
     _settings: SendSettings
 
@@ -133,27 +140,27 @@ class ShowsSettings:
 
     @property
     def priority(self) -> int:
-        """0 .. 9; 4 at first."""
+        """The priority, 0 to 9; initially 4."""
         return self._settings.priority
 
     @property
     def time_to_live(self) -> int:
-        """How long messages live, in ms from the send; 0 for ever."""
+        """How long messages live, in ms from the send; 0 for unlimited."""
         return self._settings.time_to_live_ms
 
     @property
     def delivery_delay(self) -> int:
-        """How long messages are held back, in ms from the send."""
+        """How long delivery is delayed, in ms from the send."""
         return self._settings.delay_ms
 
     @property
     def disable_message_id(self) -> bool:
-        """Whether sent messages show no JMSMessageID; they have one all the same."""
+        """True if sent messages show no JMSMessageID; they still have one."""
         return self._settings.disables_id
 
     @property
     def disable_message_timestamp(self) -> bool:
-        """Whether messages carry no JMSTimestamp."""
+        """True if messages carry no JMSTimestamp."""
         return self._settings.disables_timestamp
 
 
@@ -174,9 +181,9 @@ def send(
     settings: SendSettings,
     opened: Opened | None,
 ) -> None:
-    """Send a message and fill in its headers; ``opened`` is a producer's own queue.
+    """Send a message and set its headers; ``opened`` is the open queue of a producer, or None.
 
-    Raises MQError and JMSException; the message is as it was and nothing is sent then.
+    Raises MQError and JMSException; the message is then unchanged and nothing is sent.
     """
     if not isinstance(message, Message):
         raise MessageFormatException(f"{message!r} is no message")
@@ -204,7 +211,7 @@ def send(
 
 
 class _Sending(NamedTuple):
-    """One message on its way to one destination."""
+    """The send of one message to one destination."""
 
     session: OwningSession
     destination: Queue | Topic
@@ -219,9 +226,9 @@ class _Sending(NamedTuple):
         return self._put1("", options, kind=c.MQOT_TOPIC, topic=topic.topic_name)
 
     def put_by_name(self, queue: Queue) -> Sent:
-        """Put to a queue that is open for this one message, or for the unit of work.
+        """Put to a queue that is opened for this message, or for the unit of work.
 
-        Outside of one MQPUT1 does it, unless more must be known of the queue before.
+        Outside a unit of work MQPUT1 is enough, unless an attribute of the queue is needed first.
         """
         session = self.session
         if not (session.transacted or self.special.is_retained or self._is_paired):
@@ -239,7 +246,7 @@ class _Sending(NamedTuple):
             session.release_output(queue, opened)
 
     def put(self, opened: Opened) -> Sent:
-        """Put to an open queue, or to the topic that it is the alias of."""
+        """Put to an open queue, or to the topic of which it is an alias."""
         mq, is_topic = self.session.mq, opened.kind == c.MQOT_TOPIC
         begin_ms = now_ms = mq.now_ms()
         if self._is_paired and not is_topic and mq.call(ask.AskLivesFromRelease(opened.handle)):
@@ -261,7 +268,7 @@ class _Sending(NamedTuple):
 
     @property
     def _is_paired(self) -> bool:
-        """Whether it has both a delay and a life, so that it matters from when the life runs."""
+        """True if the message has both a delay and a life: the start of the life then matters."""
         return bool(self.settings.delay_ms and self.life_ms)
 
     def _put1(
@@ -289,7 +296,7 @@ class _Sending(NamedTuple):
     def _encoded(
         self, now_ms: int, begin_ms: int, *, is_temporary: bool = False
     ) -> tuple[EncodedMessage, SendTerms]:
-        """Return the message, whose life begins at a moment, and its terms."""
+        """Return the encoded message and its terms; its life begins at ``begin_ms``."""
         destination, settings = self.destination, self.settings
         persistence_choice = destination.persistence
         mode = settings.delivery_mode if persistence_choice < 0 else persistence_choice

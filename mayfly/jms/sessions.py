@@ -1,4 +1,4 @@
-"""Sessions of the classic API: where messages are made, sent, received and acknowledged."""
+"""Sessions of the classic API, which create, send, receive and acknowledge messages."""
 
 from __future__ import annotations
 
@@ -49,10 +49,12 @@ _OUTPUT_LIMIT = 32
 
 
 class Session:
-    """A session, used by one thread at a time, but closed by any. Errors are JMSException.
+    """A session; one thread at a time uses it, and any thread may close it.
+
+    Errors are JMSException.
 
     In a transacted session, sends and receives form one unit of work. In CLIENT_ACKNOWLEDGE the
-    unit of work holds the received messages until they are acknowledged; sends are outside of it.
+    unit of work holds the received messages until they are acknowledged; sends are outside it.
     """
 
     def __init__(self, connection: OwningConnection, session_mode: int) -> None:
@@ -88,44 +90,44 @@ class Session:
         return Message()
 
     def create_text_message(self, text: str | None = None) -> TextMessage:
-        """Return a message with a text."""
+        """Return a text message."""
         self.check_open()
         return TextMessage(text)
 
     def create_bytes_message(self, body: bytes = b"") -> BytesMessage:
-        """Return a message of bytes, to which more can be written."""
+        """Return a bytes message that begins with ``body``; more can be written."""
         self.check_open()
         message = BytesMessage()
         message.write_bytes(body)
         return message
 
     def create_map_message(self) -> MapMessage:
-        """Return a message of values by name."""
+        """Return an empty map message: values by name."""
         self.check_open()
         return MapMessage()
 
     def create_stream_message(self) -> StreamMessage:
-        """Return a message of values in order."""
+        """Return an empty stream message: values in order."""
         self.check_open()
         return StreamMessage()
 
     def create_object_message(self, body: object = None) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: reading an object would run what its sender chose."""
+        """Raise MQRC_FUNCTION_NOT_SUPPORTED: reading an object would run code of its sender."""
         refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, "object messages: send text, bytes or a map")
 
     def create_queue(self, name: str) -> Queue:
-        """Return a queue by its name or URI; it need not exist."""
+        """Return the queue for a name or URI; it need not exist."""
         self.check_open()
         return queue_of(name)
 
     @classic
     def create_temporary_queue(self) -> TemporaryQueue:
-        """Make a queue that goes with the connection and only the connection receives from."""
+        """Make a queue that lives as long as the connection, which alone receives from it."""
         self.check_open()
         return self.connection.create_temporary_queue()
 
     def create_topic(self, name: str) -> Topic:
-        """Return a topic by its topic string or URI; levels ``+`` and ``#`` are wildcards.
+        """Return the topic for a topic string or URI; the levels ``+`` and ``#`` are wildcards.
 
         Raises InvalidDestinationException.
         """
@@ -134,16 +136,16 @@ class Session:
 
     @classic
     def create_temporary_topic(self) -> TemporaryTopic:
-        """Make a topic that only the connection subscribes to."""
+        """Make a topic to which only this connection subscribes."""
         self.check_open()
         return self.connection.create_temporary_topic()
 
     @classic
     def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription of the client id, or of nobody where there is none.
+        """Remove a durable subscription of the client id, or one without a client id.
 
-        Raises InvalidDestinationException for a name not known, IllegalStateException while it has
-        a consumer or messages that are not acknowledged.
+        Raises InvalidDestinationException for an unknown name. Raises IllegalStateException while
+        the subscription has a consumer or unacknowledged messages.
         """
         with self.lock:
             self.check_open()
@@ -152,7 +154,7 @@ class Session:
             self.mq.call(ask.RemoveSubscription(full))
 
     def create_producer(self, destination: Destination | None = None) -> MessageProducer:
-        """Return a producer for a queue or topic, or for those named with each send."""
+        """Return a producer for a destination; None for one that each send names."""
         with self.lock:
             self.check_open()
             self.connection.begin()
@@ -162,10 +164,10 @@ class Session:
     def create_consumer(
         self, destination: Destination, selector: str | None = None, no_local: bool = False
     ) -> MessageConsumer:
-        """Return a consumer of a queue or topic, or of what a selector takes of its messages.
+        """Return a consumer of a queue or topic; a selector may limit its messages.
 
-        A subscription to a topic lasts as long as its consumer; ``no_local`` leaves out what the
-        connection publishes, and says nothing of queues. Raises InvalidDestinationException,
+        The subscription to a topic ends with its consumer. ``no_local`` excludes messages that this
+        connection publishes; it has no effect on queues. Raises InvalidDestinationException,
         InvalidSelectorException.
         """
         self.check_open()
@@ -178,13 +180,13 @@ class Session:
     def create_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
     ) -> MessageConsumer:
-        """Return the consumer of a durable subscription of the client id, made where there is none.
+        """Return the consumer of a durable subscription of the client id; creates that if needed.
 
-        One for another topic, selector or ``no_local`` is made anew, and what has come for it is
-        gone; ``no_local`` leaves out what the client id publishes. Raises IllegalStateException
-        without a client id or while it is in use, InvalidDestinationException,
-        InvalidSelectorException, MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS when the name is that
-        of a shared one.
+        If it exists with another topic, selector or ``no_local``, it is created anew and its
+        messages are lost. ``no_local`` excludes messages that the client id publishes. Raises
+        IllegalStateException without a client id or if it is in use, InvalidDestinationException,
+        InvalidSelectorException, and JMSException with MQRC_SUB_NAME_ERROR, or
+        MQRC_SUB_ALREADY_EXISTS for the name of a shared one.
         """
         self.check_open()
         wanted = SubscriptionRequest(topic, name, selector, is_durable=True, no_local=no_local)
@@ -197,11 +199,11 @@ class Session:
     def create_shared_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> MessageConsumer:
-        """Return one of the consumers of a subscription that ends with the last of them.
+        """Return one of the consumers of a shared subscription, which ends with its last consumer.
 
-        Each message goes to one of them, whatever connections they are on; with a client id the
-        name is its own. Raises MQRC_SUB_ALREADY_EXISTS when the others want another topic or
-        selector, and as :meth:`create_consumer`.
+        Each message goes to one of them, on whichever connection. With a client id the name belongs
+        to that client. Raises JMSException with MQRC_SUB_ALREADY_EXISTS if the others use another
+        topic or selector, and the errors of :meth:`create_consumer`.
         """
         self.check_open()
         return self._consumer(
@@ -212,10 +214,10 @@ class Session:
     def create_shared_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> MessageConsumer:
-        """Return one of the consumers of a durable subscription, which needs no client id.
+        """Return one of the consumers of a shared durable subscription; it needs no client id.
 
-        Raises as :meth:`create_durable_consumer`, and MQRC_SUB_ALREADY_EXISTS when the name is that
-        of an unshared one.
+        Raises the errors of :meth:`create_durable_consumer`, and JMSException with
+        MQRC_SUB_ALREADY_EXISTS for the name of an unshared one.
         """
         self.check_open()
         wanted = SubscriptionRequest(topic, name, selector, is_durable=True, is_shared=True)
@@ -230,7 +232,7 @@ class Session:
         return consumer
 
     def create_browser(self, queue: Queue, selector: str | None = None) -> QueueBrowser:
-        """Return a browser of a queue, or of what a selector takes of its messages.
+        """Return a browser of a queue, or of its messages that match a selector.
 
         Raises InvalidDestinationException, InvalidSelectorException.
         """
@@ -240,11 +242,11 @@ class Session:
             return QueueBrowser(self, queue, selector)
 
     def commit(self) -> None:
-        """Make the unit of work final.
+        """Commit the unit of work.
 
-        Raises IllegalStateException when not transacted or inside of the on_message of a port,
-        TransactionRolledBackException when it was rolled back instead: MQRC_BACKED_OUT when it has
-        lasted too long.
+        Raises IllegalStateException if not transacted, or inside the on_message of a listener port.
+        Raises TransactionRolledBackException if it was rolled back instead: with MQRC_BACKED_OUT
+        after its time limit.
         """
         self._check_thread("commit")
         with self.lock:
@@ -253,9 +255,9 @@ class Session:
 
     @classic
     def rollback(self) -> None:
-        """Undo the unit of work: sent messages vanish, received ones come back.
+        """Roll back the unit of work: sent messages vanish, received ones are delivered again.
 
-        Raises IllegalStateException when not transacted or inside of the on_message of a port.
+        Raises IllegalStateException if not transacted, or inside the on_message of a listener port.
         """
         self._check_thread("rollback")
         with self.lock:
@@ -264,10 +266,10 @@ class Session:
 
     @classic
     def recover(self) -> None:
-        """Receive again the messages that were received and not acknowledged.
+        """Let unacknowledged messages be delivered again.
 
-        Inside of a listener whose return acknowledges its message, the message comes again after
-        the return. Raises IllegalStateException when transacted.
+        Inside a listener whose return acknowledges its message, that message is delivered again
+        after the return. Raises IllegalStateException if transacted.
         """
         self.listening.check_thread("recover")
         with self.lock:
@@ -278,7 +280,7 @@ class Session:
                 self._back_out()
 
     def begin_work(self, now_ms: int | None = None) -> None:
-        """Let the time of the transaction run from now when nothing is in it yet.
+        """Start the time limit of the transaction at ``now_ms``, or now, if it has no work yet.
 
         Called before each send and receive, so that the wait of a receive counts as well (L9).
         """
@@ -286,12 +288,12 @@ class Session:
             self._begun_ms = self.mq.now_ms() if now_ms is None else now_ms
 
     def undo(self) -> None:
-        """Back the unit of work out, for a listener that cannot have its message."""
+        """Back out the unit of work, for a listener that cannot get its message."""
         with self.lock:
             self._back_out()
 
     def acknowledge(self) -> None:
-        """Acknowledge all that was received, in CLIENT_ACKNOWLEDGE; nothing in other modes."""
+        """Acknowledge all received messages in CLIENT_ACKNOWLEDGE; does nothing in other modes."""
         with self.lock:
             self.check_open()
             if self.acknowledge_mode == CLIENT_ACKNOWLEDGE:
@@ -299,9 +301,11 @@ class Session:
                 self._commit()
 
     def close(self) -> None:
-        """Close and roll back; a receive of another thread returns None. May be repeated.
+        """Close and roll back; a receive on another thread returns None.
 
-        Listeners at work are waited for. Raises IllegalStateException inside of one.
+        A second call does nothing.
+
+        Waits for running listeners. Raises IllegalStateException inside a listener.
         """
         self.check_not_called_back("close")
         self.listening.end()
@@ -322,26 +326,26 @@ class Session:
             self.connection.forget(self)
 
     def check_open(self) -> None:
-        """Raise IllegalStateException when it is closed."""
+        """Raise IllegalStateException if the session is closed."""
         if not self.is_open:
             refuse(rc.MQRC_HCONN_ERROR, "the session is closed")
 
     def check_not_called_back(self, call: str) -> None:
-        """Raise IllegalStateException inside of a listener, which the call would wait for."""
+        """Raise IllegalStateException inside a listener, where ``call`` would wait for itself."""
         self.listening.check_not_called_back(call)
         self.completions.check_not_called_back(call)
 
     def close_handle(self, handle: int) -> None:
-        """Close a handle of a producer or browser, which may have gone with the session."""
+        """Close a handle of a producer or browser, if it is still open."""
         with self.lock:
             if self.mq.is_open and self.mq.has_open(handle):
                 self.mq.call(ask.CloseObject(handle))
 
     def output(self, queue: Queue) -> Opened:
-        """Open a queue for the send of a producer without one; :meth:`release_output` closes it.
+        """Open a queue for one send; :meth:`release_output` closes it.
 
-        A queue to which nothing is being sent can be deleted; but a unit of work, which holds on to
-        its queues anyway, opens each only once.
+        A queue can be deleted between sends. A unit of work keeps its queues open and opens each
+        only once.
         """
         key = queue.queue_name, queue.queue_manager
         opened = self._outputs.get(key)
@@ -354,23 +358,27 @@ class Session:
         return opened
 
     def release_output(self, queue: Queue, opened: Opened) -> None:
-        """Close what :meth:`output` has opened, unless the unit of work keeps it."""
+        """Close a queue after a send, unless the unit of work keeps it open."""
         if self._outputs.get((queue.queue_name, queue.queue_manager)) is not opened:
             self.mq.call(ask.CloseObject(opened.handle))
 
     def interrupt(self) -> None:
-        """End the waits of receives, which then see that the connection is stopped."""
+        """End the receives of other threads, which then see that the connection is stopped."""
         for consumer in list(self._consumers):
             consumer.interrupt()
 
     def forget(self, consumer: MessageConsumer) -> None:
-        """Forget a consumer that was closed."""
+        """Forget a closed consumer."""
         with self.lock:
             if consumer in self._consumers:
                 self._consumers.remove(consumer)
 
     def _check_thread(self, call: str) -> None:
-        """Let a unit of work end only when its listeners do not use it, and know of its sends."""
+        """Check that ``call`` may end the unit of work; waits for the outcomes of its sends.
+
+        Raises IllegalStateException on a thread other than that of active listeners, and inside a
+        completion listener.
+        """
         self.listening.check_thread(call)
         self.completions.check_not_called_back(call)
         self.completions.wait_until_called()
@@ -397,7 +405,7 @@ class Session:
             raise TransactionRolledBackException(error.detail, error.reason) from error
 
     def _lateness(self) -> MQError | None:
-        """Return why the transaction cannot be committed any more, when it has lasted too long."""
+        """Return the MQRC_BACKED_OUT error of a transaction over its time limit, else None."""
         if not self._lifetime_ms or not self.has_work:
             return None
         elapsed_ms = self.mq.now_ms() - self._begun_ms

@@ -1,6 +1,6 @@
-"""Values of properties and of map and stream bodies: which types there are and what converts.
+"""Values of properties, map bodies and stream bodies: their types, and conversions between types.
 
-At the end: the properties of messages and producers, their names and a method for each type.
+At the end: the methods that set and read the properties of messages and producers.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ CONVERSIONS: dict[str, tuple[str, ...]] = {
 
 
 def typed(dt: str, value: object) -> Typed:
-    """Return a value given as this type; raises MessageFormatException when it is not of it.
+    """Return a value as one of type ``dt``; raises MessageFormatException for another type.
 
-    Integers must fit; a float may be given as an integer; a String or byte[] may be None.
+    Integers must be in range; a float may be given as an integer; a String or byte[] may be None.
     """
     if value is None and dt in (STRING, BYTES):
         return Typed(dt, None)
@@ -71,10 +71,10 @@ def typed(dt: str, value: object) -> Typed:
 
 
 def typed_object(value: object, *, takes_bytes: bool) -> Typed:
-    """Return a value with the type Python's own stands for.
+    """Return a Python value with its JMS type.
 
-    bool, float (double) and str are plain; an int is an int when it fits in 32 bits, else a long;
-    bytes only where ``takes_bytes``. Raises MessageFormatException for anything else.
+    bool becomes boolean, float double, str String; an int becomes int if it fits in 32 bits, else
+    long. bytes are allowed if ``takes_bytes``. Raises MessageFormatException for another type.
     """
     if type(value) is str or value is None:
         return Typed(STRING, value)
@@ -90,11 +90,11 @@ def typed_object(value: object, *, takes_bytes: bool) -> Typed:
 
 
 def converted(found: Typed | None, dt: str) -> Value:
-    """Return a value read as a type; None stands for one that is not there, which reads as null.
+    """Return a value converted to type ``dt``; None as ``found`` is a missing value, read as null.
 
-    Null is False as a boolean, None as a String or byte[], and no number at all. Raises
-    MessageFormatException where JMS allows no conversion, NumberFormatException where a text says
-    no such value.
+    Null reads as False for a boolean, as None for a String or byte[], and is an error for numbers.
+    Raises MessageFormatException where JMS has no conversion, NumberFormatException for a text that
+    is no such number.
     """
     if found is None or found.value is None:
         return _null(dt)
@@ -111,7 +111,7 @@ def converted(found: Typed | None, dt: str) -> Value:
 
 
 def text_of(found: Typed) -> str:
-    """Return a value that is not null as text, as Java would write it."""
+    """Return a value other than null as text, in Java's form."""
     value = found.value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -154,10 +154,10 @@ _IDENTIFIER = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 
 @lru_cache(maxsize=1024)
 def check_property_name(name: object) -> None:
-    """Raise JMSException (MQRC_PROPERTY_NAME_ERROR) unless JMS allows the name.
+    """Raise JMSException with MQRC_PROPERTY_NAME_ERROR unless JMS allows the property name.
 
-    It is a Java identifier, no word of the selector language, and begins with JMS only where JMS
-    or IBM MQ has given it a meaning.
+    It must be a Java identifier and no word of the selector language. It may begin with JMS only if
+    JMS or IBM MQ defines it.
     """
     if not isinstance(name, str) or _IDENTIFIER.fullmatch(name) is None:
         refuse(rc.MQRC_PROPERTY_NAME_ERROR, f"{name!r} is not an identifier")
@@ -168,10 +168,10 @@ def check_property_name(name: object) -> None:
 
 
 class PropertyAccess(ABC):
-    """The methods with which properties are set and read; a setter returns its object.
+    """The methods that set and read properties; a setter returns its object.
 
-    Reading converts as the table of JMS allows: MessageFormatException where it does not,
-    NumberFormatException for a text that is no such number and for a property that is not there.
+    Reading converts as JMS allows: MessageFormatException where it does not, NumberFormatException
+    for a text that is no such number, or for a missing numeric property.
     """
 
     @abstractmethod
@@ -180,7 +180,10 @@ class PropertyAccess(ABC):
 
     @abstractmethod
     def _properties_to_write(self) -> dict[str, Typed]:
-        """Return the same; raises MessageNotWriteableException where they may only be read."""
+        """Return the properties by name.
+
+        Raises MessageNotWriteableException if they are read-only.
+        """
 
     def set_property(self, name: str, value: object) -> Self:
         """Set a bool, int (int or long by its size), float (double), str or None."""
@@ -190,7 +193,7 @@ class PropertyAccess(ABC):
         return self
 
     def get_property(self, name: str) -> object:
-        """Return the value of a property, None when it is not there."""
+        """Return the value of a property, None for a missing one."""
         found = self._properties_to_read().get(name)
         return None if found is None else found.value
 
@@ -198,69 +201,69 @@ class PropertyAccess(ABC):
     get_object_property = get_property
 
     def property_exists(self, name: str) -> bool:
-        """Return True if a property is there, even with the value None."""
+        """Return True if a property is set, even to None."""
         return name in self._properties_to_read()
 
     def set_boolean_property(self, name: str, value: bool) -> Self:
         return self._set_typed(name, BOOLEAN, value)
 
     def set_byte_property(self, name: str, value: int) -> Self:
-        """Set an integer of 8 bits."""
+        """Set an 8-bit integer."""
         return self._set_typed(name, BYTE, value)
 
     def set_short_property(self, name: str, value: int) -> Self:
-        """Set an integer of 16 bits."""
+        """Set a 16-bit integer."""
         return self._set_typed(name, SHORT, value)
 
     def set_int_property(self, name: str, value: int) -> Self:
-        """Set an integer of 32 bits."""
+        """Set a 32-bit integer."""
         return self._set_typed(name, INT, value)
 
     def set_long_property(self, name: str, value: int) -> Self:
-        """Set an integer of 64 bits."""
+        """Set a 64-bit integer."""
         return self._set_typed(name, LONG, value)
 
     def set_float_property(self, name: str, value: float) -> Self:
-        """Set a float of 32 bits."""
+        """Set a 32-bit float."""
         return self._set_typed(name, FLOAT, value)
 
     def set_double_property(self, name: str, value: float) -> Self:
-        """Set a float of 64 bits."""
+        """Set a 64-bit float."""
         return self._set_typed(name, DOUBLE, value)
 
     def set_string_property(self, name: str, value: str | None) -> Self:
         return self._set_typed(name, STRING, value)
 
     def get_boolean_property(self, name: str) -> bool:
-        """Return a property as a boolean; False when it is not there."""
+        """Return a property as a boolean; False for a missing one."""
         return cast(bool, self._get_typed(name, BOOLEAN))
 
     def get_byte_property(self, name: str) -> int:
-        """Return a property as an integer of 8 bits."""
+        """Return a property as an 8-bit integer; raises NumberFormatException for a missing one."""
         return cast(int, self._get_typed(name, BYTE))
 
     def get_short_property(self, name: str) -> int:
-        """Return a property as an integer of 16 bits."""
+        """Return a property as a 16-bit integer; raises NumberFormatException for a missing one."""
         return cast(int, self._get_typed(name, SHORT))
 
     def get_int_property(self, name: str) -> int:
-        """Return a property as an integer of 32 bits."""
+        """Return a property as a 32-bit integer; raises NumberFormatException for a missing one."""
         return cast(int, self._get_typed(name, INT))
 
     def get_long_property(self, name: str) -> int:
-        """Return a property as an integer of 64 bits."""
+        """Return a property as a 64-bit integer; raises NumberFormatException for a missing one."""
         return cast(int, self._get_typed(name, LONG))
 
     def get_float_property(self, name: str) -> float:
-        """Return a property as a float of 32 bits."""
+        """Return a property as a 32-bit float; raises NumberFormatException for a missing one."""
         return cast(float, self._get_typed(name, FLOAT))
 
     def get_double_property(self, name: str) -> float:
-        """Return a property as a float of 64 bits."""
+        """Return a property as a 64-bit float; raises NumberFormatException for a missing one."""
         return cast(float, self._get_typed(name, DOUBLE))
 
     def get_string_property(self, name: str) -> str | None:
-        """Return a property as text, None when it is not there."""
+        """Return a property as text, None for a missing one."""
         return cast("str | None", self._get_typed(name, STRING))
 
     def _set_typed(self, name: str, dt: str, value: object) -> Self:

@@ -1,7 +1,7 @@
 """pymqi's CMQC: every constant of the MQI, under its name.
 
-Constants of `mayfly.mqi` are taken from there; CMQC.tsv beside this file holds the rest, one name
-and value a line (bytes as hex:…), so that no value stands in two places.
+Most come from `mayfly.mqi`. CMQC.tsv has the others, one name and value a line (bytes as hex:…), so
+that each value is in one place.
 """
 
 from pathlib import Path
@@ -37,5 +37,8 @@ globals().update(_known_here())
 
 
 def __getattr__(name: str) -> Any:
-    """Refuse a name that MQ does not have; also tells type checkers that names are set here."""
+    """Raise AttributeError for an unknown name.
+
+    Type checkers learn that names are set dynamically.
+    """
     raise AttributeError(f"CMQC has no {name}")

@@ -1,4 +1,4 @@
-"""The names of pymqi, on Mayfly: a program changes its import and nothing else."""
+"""The API of pymqi on Mayfly: a program changes only its import."""
 
 from mayfly.pymqi import CMQC
 from mayfly.pymqi.connection import CD, SCO, QueueManager, connect

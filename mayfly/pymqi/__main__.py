@@ -1,4 +1,4 @@
-"""Run a program written for pymqi as it is: ``python -m mayfly.pymqi program.py arguments``.
+"""Run an unchanged pymqi program: ``python -m mayfly.pymqi program.py arguments``.
 
 For the program, ``import pymqi`` and ``import CMQC`` mean this package.
 """
@@ -16,7 +16,10 @@ _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program named first with the arguments behind it; 2 when there is none."""
+    """Run the program that the first argument names, with the other arguments.
+
+    Returns 0, or 2 if the program file is missing.
+    """
     if not arguments:
         sys.stderr.write(_USAGE)
         return 2

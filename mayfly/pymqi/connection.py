@@ -1,6 +1,6 @@
-"""pymqi's QueueManager: a connection, its unit of work, and the puts that need no queue opened.
+"""pymqi's QueueManager: a connection, its unit of work, and MQPUT1.
 
-A client connection is described by an MQCD, an MQSCO and the options of MQCNO.
+An MQCD, an MQSCO and MQCNO options describe a client connection.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _layout(name: str, fields: list[Field]) -> Layout:
 
 
 class CD(MQOpts, layout=_layout("MQCD", _CD_FIELDS)):
-    """The channel definition, MQCD: the fields that a client sets."""
+    """The channel definition, MQCD, with the fields that a client sets."""
 
 
 class SCO(MQOpts, layout=_layout("MQSCO", _SCO_FIELDS)):
@@ -124,11 +124,12 @@ _KNOWN = sum(
 
 
 def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
-    """Return the wishes of a program for its connection; a CD without a channel names none.
+    """Return the connection options for an MQCD, an MQSCO and MQCNO options.
 
-    Raises MQRC_OPTIONS_ERROR for MQCNO options that are unknown or do not go together. A CD that is
-    not of a client over TCP is MQRC_CD_ERROR, one with exits MQRC_CLIENT_EXIT_LOAD_ERROR, one with
-    a wrong ConnectionName MQRC_HOST_NOT_AVAILABLE. FIPS is MQRC_SSL_INITIALIZATION_ERROR.
+    A CD without a channel name counts as none. Raises MQRC_OPTIONS_ERROR for unknown or
+    contradictory options. Raises MQRC_CD_ERROR for a CD that is not a client's over TCP,
+    MQRC_CLIENT_EXIT_LOAD_ERROR for one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong
+    ConnectionName. FIPS raises MQRC_SSL_INITIALIZATION_ERROR.
     """
     alternatives = (tuple(_BINDINGS), tuple(_RECONNECTS), _HANDLE_SHARES)
     if options & ~_KNOWN or any(
@@ -196,10 +197,10 @@ _PUT1_OPEN = {
 
 
 class QueueManager:
-    """A connection to a queue manager; ``None`` as its name connects later.
+    """A connection to a queue manager; the name ``None`` connects later.
 
-    ``bytes_encoding`` and ``default_ccsid`` are how a ``str`` body is sent. Disconnecting commits;
-    so does losing the last reference, unless ``disconnect_on_exit`` is False.
+    ``bytes_encoding`` and ``default_ccsid`` encode a ``str`` body. Disconnecting commits; so does
+    garbage collection, unless ``disconnect_on_exit`` is False.
     """
 
     _mq: Connection | None = None
@@ -220,20 +221,21 @@ class QueueManager:
             self.connect(name)
 
     def connect(self, name: str | bytes) -> None:
-        """MQCONN: by MQSERVER or a channel table, or on this machine (docs/CLIENTS.md).
+        """Connect (MQCONN) by MQSERVER or a channel table, or on this machine (docs/CLIENTS.md).
 
-        Raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE and as ``connect_with_options``.
+        Raises MQMIError with MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, and the reason codes
+        of ``connect_with_options``.
         """
         self.connect_with_options(name)
 
     @raises_mqmi
     def connect_with_options(self, name: str | bytes, *args: Any, **kwargs: Any) -> None:
-        """MQCONNX with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user`` and ``password``.
+        """Connect (MQCONNX) with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user``, ``password``.
 
-        ``cd`` and ``sco`` may follow the name. On this machine a user is taken at its word. Raises
-        MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE,
-        MQRC_NOT_AUTHORIZED, MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR,
-        MQRC_CD_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR, MQRC_OPTIONS_ERROR.
+        ``cd`` and ``sco`` may be positional. On this machine a user is not authenticated. Raises
+        MQMIError with MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
+        MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED, MQRC_SSL_INITIALIZATION_ERROR,
+        MQRC_KEY_REPOSITORY_ERROR, MQRC_CD_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR or MQRC_OPTIONS_ERROR.
         """
         if len(args) > 2:
             raise TypeError(f"cd and sco may follow the name, not {len(args)} arguments")
@@ -265,23 +267,24 @@ class QueueManager:
         user: str | bytes | None = None,
         password: str | bytes | None = None,
     ) -> None:
-        """Connect by channel and ``host(port)``, or a list of hosts; ``cd`` is filled in."""
+        """Connect by channel and ``host(port)``, or a list of hosts; sets these in ``cd``."""
         cd.ChannelName = channel
         cd.ConnectionName = conn_name
         self.connect_with_options(name, cd=cd, user=user, password=password)
 
     @raises_mqmi
     def disconnect(self) -> None:
-        """MQDISC: commit, close all queues, disconnect; raises PYIFError when not connected."""
+        """Commit, close all queues and disconnect (MQDISC); raises PYIFError when not connected."""
         mq, self._mq = self._mq, None
         if mq is None:
             raise PYIFError("not connected")
         mq.close()
 
     def get_handle(self) -> Connection:
-        """Return the connection itself.
+        """Return the underlying connection.
 
-        Raises PYIFError when not connected, MQRC_CONNECTION_BROKEN once the queue manager is gone.
+        Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
+        queue manager is gone.
         """
         if self._mq is None:
             raise PYIFError("not connected")
@@ -290,18 +293,18 @@ class QueueManager:
         return self._mq
 
     def get_name(self) -> str:
-        """Return the name of the queue manager connected to; PYIFError when not connected."""
+        """Return the name of the connected queue manager; raises PYIFError when not connected."""
         if self._mq is None:
             raise PYIFError("not connected")
         return self._mq.name
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection can be used."""
+        """True if the connection is open and not broken."""
         return self._mq is not None and self._mq.is_open and not self._mq.is_broken
 
     def end_dropped(self, end: Callable[[], None], handle: int = c.MQHO_NONE) -> None:
-        """Run what closes a dropped object, unless its handle was closed or all of them are."""
+        """Run ``end``, which closes a garbage-collected object, unless that is closed already."""
         mq = self._mq
         if mq is None or not self.is_connected:
             return
@@ -309,22 +312,25 @@ class QueueManager:
             mq.end_dropped(end)
 
     def begin(self) -> None:
-        """MQBEGIN: there are no global units of work, MQRC_ENVIRONMENT_ERROR."""
+        """Raise MQMIError with MQRC_ENVIRONMENT_ERROR: MQBEGIN needs global units of work."""
         self.get_handle()
         raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
 
     @raises_mqmi
     def commit(self) -> None:
-        """MQCMIT: make the puts of the unit of work visible and its gets final (G9)."""
+        """Commit (MQCMIT): puts of the unit of work become visible, its gets are final (G9)."""
         self.get_handle().call(ask.Commit())
 
     @raises_mqmi
     def backout(self) -> None:
-        """MQBACK: drop the puts of the unit of work and give its gets back (G8)."""
+        """Back out (MQBACK): puts of the unit of work vanish, its gets return to their queues.
+
+        The backout counts of those messages rise (G8).
+        """
         self.get_handle().call(ask.Backout())
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
-        """MQPUT1: open, put and close (P11); ``opts`` are an MD and a PMO, updated in place."""
+        """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place (P11)."""
         mq = self.get_handle()
         body, md, pmo = body_and_options(msg, opts, self.bytes_encoding, self.default_ccsid)
         open_options = c.MQOO_OUTPUT
@@ -343,17 +349,17 @@ class QueueManager:
 
     @raises_mqmi
     def inquire(self, attribute: int) -> int | bytes:
-        """MQINQ on the queue manager: a number, or text blank padded to its length."""
+        """Return a queue manager attribute (MQINQ): a number, or text padded with blanks."""
         (value,) = self.get_handle().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
         assert value is not None
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
     @raises_mqmi
     def stat(self, status_type: int) -> STS:
-        """MQSTAT, as ibmmq has it: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last.
+        """Return the results of asynchronous puts since the last call (MQSTAT, as in ibmmq).
 
-        Raises MQMIError MQRC_STAT_TYPE_ERROR, and MQRC_ENVIRONMENT_ERROR for the types that tell of
-        the reconnection of clients.
+        Raises MQMIError with MQRC_STAT_TYPE_ERROR, or MQRC_ENVIRONMENT_ERROR for the types that
+        report the reconnection of clients.
         """
         mq = self.get_handle()
         if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):
@@ -385,10 +391,10 @@ def connect(
     bytes_encoding: str = DEFAULT_ENCODING,
     default_ccsid: int = DEFAULT_CCSID,
 ) -> QueueManager:
-    """Return a connection to a queue manager: over a network by a channel, else by its name.
+    """Return a connection to a queue manager: by a channel and host, else by its name.
 
-    Raises as ``QueueManager.connect_with_options``; TypeError for a channel without a host or a
-    host without a channel.
+    Raises the errors of ``QueueManager.connect_with_options``, and TypeError for a channel without
+    a host or a host without a channel.
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")

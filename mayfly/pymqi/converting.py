@@ -1,9 +1,9 @@
-"""MQGMO_CONVERT: data returned in the character set and the encoding of the getter's MD (G7).
+"""MQGMO_CONVERT: data in the character set and encoding of the getter's MD (G7).
 
-Text (MQSTR) is converted. So are MQ headers and the data behind them, each by the fields of the
-header before it. Data without a format are never converted; other formats need an exit, which
-Mayfly has not (MQRC_FORMAT_ERROR). Data that cannot be converted are returned as they were put,
-with a warning, and the MD describes them as they are.
+Text (MQSTR) is converted, and so are MQ headers and the data after them, each as the header before
+it describes. Data without a format are never converted. Other formats need an exit, which Mayfly
+does not have (MQRC_FORMAT_ERROR). Data that cannot be converted are returned unchanged with a
+warning, and the MD describes their actual form.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LONGEST_CHARACTER_BYTES = 4
 
 
 class Coding(NamedTuple):
-    """Encoding and CodedCharSetId, that of the queue manager spelled out."""
+    """An Encoding and a CodedCharSetId; that of the queue manager is resolved to its number."""
 
     encoding: int
     ccsid: int
 
     @classmethod
     def of(cls, encoding: int, ccsid: int) -> Self:
-        """Return the coding that these two fields say."""
+        """Return the coding for the two fields; MQCCSI_Q_MGR becomes the queue manager's CCSID."""
         return cls(encoding, MANAGER_CCSID if ccsid == c.MQCCSI_Q_MGR else ccsid)
 
     @property
@@ -41,7 +41,7 @@ class Coding(NamedTuple):
         return "big" if is_big_endian(self.encoding) else "little"
 
     def codec(self, reason: int) -> str:
-        """Return the name of the codec of text; raises the reason code for one not known."""
+        """Return the name of the Python codec; raises ``reason`` for an unknown character set."""
         name = codec_name(self.ccsid, self.encoding)
         if name is None:
             raise mq_error(reason, f"CodedCharSetId {self.ccsid}")
@@ -49,9 +49,9 @@ class Coding(NamedTuple):
 
 
 def decoded(raw: bytes, codec: str, *, is_cut: bool) -> str:
-    """Return text; ``is_cut`` allows half a character at its end, which is left out.
+    """Return decoded text; with ``is_cut`` an incomplete character at the end is dropped.
 
-    Raises UnicodeError for bytes that are not of the character set.
+    Raises UnicodeError for bytes that are not valid in the character set.
     """
     try:
         return raw.decode(codec)
@@ -63,15 +63,15 @@ def decoded(raw: bytes, codec: str, *, is_cut: bool) -> str:
 
 
 def cut_to(raw: bytes, buffer_bytes: int, codec: str) -> bytes:
-    """Return as many whole characters of a text as there is room for."""
+    """Return as many complete characters of encoded text as fit in ``buffer_bytes``."""
     return decoded(raw[:buffer_bytes], codec, is_cut=True).encode(codec)
 
 
 def padded(name: str, text: str, length: int, codec: str) -> bytes:
-    """Return text as it fills a field of so many bytes.
+    """Return encoded text, padded with blanks to ``length`` bytes.
 
-    Raises MQRC_CONVERTED_STRING_TOO_BIG when it is longer, MQRC_NOT_CONVERTED for a letter that the
-    character set does not have.
+    Raises MQRC_CONVERTED_STRING_TOO_BIG for longer text, MQRC_NOT_CONVERTED for a character that is
+    not in the character set. ``name`` is the field for errors.
     """
     try:
         raw, blank = text.encode(codec), " ".encode(codec)
@@ -97,12 +97,13 @@ _UTF_16 = (1200, 13488, 17584)
 
 
 class CodedHeader:
-    """The header at the start of data, and what it says of the data behind it."""
+    """The header at the start of data, and the form of the data after it."""
 
     def __init__(self, layout: Layout, raw: memoryview, source: Coding) -> None:
-        """Read it.
+        """Parse the header.
 
-        Raises MQRC_SOURCE_CCSID_ERROR, MQRC_NOT_CONVERTED when it is damaged or cut.
+        Raises MQRC_SOURCE_CCSID_ERROR for an unknown character set, MQRC_NOT_CONVERTED for a
+        damaged or truncated header.
         """
         self._layout = layout
         self._source = source
@@ -128,20 +129,23 @@ class CodedHeader:
 
     @property
     def format_behind(self) -> str:
-        """The format of the data behind it."""
+        """The format of the data after the header."""
         return str(self._values.get(self._named("Format"), ""))
 
     @property
     def coding_behind(self) -> Coding:
-        """The coding of the data behind it."""
+        """The coding of the data after the header."""
         encoding = self._number(self._named("Encoding"), self._source.encoding)
         ccsid = self._number(self._named("CodedCharSetId"), c.MQCCSI_INHERIT)
         return Coding.of(encoding, self._source.ccsid if ccsid == c.MQCCSI_INHERIT else ccsid)
 
     def packed(self, wanted: Coding, behind: Coding | None) -> bytes:
-        """Return it in another coding; the data ``behind`` it, if any, are coded as told.
+        """Return the header in the coding ``wanted``;
 
-        Raises MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED, MQRC_CONVERTED_STRING_TOO_BIG.
+        ``behind`` is the coding of the data after it.
+
+        ``behind`` None means that there are no such data. Raises MQRC_TARGET_CCSID_ERROR,
+        MQRC_NOT_CONVERTED, MQRC_CONVERTED_STRING_TOO_BIG.
         """
         codec = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
         changed = {} if behind is None else self._changed(wanted, behind)
@@ -159,7 +163,7 @@ class CodedHeader:
         return made + self._area
 
     def _changed(self, wanted: Coding, behind: Coding) -> dict[str, int]:
-        """Return the fields that must say something else of the data behind it."""
+        """Return the fields that must change to describe the data after the header."""
         encoding, ccsid = self._named("Encoding"), self._named("CodedCharSetId")
         if ccsid not in self._values:
             return {}
@@ -169,7 +173,7 @@ class CodedHeader:
         return {**changed, ccsid: behind.ccsid} if changed else {}
 
     def _turned_folders(self) -> bytes:
-        """Return the folders with the other byte order."""
+        """Return the MQRFH2 folders with the other byte order."""
         made, at = b"", 0
         ccsid = self._number("NameValueCCSID", 0)
         turned: Literal["big", "little"] = "big" if self._source.order == "little" else "little"
@@ -204,7 +208,10 @@ class CodedHeader:
         return text.partition("\0")[0].rstrip(" ")
 
     def _named(self, field: str) -> str:
-        """Return the name of a field about what follows; an MQXQH has them in its MQMD."""
+        """Return the name of a field about the data after the header.
+
+        An MQXQH has it in its MQMD.
+        """
         return f"MsgDesc.{field}" if self._layout.name == "MQXQH" else field
 
     def _number(self, field: str, default: int) -> int:
@@ -220,7 +227,7 @@ _TEXT = "MQSTR"
 
 
 class Returned(NamedTuple):
-    """The result of a get: data, the descriptor that tells their form, their length, a warning."""
+    """What a get returns: data, descriptor, the full length in bytes, and a warning reason or 0."""
 
     body: bytes
     descriptor: Descriptor
@@ -238,7 +245,7 @@ class _Made(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A header, where it begins in the data, and what it is coded in."""
+    """A header, its offset in the data, and its coding."""
 
     start: int
     coding: Coding
@@ -248,12 +255,14 @@ class _Placed(NamedTuple):
 def converted(
     result: GetResult, wanted: Coding, buffer_bytes: int | None, options: int
 ) -> Returned:
-    """Return what a get with MQGMO_CONVERT returns of a message, into a buffer of a length.
+    """Return the result of a get with MQGMO_CONVERT, for a buffer of ``buffer_bytes``;
 
-    ``reason`` is the get's own, MQRC_TRUNCATED_MSG_ACCEPTED where the data have grown beyond the
-    buffer and may be cut, or says why not all is converted: MQRC_FORMAT_ERROR,
+    None is no limit.
+
+    ``reason`` is that of the get itself, or MQRC_TRUNCATED_MSG_ACCEPTED if the converted data
+    exceed the buffer and may be truncated. If not everything is converted it is MQRC_FORMAT_ERROR,
     MQRC_SOURCE_CCSID_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED,
-    MQRC_CONVERTED_STRING_TOO_BIG, MQRC_CONVERTED_MSG_TOO_BIG.
+    MQRC_CONVERTED_STRING_TOO_BIG or MQRC_CONVERTED_MSG_TOO_BIG.
     """
     body, descriptor = result.message.body, result.message.descriptor
     as_it_is = Returned(body, descriptor, result.data_length, result.warning)
@@ -278,7 +287,7 @@ def converted(
 
 
 def _part(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
-    """Convert data of a format and what follows; raises why nothing of it is converted."""
+    """Convert headers and the data after them; raises MQError if nothing can be converted."""
     headers: list[_Placed] = []
     start, coding, view = 0, source, memoryview(raw)
     try:
@@ -296,9 +305,11 @@ def _part(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cu
 
 
 def _behind(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
-    """Return data behind their headers, which raise where the first of them cannot be converted.
+    """Return the headers, converted, and the data after them.
 
-    Another that cannot is left as it was, with all that follows it.
+    Raises MQError if the first header fails.
+
+    Another header that cannot be converted stays unchanged, with all data after it.
     """
     parts = [made.body]
     for start, coding, header in reversed(headers):
@@ -317,7 +328,10 @@ def _behind(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding)
 
 
 def _last(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
-    """Convert data that begin with no header."""
+    """Convert data that do not begin with a header.
+
+    Raises MQRC_FORMAT_ERROR for other than text.
+    """
     if not (raw and format_name) or source == wanted:
         return _Made(raw, source)
     if format_name != _TEXT:
@@ -336,7 +350,7 @@ def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
 
 
 def _fitting(made: _Made, buffer_bytes: int, wanted: Coding) -> bytes:
-    """Return what fits a buffer, no half character at its end."""
+    """Return the data that fit the buffer, without an incomplete character at the end."""
     start = len(made.body) - made.text_bytes
     if buffer_bytes <= start:
         return made.body[:buffer_bytes]

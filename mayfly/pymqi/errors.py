@@ -1,4 +1,4 @@
-"""pymqi's exceptions: MQMIError for everything the queue manager answers, PYIFError for misuse."""
+"""pymqi's exceptions: MQMIError for errors of the queue manager, PYIFError for wrong use."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _EXPLAINED = frozenset(
 
 
 class Error(Exception):
-    """The base of all errors of this package."""
+    """The base class of the exceptions of this package."""
 
 
 class PYIFError(Error):
-    """The package itself was used wrongly: not connected, already open, …"""
+    """Wrong use of the package: not connected, already open and so on."""
 
     def __init__(self, e: str) -> None:
         super().__init__(e)
@@ -51,10 +51,10 @@ class PYIFError(Error):
 class MQMIError(Error):
     """A verb failed (``comp`` 2) or warned (``comp`` 1) with a reason code.
 
-    ``message`` and ``original_length`` are what a get returned all the same: the body, cut to the
-    buffer or unconverted, and its full length in bytes; ``value`` and ``dataLength`` are so much of
-    a property as fits its getter, and its full length in bytes. The error of the queue manager,
-    with the name and the value of the wrong field, is the ``__cause__``.
+    For a get, ``message`` is the body that it still returned, truncated or unconverted, and
+    ``original_length`` its full length in bytes. For a property, ``value`` is the part that fits
+    and ``dataLength`` the full length in bytes. The ``__cause__`` is the error of the queue
+    manager, with the name and value of the wrong field.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class MQMIError(Error):
 
 
 def mqmi_error(error: MQError) -> MQMIError:
-    """Return pymqi's form of the queue manager's error.
+    """Return the MQMIError for an error of the queue manager.
 
-    The text of pymqi's has no place for a reason in words. Why there is no connection, and what
-    to do, stands below it in a traceback.
+    The text of an MQMIError has no detail. For a failed connection, the detail is added as a note,
+    which a traceback shows.
     """
     shown = MQMIError(error.comp, error.reason)
     if error.reason in _EXPLAINED:
@@ -101,7 +101,7 @@ def mqmi_error(error: MQError) -> MQMIError:
 
 
 def raises_mqmi(call: Callable[P, R]) -> Callable[P, R]:
-    """Raise the MQError of a verb as pymqi's MQMIError, with the MQError as its cause."""
+    """Decorate a verb: its MQError is raised as MQMIError, with the MQError as the cause."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -114,7 +114,7 @@ def raises_mqmi(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def warning(reason: int, message: bytes = b"", original_length: int = 0) -> MQMIError:
-    """Return the error that pymqi makes of a warning."""
+    """Return the MQMIError for a warning."""
     return MQMIError(MQCC_WARNING, reason, message=message, original_length=original_length)
 
 

@@ -1,6 +1,6 @@
-"""The MQ headers that stand before the data of a message: pymqi's RFH2, and those it has not.
+"""The MQ headers before the data of a message: pymqi's RFH2, and those that pymqi does not have.
 
-An RFH2 has its folders as fields of its own.
+The folders of an RFH2 are fields of it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ _MD_AT = structures.XQH.offset_of("MsgDesc.StrucId")
 
 
 class Header(MQOpts):
-    """A header; ``encoding`` is that of the MD, or of the header before it, and orders its numbers.
+    """A header;
 
-    ``body[header.get_length():]`` is what stands behind it.
+    ``encoding``, that of the MD or of the header before, gives the order of its numbers.
+
+    ``body[header.get_length():]`` is the data after it.
     """
 
     def pack(self, encoding: int = c.MQENC_NATIVE) -> bytes:
@@ -31,7 +33,7 @@ class Header(MQOpts):
         return self._ordered(encoding).pack(*(vars(self)[name] for name in self.members))
 
     def unpack(self, buff: bytes, encoding: int = c.MQENC_NATIVE) -> None:
-        """Take the fields from the start of a message; raises PYIFError for no such header."""
+        """Set the fields from the start of a message; raises PYIFError if it has no such header."""
         name, size = type(self).__name__, self._codec.size
         if len(buff) < size:
             raise PYIFError(f"{name} has {size} bytes, the buffer {len(buff)}")
@@ -45,7 +47,7 @@ class Header(MQOpts):
         vars(self).update(fields)
 
     def get_header(self, buf: bytes) -> Self:
-        """Take the fields as ``unpack`` does, native numbers, and return the header itself."""
+        """Set the fields as ``unpack`` with native numbers, and return the header itself."""
         self.unpack(buf)
         return self
 
@@ -59,10 +61,10 @@ class DLH(Header, layout=structures.DLH):
 
 
 class XQH(Header, layout=structures.XQH):
-    """The transmission queue header, MQXQH; ``MsgDescExpiry`` is Expiry of the MD within."""
+    """The transmission queue header, MQXQH; ``MsgDescExpiry`` is Expiry of the MD in it."""
 
     def get_embedded_md(self, buf: bytes) -> MD:
-        """Return the MD within the header at the start of a message; it is one of version 1."""
+        """Return the version 1 MD in the header at the start of a message."""
         md = MD()
         # A get fills in what version 2 has besides; here those fields keep their initial values.
         md.unpack(buf[_MD_AT : _MD_AT + _MD_1_BYTES] + md.pack()[_MD_1_BYTES:])
@@ -70,9 +72,9 @@ class XQH(Header, layout=structures.XQH):
 
 
 class DDH(Header, layout=structures.DDH):
-    """The header of a delayed message on the staging queue, Format MQHDDLY; Mayfly's own.
+    """The header of a delayed message on the staging queue, format MQHDDLY; specific to Mayfly.
 
-    Its numbers are little-endian whatever the encoding of the MD; ``DueTime`` is epoch ms.
+    Its numbers are always little-endian; ``DueTime`` is in ms since 1970, UTC.
     """
 
     def _ordered(self, encoding: int) -> struct.Struct:
@@ -88,11 +90,11 @@ class IIH(Header, layout=structures.IIH):
 
 
 class TM(Header, layout=structures.TM):
-    """The trigger message, MQTM; it is the whole data of a message of format MQTRIG."""
+    """The trigger message, MQTM, which is the whole data of a message with format MQTRIG."""
 
 
 class TMC2(Header, layout=structures.TMC2):
-    """The trigger message in characters, MQTMC2, that a started program has as its argument."""
+    """The trigger message in characters, MQTMC2, which a started program gets as its argument."""
 
 
 _FIXED_BYTES = 36
@@ -108,7 +110,7 @@ class RFH2(
 ):
     """An MQRFH2; ``rfh2["usr"]`` is a folder as bytes, ``rfh2["usrLength"]`` its length.
 
-    Its own numbers are little-endian until an encoding says otherwise.
+    Its numbers are little-endian unless an encoding is given.
     """
 
     __slots__ = ("_folders", "_is_big_endian")
@@ -117,15 +119,15 @@ class RFH2(
     _is_big_endian: bool
 
     def __init__(self, **kw: object) -> None:
-        """Begin with the initial values and no folder; set the fields given by name."""
+        """Set initial values without a folder, then the fields given by name."""
         object.__setattr__(self, "_folders", [])
         object.__setattr__(self, "_is_big_endian", False)
         super().__init__(**kw)
 
     def add_folder(self, folder_data: bytes) -> None:
-        """Add a folder, one XML element, blank padded; StrucLength is that of the whole then.
+        """Add a folder, one XML element, padded with blanks; updates StrucLength.
 
-        Raises PYIFError when it is not well formed, TypeError for text.
+        Raises PYIFError for malformed XML, TypeError for a value that is not bytes.
         """
         if not isinstance(folder_data, bytes):
             raise TypeError(f"a folder is bytes, not {type(folder_data).__name__}")
@@ -134,7 +136,10 @@ class RFH2(
         self.StrucLength = self.get_length()
 
     def pack(self, encoding: int | None = None) -> bytes:
-        """Return the header as bytes, its numbers in the order of ``encoding``, that of the MD."""
+        """Return the header as bytes;
+
+        ``encoding``, that of the MD, gives the order of its numbers.
+        """
         if encoding in _BIG_ENDIAN:
             object.__setattr__(self, "_is_big_endian", True)
         fields = vars(self)
@@ -146,9 +151,11 @@ class RFH2(
         return packed
 
     def unpack(self, buff: bytes, encoding: int | None = None) -> None:
-        """Take fields and folders from the start of a message; raises PYIFError for a damaged one.
+        """Set fields and folders from the start of a message.
 
-        Without an ``encoding`` its version tells the order of its numbers.
+        Raises PYIFError for a damaged header.
+
+        Without an ``encoding``, the Version field shows the byte order.
         """
         if not isinstance(buff, bytes):
             raise TypeError(f"a buffer is bytes, not {type(buff).__name__}")
@@ -212,9 +219,9 @@ class RFH2(
 
 
 def put_parts(msg: str | bytes, opts: tuple[Any, ...]) -> tuple[str | bytes, tuple[Any, ...]]:
-    """Return message, and MD and PMO, of a put whose third option is a list of RFH2 headers.
+    """Return the message and options of a put; a third option is a list of RFH2 headers to prepend.
 
-    The first header is encoded as the MD says, each other as the one before it says.
+    The MD gives the encoding of the first header, each header that of the next.
     """
     encoding = opts[0]["Encoding"] if opts and opts[0] is not None else c.MQENC_NATIVE
     packed = b""
@@ -227,9 +234,9 @@ def put_parts(msg: str | bytes, opts: tuple[Any, ...]) -> tuple[str | bytes, tup
 
 
 def take_headers(msg: bytes, md: MD, headers: list[RFH2]) -> bytes:
-    """Move the RFH2 headers of a message that was got to a list; return what stands behind them.
+    """Move the RFH2 headers at the start of a message to ``headers``; return the data after them.
 
-    The MD says whether and how the message begins with one.
+    The Format of the MD shows whether there is one.
     """
     found: list[RFH2] = []
     data_format, encoding = md["Format"], md["Encoding"]
@@ -244,9 +251,9 @@ def take_headers(msg: bytes, md: MD, headers: list[RFH2]) -> bytes:
 
 
 def header_list(opts: tuple[Any, ...]) -> list[RFH2] | None:
-    """Return the list of headers that is the third option of a verb, None without one.
+    """Return the list of RFH2 headers that is the third option of a verb, None without one.
 
-    Raises TypeError for something else.
+    Raises TypeError for any other value.
     """
     headers = opts[2] if len(opts) > 2 else None
     if headers is None:

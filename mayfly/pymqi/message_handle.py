@@ -1,6 +1,6 @@
-"""pymqi's MessageHandle: the properties of a message to be put, or of one that was got.
+"""pymqi's MessageHandle: the properties of a message to put, or of one that was got.
 
-A message handle is a number for PMO and GMO, and its contents: properties in order with a cursor.
+A message handle is a number for PMO and GMO, with properties in order and a cursor.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TYPES: dict[type, str] = {int: "i4", str: "string", bytes: "bin.hex"}
 
 
 class ValueTooBig(OptionsError):
-    """MQRC_PROPERTY_VALUE_TOO_BIG: the value of a property is longer than its getter takes."""
+    """MQRC_PROPERTY_VALUE_TOO_BIG: the property value exceeds the length that the getter allows."""
 
     def __init__(self, name: str, typed: Typed, max_bytes: int) -> None:
         detail = f"property {name} has {len(raw_value(typed))} bytes, not {max_bytes} at most"
@@ -71,16 +71,16 @@ class ValueTooBig(OptionsError):
 
 
 class HandleContents:
-    """Properties in order, a cursor among them, and the message they came with, if any.
+    """The contents of a message handle: properties in order, a cursor, and their message if any.
 
-    A get replaces all of it; fields of the MQMD are then readable as ``Root.MQMD.``, and so are the
-    headers that JMS has there. Used by one thread at a time.
+    A get replaces all of it. Fields of the MQMD are then readable as ``Root.MQMD.``, as are the
+    headers that JMS has there. One thread at a time uses it.
     """
 
     def __init__(self, options: int = c.MQCMHO_DEFAULT_VALIDATION) -> None:
-        """MQCRTMH; raises MQRC_OPTIONS_ERROR.
+        """Create the contents (MQCRTMH); raises MQRC_OPTIONS_ERROR for wrong MQCMHO options.
 
-        The names of properties are always checked: a wrong name cannot be kept in an MQRFH2.
+        Property names are always validated: an MQRFH2 cannot hold a wrong name.
         """
         if options not in (c.MQCMHO_NONE, c.MQCMHO_NO_VALIDATION, c.MQCMHO_VALIDATE):
             raise _wrong_options("CMHO", options)
@@ -90,25 +90,25 @@ class HandleContents:
         self._returned: Message | None = None
 
     def fill(self, taken: list[Property], original: Message, returned: Message) -> None:
-        """Hold the properties of a message that was got, in place of all there was.
+        """Replace everything by the properties of a message that was got.
 
-        ``returned`` is the message as its getter sees it, ``original`` as it was put.
+        ``original`` is the message as it was put, ``returned`` as its getter sees it.
         """
         self.hold(taken)
         self._original, self._returned = original, returned
 
     def hold(self, properties: list[Property]) -> None:
-        """Hold these properties in place of all there was."""
+        """Replace everything by these properties."""
         self.properties = list(properties)
         self._cursor = self._original = self._returned = None
 
     def set(
         self, name: str, mq_type: int, value: object, description: Description, options: int
     ) -> None:
-        """MQSETMP: set a property.
+        """Set a property (MQSETMP).
 
-        Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR, MQRC_PROPERTY_NOT_AVAILABLE without a cursor where
-        one is needed, MQRC_MIXED_CONTENT_NOT_ALLOWED, and as ``named`` and ``mq_value``.
+        Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR, MQRC_PROPERTY_NOT_AVAILABLE if a needed cursor is
+        missing, MQRC_MIXED_CONTENT_NOT_ALLOWED, and the reason codes of ``named`` and ``mq_value``.
         """
         if options not in _SET_OPTIONS:
             raise _wrong_options("SMPO", options)
@@ -123,13 +123,12 @@ class HandleContents:
             self._cursor += 1
 
     def inquire(self, name: str, mq_type: int, options: int, max_bytes: int) -> Typed:
-        """MQINQMP: return the value of a property and move the cursor to it.
+        """Return the value of a property (MQINQMP) and move the cursor to it.
 
-        A ``%`` at the end of a name stands for any characters; MQIMPO_INQ_NEXT goes on from the
-        cursor.
-
-        Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NOT_AVAILABLE and,
-        with MQIMPO_CONVERT_TYPE, as ``converted``; ValueTooBig, the cursor staying where it is.
+        A ``%`` at the end of a name matches any characters; MQIMPO_INQ_NEXT continues after the
+        cursor. Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR,
+        MQRC_PROPERTY_NOT_AVAILABLE, and with MQIMPO_CONVERT_TYPE the reason codes of ``converted``.
+        Raises ValueTooBig for more than ``max_bytes``; the cursor then stays.
         """
         option = options & ~_CONVERT
         if option not in _INQUIRE_OPTIONS:
@@ -146,10 +145,10 @@ class HandleContents:
         return typed
 
     def delete(self, name: str, options: int) -> None:
-        """MQDLTMP: remove a property.
+        """Delete a property (MQDLTMP).
 
         Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NAME_ERROR for a
-        ``%``, MQRC_PROPERTY_NOT_AVAILABLE.
+        ``%``, and MQRC_PROPERTY_NOT_AVAILABLE.
         """
         if options not in _DELETE_OPTIONS:
             raise _wrong_options("DMPO", options)
@@ -177,7 +176,7 @@ class HandleContents:
         return place + 1 if options == c.MQSMPO_SET_PROP_AFTER_CURSOR else place
 
     def _found(self, name: str, option: int) -> int | None:
-        """Return where a property stands, None when there is none of this name."""
+        """Return the index of a property, None when there is none of this name."""
         if option == c.MQIMPO_INQ_PROP_UNDER_CURSOR:
             return self._under_cursor()
         start = 0
@@ -190,7 +189,10 @@ class HandleContents:
         return None
 
     def _header(self, name: str) -> Typed:
-        """Return what the descriptor of the message that was got says under a name."""
+        """Return the descriptor field or JMS header that a property name selects.
+
+        Raises MQRC_PROPERTY_NOT_AVAILABLE for an unknown name, or without a message.
+        """
         message = self._returned if name.startswith(MQMD) else self._original
         is_header = name.startswith((MQMD, "JMS")) and not name.startswith("JMS_")
         value: Value = None
@@ -209,10 +211,12 @@ class HandleContents:
 def properties_to_put(
     original: HandleContents | None, new: HandleContents | None, action: int
 ) -> list[Property]:
-    """Return the properties of a message that is put with these handles; those of ``new`` win.
+    """Return the properties of a message to put with these handles.
 
-    Forwarded, replied to or reported on, a message passes on the properties whose copy options say
-    so. Raises MQRC_ACTION_ERROR, and MQRC_HMSG_ERROR for an action that needs an original.
+    Those of ``new`` take precedence.
+
+    A forwarded message, reply or report copies the properties that have the matching copy option.
+    Raises MQRC_ACTION_ERROR, and MQRC_HMSG_ERROR for an action without an original handle.
     """
     if action not in (c.MQACTP_NEW, *_COPIED):
         raise mq_error(rc.MQRC_ACTION_ERROR, f"PMO.Action {action}")
@@ -225,7 +229,7 @@ def properties_to_put(
 
 
 def copied(properties: list[Property], copy_option: int) -> list[Property]:
-    """Return the properties that go into another message for this MQCOPY_* option."""
+    """Return the properties that this MQCOPY_* option copies to another message."""
     wanted = copy_option | c.MQCOPY_ALL
     return [found for found in properties if found.description.copy_options & wanted]
 
@@ -258,10 +262,10 @@ def _missing(name: str) -> MQError:
 
 
 class PymqiConnection(Protocol):
-    """A connection of pymqi, as a message handle knows it."""
+    """A pymqi connection as a message handle uses it."""
 
     def get_handle(self) -> Connection:
-        """Return the connection itself; raises PYIFError when not connected."""
+        """Return the underlying connection; raises PYIFError when not connected."""
 
 
 _numbers = count(1)
@@ -270,7 +274,7 @@ _known: WeakValueDictionary[int, HandleContents] = WeakValueDictionary()
 
 
 class HandleNumber(int):
-    """The number of a message handle, which keeps it: a PMO or GMO may hold nothing else of it."""
+    """The number of a message handle, which keeps its contents alive while a PMO or GMO has it."""
 
     target: HandleContents
 
@@ -278,7 +282,7 @@ class HandleNumber(int):
 class MessageHandle:
     """A message handle; ``msg_handle`` is its number for PMO.OriginalMsgHandle and GMO.MsgHandle.
 
-    Those are read from PMO version 3 and GMO version 4 on.
+    PMO version 3 and GMO version 4 have these fields.
     """
 
     #: How many bytes of a value are asked for where a program does not say.
@@ -286,7 +290,10 @@ class MessageHandle:
 
     @raises_mqmi
     def __init__(self, qmgr: PymqiConnection | None = None, cmho: CMHO | None = None) -> None:
-        """MQCRTMH; raises MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR."""
+        """Create a message handle (MQCRTMH).
+
+        Raises MQMIError with MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR.
+        """
         self.conn_handle = None if qmgr is None else qmgr.get_handle()
         cmho = CMHO() if cmho is None else cmho
         check_structure(vars(cmho), c.MQCMHO_STRUC_ID, (1,), rc.MQRC_CMHO_ERROR)
@@ -298,7 +305,10 @@ class MessageHandle:
 
     @raises_mqmi
     def dlt(self, dmho: DMHO | None = None) -> None:
-        """MQDLTMH: its number is not valid any more; raises MQRC_DMHO_ERROR, MQRC_HMSG_ERROR."""
+        """Delete the message handle (MQDLTMH); its number becomes invalid.
+
+        Raises MQMIError with MQRC_DMHO_ERROR, MQRC_OPTIONS_ERROR, MQRC_HMSG_ERROR.
+        """
         dmho = DMHO() if dmho is None else dmho
         check_structure(vars(dmho), c.MQDMHO_STRUC_ID, (1,), rc.MQRC_DMHO_ERROR)
         if dmho.Options != c.MQDMHO_NONE:
@@ -308,7 +318,7 @@ class MessageHandle:
 
 
 class _Properties:
-    """The properties of a message handle, by name (text, or its UTF-8)."""
+    """The properties of a message handle, by name (str, or UTF-8 bytes)."""
 
     def __init__(self, conn_handle: Connection | None, msg_handle: HandleNumber) -> None:
         self.conn_handle = conn_handle
@@ -329,11 +339,11 @@ class _Properties:
         pd: int = c.MQPD_NONE,
         property_type: int = c.MQTYPE_AS_SET,
     ) -> Any:
-        """MQINQMP: return a value, ``default`` instead of MQRC_PROPERTY_NOT_AVAILABLE if given.
+        """Return the value of a property (MQINQMP); ``default``, if given, for a missing one.
 
-        ``max_value_length`` is in bytes. ``property_type`` counts with MQIMPO_CONVERT_TYPE. Raises
-        MQMIError; for MQRC_PROPERTY_VALUE_TOO_BIG it holds in ``value`` what fits and in
-        ``dataLength`` how long the value is.
+        ``max_value_length`` is in bytes. ``property_type`` applies with MQIMPO_CONVERT_TYPE. Raises
+        MQMIError. With MQRC_PROPERTY_VALUE_TOO_BIG, its ``value`` is the part that fits, and
+        ``dataLength`` the full length.
         """
         max_bytes = max_value_length or MessageHandle.default_value_length
         try:
@@ -358,10 +368,10 @@ class _Properties:
         pd: PD | None = None,
         smpo: SMPO | None = None,
     ) -> None:
-        """MQSETMP: set a property; ``value_length`` is in bytes, for text at first all of it.
+        """Set a property (MQSETMP); ``value_length`` is in bytes, by default the complete text.
 
-        Raises MQMIError MQRC_BUFFER_LENGTH_ERROR for a length that is not that of the type,
-        MQRC_SMPO_ERROR, MQRC_PD_ERROR and as ``HandleContents.set``.
+        Raises MQMIError with MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the type,
+        MQRC_SMPO_ERROR, MQRC_PD_ERROR, and the reason codes of ``HandleContents.set``.
         """
         pd = PD() if pd is None else pd
         smpo = SMPO() if smpo is None else smpo
@@ -376,7 +386,10 @@ class _Properties:
 
     @raises_mqmi
     def dlt(self, name: str | bytes, dmpo: DMPO | None = None) -> None:
-        """MQDLTMP: remove a property; raises MQRC_DMPO_ERROR, MQRC_PROPERTY_NOT_AVAILABLE."""
+        """Delete a property (MQDLTMP).
+
+        Raises MQMIError with MQRC_DMPO_ERROR, MQRC_PROPERTY_NOT_AVAILABLE.
+        """
         dmpo = DMPO() if dmpo is None else dmpo
         check_structure(vars(dmpo), c.MQDMPO_STRUC_ID, (1,), rc.MQRC_DMPO_ERROR)
         self._target().delete(_text(name), dmpo.Options)
@@ -388,7 +401,7 @@ class _Properties:
 
 
 def handle_of(number: int) -> HandleContents:
-    """Return the message handle of a number; raises MQRC_HMSG_ERROR."""
+    """Return the contents of the message handle with this number; raises MQRC_HMSG_ERROR."""
     found = _known.get(int(number))
     if found is None:
         raise mq_error(rc.MQRC_HMSG_ERROR, f"message handle {int(number)}")
@@ -396,9 +409,10 @@ def handle_of(number: int) -> HandleContents:
 
 
 def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
-    """Return the properties that the message handles of PMO fields put, or publish.
+    """Return the properties for a put or publication, from the message handles in the PMO fields.
 
-    A publication has those whose copy options say so. Raises MQRC_HMSG_ERROR, MQRC_ACTION_ERROR.
+    A publication has only properties with MQCOPY_PUBLISH. Raises MQRC_HMSG_ERROR,
+    MQRC_ACTION_ERROR.
     """
     if given["Version"] < c.MQPMO_VERSION_3:
         return []
@@ -408,7 +422,7 @@ def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
 
 
 def note_put(given: Fields, properties: list[Property]) -> None:
-    """Let the new message handle of PMO fields hold what was put."""
+    """Store the properties of a put in the new message handle of the PMO fields."""
     if given["Version"] >= c.MQPMO_VERSION_3:
         new = _optional(given["NewMsgHandle"])
         if new is not None:
@@ -416,9 +430,10 @@ def note_put(given: Fields, properties: list[Property]) -> None:
 
 
 def handle_of_get(given: Fields) -> HandleContents | None:
-    """Return the message handle of GMO fields, None without; raises MQRC_HMSG_ERROR.
+    """Return the contents of the message handle in the GMO fields, None without one.
 
-    With MQGMO_PROPERTIES_IN_HANDLE there must be one; with the other options it is not looked at.
+    With MQGMO_PROPERTIES_IN_HANDLE a handle is required, else MQRC_HMSG_ERROR. Other options for
+    properties ignore it.
     """
     options = given["Options"]
     has_field = given["Version"] >= c.MQGMO_VERSION_4
@@ -435,7 +450,10 @@ def _optional(number: int) -> HandleContents | None:
 
 
 def _measured(value: object, property_type: int, length: int) -> object:
-    """Return a value as MQSETMP reads it: so many bytes of it."""
+    """Return the part of a value that MQSETMP reads: ``length`` bytes of it.
+
+    Raises MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the value or its type.
+    """
     dt = DATA_TYPES.get(property_type)
     if dt == "string" and isinstance(value, (str, bytes)):
         raw = value.encode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""pymqi's Queue, Topic and Subscription: what a program has open on a connection."""
+"""pymqi's Queue, Topic and Subscription: the objects that a program opens on a connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mayfly.verbs.requests import Opened, Subscribed
 
 
 class _Openable:
-    """A queue or a topic: an OD, and a handle that the first verb that needs one opens."""
+    """A queue or topic: an OD, and a handle, which the first verb that needs one opens."""
 
     _WHAT: ClassVar[str]
     _NOT_OPEN: ClassVar[str]
@@ -39,7 +39,7 @@ class _Openable:
 
     @raises_mqmi
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """MQCLOSE with MQCO options; raises PYIFError when not open."""
+        """Close (MQCLOSE) with MQCO options; raises PYIFError when not open."""
         if self._opened is None:
             raise PYIFError(self._NOT_OPEN)
         reason = self._connection.get_handle().call(ask.CloseObject(self._opened.handle, options))
@@ -73,13 +73,13 @@ class _Openable:
 class Queue(_Openable):
     """A queue of a connection, by name or OD; with open options it is opened at once.
 
-    An OD may also name a process or the queue manager, to inquire about it.
+    An OD may also name a process or the queue manager, for inquiries.
     """
 
     _WHAT, _NOT_OPEN = "Queue", "not open"
 
     def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
-        """Take a connection, then optionally a name or OD, then optionally MQOO options."""
+        """Take a connection, optionally a name or OD, and optionally MQOO options."""
         if len(opts) > 2:
             raise TypeError(f"a queue and open options may follow, not {len(opts)} arguments")
         self._connection = qMgr
@@ -87,7 +87,10 @@ class Queue(_Openable):
             self.open(*opts)
 
     def open(self, qDesc: str | bytes | OD, *opts: int) -> None:
-        """MQOPEN with options, else note what to open; raises PYIFError when open already."""
+        """Open (MQOPEN) with options; without them a later verb opens.
+
+        PYIFError if already open.
+        """
         if len(opts) > 1:
             raise TypeError(f"open options may follow, not {len(opts)} arguments")
         if self._opened is not None:
@@ -97,19 +100,21 @@ class Queue(_Openable):
             self._open_for(opts[0])
 
     def put(self, msg: str | bytes, *opts: Any) -> None:
-        """MQPUT; ``opts`` are an MD and a PMO, updated in place.
+        """Put a message (MQPUT); ``opts`` are an MD and a PMO, updated in place.
 
-        Raises MQMIError, for a warning as well: the message has been put then. TypeError for a body
+        Raises MQMIError, also for a warning: the message is then put. Raises TypeError for a body
         that is neither bytes nor str.
         """
         self._put(msg, opts)
 
     def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
-        """MQGET; ``opts`` are an MD and a GMO, updated in place.
+        """Get a message (MQGET) and return its body;
 
-        Without a length the whole message is returned, but accepting truncation it is cut to
-        nothing, as pymqi does. Raises MQMIError, for a warning as well: ``message`` then holds what
-        was returned and ``original_length`` how long it is.
+        ``opts`` are an MD and a GMO, updated in place.
+
+        ``maxLength`` is in bytes; None returns the complete message. With
+        MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi. Raises MQMIError, also for a warning:
+        its ``message`` is then the returned body and ``original_length`` the full length.
         """
         mq = self._connection.get_handle()
         if maxLength is not None and not isinstance(maxLength, int):
@@ -121,7 +126,7 @@ class Queue(_Openable):
         return get_message(mq, opened.handle, maxLength, md, gmo)
 
     def get_no_jms(self, max_length: int | None = None, *args: Any) -> bytes:
-        """Get without the properties of the message."""
+        """Get a message as ``get``, without its properties."""
         md, gmo = two_of(args, MD, GMO)
         gmo.Options |= c.MQGMO_NO_PROPERTIES | c.MQGMO_FAIL_IF_QUIESCING
         return self.get(max_length, md, gmo)
@@ -129,14 +134,14 @@ class Queue(_Openable):
     get_no_rfh2 = get_no_jms
 
     def put_rfh2(self, msg: str | bytes, *opts: Any) -> None:
-        """Put behind the RFH2 headers that stand in a list after MD and PMO, as ``put``."""
+        """Put a message as ``put``, after the RFH2 headers in the list that follows MD and PMO."""
         msg, opts = put_parts(msg, opts)
         self.put(msg, *opts)
 
     def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get, and move RFH2 headers to the list that follows MD and GMO, as ``get``.
+        """Get a message as ``get``; its RFH2 headers are moved to the list that follows MD and GMO.
 
-        Raises PYIFError for a header that cannot be read: the message has been got then.
+        Raises PYIFError for a damaged header: the message has been got then.
         """
         headers = header_list(opts)
         md, gmo = two_of(opts[:2], MD, GMO)
@@ -145,7 +150,10 @@ class Queue(_Openable):
 
     @raises_mqmi
     def inquire(self, attribute: int) -> int | bytes:
-        """MQINQ: a number, or text blank padded to its length; opens for inquiry if need be."""
+        """Return an attribute (MQINQ): a number, or text padded with blanks.
+
+        Opens the queue if needed.
+        """
         mq = self._connection.get_handle()
         opened = self._opened or self._open_for(c.MQOO_INQUIRE)
         inquiry = mq.call(ask.Inquire(opened.handle, [attribute]))
@@ -156,20 +164,20 @@ class Queue(_Openable):
 
     @raises_mqmi
     def set(self, attribute: int, arg: int | str | bytes) -> None:
-        """MQSET of one attribute, as ``set_attributes``; opens the queue for it if need be."""
+        """Set one attribute (MQSET); opens the queue for this if needed."""
         mq = self._connection.get_handle()
         opened = self._opened or self._open_for(c.MQOO_SET)
         value = arg if isinstance(arg, int) else text_of(arg)
         mq.call(ask.Set.of(opened.handle, {attribute: value}))
 
     def set_handle(self, queue_handle: int | None) -> None:
-        """Use the handle of another Queue of this connection."""
+        """Use the handle of another Queue of this connection; None is no handle."""
         self._opened = None
         if queue_handle is not None:
             self._opened = Opened(queue_handle, c.MQOT_Q, "", "")
 
     def get_handle(self) -> int | None:
-        """Return the handle, as PMO.Context takes it; None while the queue is not open."""
+        """Return the handle, for PMO.Context; None while the queue is not open."""
         return None if self._opened is None else self._opened.handle
 
 
@@ -181,9 +189,9 @@ _KEEP_OR_REMOVE = c.MQCO_KEEP_SUB | c.MQCO_REMOVE_SUB
 
 
 class Subscription:
-    """A subscription, made, resumed or altered by :meth:`sub`; with an SD, at once.
+    """A subscription, which :meth:`sub` makes, resumes or alters; with an SD this happens at once.
 
-    In a ``with`` block it is closed at the end of it, and its queue as well.
+    The end of a ``with`` block closes it and its queue.
     """
 
     _opened: Subscribed | None = None
@@ -199,7 +207,7 @@ class Subscription:
         topic_name: str | bytes | None = None,
         topic_string: str | bytes | None = None,
     ) -> None:
-        """Take a connection, and what :meth:`sub` is to begin with."""
+        """Take a connection and the default arguments of :meth:`sub`."""
         self._connection = queue_manager
         self._given = sub_queue
         self.sub_name = sub_name
@@ -219,13 +227,13 @@ class Subscription:
         topic_name: str | bytes | None = None,
         topic_string: str | bytes | None = None,
     ) -> Self:
-        """MQSUB; an SD says everything itself, else one is made of the names and options.
+        """Make, resume or alter a subscription (MQSUB), by an SD or by names and options.
 
-        Without options that is a new one, managed and not durable. A queue that is given as a name
-        is opened for input. The SD is filled in: Options, SubCorrelId, SubExpiry, PubPriority, and
-        SubUserData, SelectionString and ResObjectString where there is a buffer for them. One that
-        is open already may be altered by its name, and nothing else. Raises MQMIError with the
-        reasons of ``verbs.subscribe``.
+        Without options it is new, managed and not durable. A queue given by name is opened for
+        input. The SD is updated: Options, SubCorrelId, SubExpiry, PubPriority, and those of
+        SubUserData, SelectionString and ResObjectString that have a buffer. An open subscription
+        can only be altered, by its name. Raises PYIFError if it is already open, and MQMIError with
+        the reason codes of ``verbs.subscribe``.
         """
         self.topic_name = topic_name or self.topic_name
         self.topic_string = topic_string or self.topic_string
@@ -258,11 +266,11 @@ class Subscription:
         return self
 
     def get_sub_queue(self) -> Queue | None:
-        """Return the queue of the subscription, None while there is none."""
+        """Return the queue of the subscription, None before :meth:`sub`."""
         return self.sub_queue
 
     def get(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get the next publication, as Queue.get does: ``opts`` are an MD and a GMO."""
+        """Get the next publication as ``Queue.get``; ``opts`` are an MD and a GMO."""
         return self._queue().get(max_length, *opts)
 
     def get_no_jms(self, max_length: int | None = None, *opts: Any) -> bytes:
@@ -272,15 +280,20 @@ class Subscription:
     get_no_rfh2 = get_no_jms
 
     def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get the next publication; its RFH2 headers go to the list that follows MD and GMO."""
+        """Get the next publication.
+
+        Its RFH2 headers are moved to the list that follows MD and GMO.
+        """
         return self._queue().get_rfh2(max_length, *opts)
 
     @raises_mqmi
     def subrq(self, sub_action: int = _RETAINED, sro: SRO | None = None) -> None:
-        """MQSUBRQ, as ibmmq has it: ask for what is retained; ``sro.NumPubs`` says how many came.
+        """Request retained publications (MQSUBRQ, as in ibmmq).
 
-        Raises PYIFError when not open, MQMIError MQRC_NO_RETAINED_MSG, MQRC_ACTION_ERROR,
-        MQRC_SRO_ERROR, MQRC_OPTIONS_ERROR.
+        Sets ``sro.NumPubs`` to their number.
+
+        Raises PYIFError when not open, MQMIError with MQRC_NO_RETAINED_MSG, MQRC_ACTION_ERROR,
+        MQRC_SRO_ERROR or MQRC_OPTIONS_ERROR.
         """
         if self._opened is None:
             raise PYIFError("Subscription not open.")
@@ -296,11 +309,11 @@ class Subscription:
         close_sub_queue: bool = False,
         close_sub_queue_options: int = c.MQCO_NONE,
     ) -> None:
-        """MQCLOSE of the subscription, and of its queue if that is wanted.
+        """Close the subscription (MQCLOSE), and its queue if ``close_sub_queue`` is True.
 
-        A durable one stays, unless MQCO_REMOVE_SUB ends it. Its messages can be got as long as
-        the queue is open. Raises PYIFError when not open, MQMIError MQRC_OPTIONS_ERROR,
-        MQRC_OPTION_NOT_VALID_FOR_TYPE for MQCO_KEEP_SUB where nothing can be kept.
+        A durable subscription remains, unless MQCO_REMOVE_SUB removes it. Messages can be got while
+        the queue is open. Raises PYIFError when not open, MQMIError with MQRC_OPTIONS_ERROR, and
+        with MQRC_OPTION_NOT_VALID_FOR_TYPE for MQCO_KEEP_SUB if it is not durable.
         """
         opened = self._opened
         if opened is None:
@@ -322,7 +335,7 @@ class Subscription:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it and its queue if they are open; an exception from inside is the one to see."""
+        """Close it and its queue if open; an exception from the block is not replaced."""
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
             if self._opened is not None:
                 self.close()
@@ -343,7 +356,7 @@ class Subscription:
         return self.sub_queue
 
     def _open_handle(self) -> int:
-        """Return the handle of its queue, MQHO_NONE when that is not open."""
+        """Return the handle of its queue, MQHO_NONE if that is not open."""
         handle = _handle_of(self.sub_queue)
         is_open = handle and self._connection.get_handle().has_open(handle)
         return handle if is_open else c.MQHO_NONE
@@ -366,7 +379,7 @@ def _alters(sub_desc: SD, opened: Subscribed) -> bool:
 
 
 def _handle_of(given: Queue | int | None) -> int:
-    """Return the handle of a queue that is given as such or as its handle; MQHO_NONE for none."""
+    """Return the handle of a queue given as Queue or handle; MQHO_NONE for None."""
     handle = given.get_handle() if isinstance(given, Queue) else given
     return c.MQHO_NONE if handle is None else handle
 
@@ -389,9 +402,9 @@ def _check_close(opened: Subscribed, options: int) -> None:
 
 
 class Topic(_Openable):
-    """A topic of a connection: the string of a topic object, a topic string, or both in a row.
+    """A topic of a connection: the string of a topic object, a topic string, or both joined.
 
-    With open options it is opened at once. In a ``with`` block it is closed at the end of it.
+    With open options it is opened at once. The end of a ``with`` block closes it.
     """
 
     _WHAT, _NOT_OPEN = "Topic", "Topic not open."
@@ -419,10 +432,12 @@ class Topic(_Openable):
         topic_desc: OD | None = None,
         open_opts: int | None = None,
     ) -> Self:
-        """MQOPEN with options, else note the topic to open; arguments left out stay as they were.
+        """Open (MQOPEN) with options; without them a later verb opens.
 
-        Raises PYIFError when open already, MQMIError MQRC_TOPIC_STRING_ERROR,
-        MQRC_UNKNOWN_OBJECT_NAME and the others of an open.
+        Omitted arguments stay unchanged.
+
+        Raises PYIFError if already open, MQMIError with MQRC_TOPIC_STRING_ERROR,
+        MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN.
         """
         if self._opened is not None:
             raise PYIFError("The Topic is already open.")
@@ -434,20 +449,20 @@ class Topic(_Openable):
         return self
 
     def pub(self, msg: str | bytes, *opts: Any) -> None:
-        """Publish; ``opts`` are an MD and a PMO, updated in place.
+        """Publish a message; ``opts`` are an MD and a PMO, updated in place.
 
         MD.Expiry is the life of each subscriber's copy, in tenths of a second. Raises MQMIError,
-        for a warning as well: it has been published then.
+        also for a warning: the message is then published.
         """
         self._put(msg, opts)
 
     def pub_rfh2(self, msg: str | bytes, *opts: Any) -> None:
-        """Publish behind the RFH2 headers that stand in a list after MD and PMO, as ``pub``."""
+        """Publish as ``pub``, after the RFH2 headers in the list that follows MD and PMO."""
         msg, opts = put_parts(msg, opts)
         self.pub(msg, *opts)
 
     def sub(self, sub_desc: SD | None = None, sub_queue: QueueGiven | None = None) -> Subscription:
-        """Subscribe to this topic; an SD says by itself to which."""
+        """Subscribe to this topic; an SD names the topic itself."""
         subscription = Subscription(self._connection)
         return subscription.sub(
             sub_desc, sub_queue, topic_name=self.topic_name, topic_string=self.topic_string
@@ -462,7 +477,7 @@ class Topic(_Openable):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it if it is open; an exception from inside stays the one to see."""
+        """Close it if open; an exception from the block is not replaced."""
         if self._opened is None:
             return
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():

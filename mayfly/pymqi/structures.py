@@ -1,8 +1,8 @@
 """pymqi's structure classes: MQ structures whose fields are attributes, items and keywords.
 
-Among their fields are strings of any length, MQCHARV, as MQOD and MQSD have them: five fields each,
-of which the first, VSPtr, is a pointer. Here it is a number that has its string with it, so that a
-copy of the structure has it as well and nothing is read from an address.
+MQOD and MQSD have strings of any length (MQCHARV), each with five fields. The first, VSPtr, is a
+pointer in C. Here it is a number that keeps its string, so that copies of the structure have it and
+no address is read.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NULL_TERMINATED: Final = -1
 
 
 def check_structure(fields: Fields, struc_id: bytes, versions: Container[int], reason: int) -> None:
-    """Raise the reason code unless StrucId and Version are those of a structure."""
+    """Raise ``reason`` unless StrucId and Version are those of the structure."""
     if fields["StrucId"] != struc_id or fields["Version"] not in versions:
         text = f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
         raise mq_error(reason, text)
 
 
 class StringPointer(int):
-    """A VSPtr: the number a C program would see, and the bytes it leads to."""
+    """A VSPtr: a number like the pointer of a C program, with the bytes it points to."""
 
     target: bytes
 
@@ -42,10 +42,10 @@ class StringPointer(int):
 
 
 def string_in(fields: Fields, name: str, reason: int) -> str:
-    """Return the string of that name in a structure's fields, empty when there is none.
+    """Return the variable-length string ``name`` in the fields of a structure, empty without one.
 
-    Raises the reason given for a pointer that set_vs has not made, a length beyond its end, an
-    offset beside it, or bytes that are not UTF-8.
+    Raises ``reason`` for a pointer that ``set_vs`` has not made, a wrong length, an offset beside a
+    pointer, or bytes that are not UTF-8.
     """
     pointer, length = fields[f"{name}VSPtr"], fields[f"{name}VSLength"]
     if not pointer and length <= 0 and not fields[f"{name}VSOffset"]:
@@ -68,9 +68,10 @@ def string_in(fields: Fields, name: str, reason: int) -> str:
 
 
 def return_string(fields: Fields, name: str, text: str) -> None:
-    """Give a string back in the buffer that a program has set aside for it; without one, nothing.
+    """Return a string in the buffer that the program has provided; does nothing without a buffer.
 
-    VSLength is its whole length; of one that does not fit the last VSBufSize bytes are returned.
+    VSLength becomes the full length. If the string does not fit, its last VSBufSize bytes are
+    returned.
     """
     buffer_bytes = fields[f"{name}VSBufSize"]
     if buffer_bytes > 0:
@@ -93,7 +94,7 @@ _BLANK = ord(" ")
 
 
 class _Member(NamedTuple):
-    """One field: its code in the struct module, its length (0 for a number), its first value."""
+    """A field: its struct code, its length in bytes (0 for a number) and its initial value."""
 
     name: str
     code: str
@@ -101,7 +102,10 @@ class _Member(NamedTuple):
     initial: FieldValue
 
     def checked(self, owner: str, value: object) -> FieldValue:
-        """Return a value as the field holds it; raises TypeError or ValueError naming the field."""
+        """Return a value in the form of the field.
+
+        Raises TypeError or ValueError with the field name.
+        """
         if not self.length:
             return self._checked_number(owner, value)
         if isinstance(value, str):
@@ -123,7 +127,7 @@ class _Member(NamedTuple):
         return value
 
     def _number_of(self, owner: str, value: Any) -> int:
-        """Return what stands for a number: a queue handle does, for PMO.Context."""
+        """Return an object as integer: PMO.Context accepts a queue handle. Raises TypeError."""
         try:
             return index(value)
         except TypeError:
@@ -149,9 +153,9 @@ def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
 class MQOpts:
     """A structure of the MQI: ``md.Expiry``, ``md["Expiry"]``, ``MD(Expiry=600)``, ``md.get()``.
 
-    An assignment is checked at once: AttributeError for a field that does not exist, TypeError for
-    a value of the wrong type, ValueError for one that does not fit. Text is taken as its UTF-8. The
-    fields are in ``vars()``, where the verbs read and write them without these checks.
+    An assignment is checked: AttributeError for an unknown field, TypeError for a value of the
+    wrong type, ValueError for one out of range or too long. Text is encoded as UTF-8. The fields
+    are in ``vars()``, where verbs read and write them without these checks.
     """
 
     members: ClassVar[dict[str, _Member]] = {}
@@ -161,9 +165,9 @@ class MQOpts:
     def __init_subclass__(
         cls, layout: Layout | None = None, initial: Mapping[str, FieldValue] | None = None
     ) -> None:
-        """Derive a class from a layout; ``initial`` holds what pymqi begins with instead.
+        """Build the class from a layout; ``initial`` has pymqi's initial values where they differ.
 
-        Without a layout it is one that others have in common.
+        A class without a layout is a common base class.
         """
         if layout is None:
             return
@@ -185,7 +189,7 @@ class MQOpts:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Tell type checkers that fields are attributes."""
+            """Inform type checkers that fields are attributes."""
 
     def __setattr__(self, name: str, value: object) -> None:
         vars(self)[name] = self._member(name).checked(type(self).__name__, value)
@@ -201,7 +205,7 @@ class MQOpts:
         setattr(self, key, value)
 
     def set(self, **kw: object) -> None:
-        """Set fields by name; nothing is set when one of them is wrong."""
+        """Set fields by name; if one is wrong, none is set."""
         owner = type(self).__name__
         given = {}
         for name, value in kw.items():
@@ -217,7 +221,7 @@ class MQOpts:
         return self._codec.pack(*(vars(self)[name] for name in self.members))
 
     def unpack(self, buff: bytes) -> None:
-        """Take the fields from a packed structure; raises ValueError when its length is wrong."""
+        """Set the fields from a packed structure; raises ValueError for a wrong length."""
         if len(buff) != self._codec.size:
             raise ValueError(f"{type(self).__name__} has {self._codec.size} bytes, not {len(buff)}")
         vars(self).update(zip(self.members, self._codec.unpack(buff), strict=True))
@@ -234,9 +238,9 @@ class MQOpts:
         vs_buffer_size: int = 0,
         vs_ccsid: int = 0,
     ) -> None:
-        """Set a string of any length, such as ObjectString: bytes, or text as its UTF-8.
+        """Set a variable-length string, such as ObjectString, to bytes, or text as UTF-8.
 
-        For one that a verb returns, ``vs_buffer_size`` says how many bytes of it are wanted.
+        ``vs_buffer_size`` is how many bytes a verb may return in it.
         """
         raw = vs_value.encode() if isinstance(vs_value, str) else vs_value
         if not isinstance(raw, bytes | None):
@@ -253,7 +257,7 @@ class MQOpts:
         )
 
     def get_vs(self, vs_name: str) -> bytes | None:
-        """Return a string of any length, up to its first NUL; None when it is not set."""
+        """Return a variable-length string, up to its first NUL; None when it is not set."""
         pointer = self[f"{vs_name.removesuffix('VSPtr')}VSPtr"]
         if not isinstance(pointer, StringPointer):
             return None
@@ -330,15 +334,15 @@ class STS(
     layout=structures.STS,
     initial={"Version": 2, "ObjectStringVSCCSID": 0, "SubNameVSCCSID": 0},
 ):
-    """The result of MQSTAT, MQSTS; ibmmq has it, pymqi has not."""
+    """The result of MQSTAT, MQSTS; in ibmmq but not in pymqi."""
 
 
 class CMHO(MQOpts, layout=structures.CMHO):
-    """The options for a new message handle, MQCMHO."""
+    """The options of a new message handle, MQCMHO."""
 
 
 class DMHO(MQOpts, layout=structures.DMHO):
-    """The options for deleting a message handle, MQDMHO."""
+    """The options of deleting a message handle, MQDMHO."""
 
 
 class PD(MQOpts, layout=structures.PD):
@@ -346,12 +350,12 @@ class PD(MQOpts, layout=structures.PD):
 
 
 class SMPO(MQOpts, layout=structures.SMPO):
-    """The options for setting a property, MQSMPO."""
+    """The options of setting a property, MQSMPO."""
 
 
 class IMPO(MQOpts, layout=structures.IMPO):
-    """The options for inquiring a property, MQIMPO."""
+    """The options of inquiring a property, MQIMPO."""
 
 
 class DMPO(MQOpts, layout=structures.DMPO):
-    """The options for deleting a property, MQDMPO."""
+    """The options of deleting a property, MQDMPO."""

@@ -1,7 +1,7 @@
-"""MQOPEN, MQPUT, MQGET and MQSUB on pymqi's structures: read, checked, and updated in place.
+"""MQOPEN, MQPUT, MQGET and MQSUB on pymqi's structures, which they check and update in place.
 
-In this order: OD and MQOPEN, with the arguments that verbs share; MD and the descriptor of the
-queue manager, each in the form of the other; MQPUT and MQGET; SD and MQSUB.
+In this order: OD and MQOPEN, with common arguments; conversion between the MD and the queue
+manager's descriptor; MQPUT and MQGET; SD and MQSUB.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ _OD_VERSIONS = (c.MQOD_VERSION_1, c.MQOD_VERSION_2, c.MQOD_VERSION_3, c.MQOD_VER
 
 @raises_mqmi
 def open_object(connection: Connection, od: OD, options: int) -> Opened:
-    """MQOPEN; the OD gets the name of a dynamic queue made and, from version 3 on, what it led to.
+    """Open an object (MQOPEN) and set the resolved names in the OD.
 
-    Raises MQMIError MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR,
-    MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of the request.
+    The OD gets the name of a new dynamic queue, and from version 3 on the resolved queue. Raises
+    MQMIError with MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR,
+    MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of ``requests.Open``.
     """
     fields = vars(od)
     opened = connection.call(_open_request(fields, options))
@@ -62,7 +63,7 @@ def open_object(connection: Connection, od: OD, options: int) -> Opened:
 
 
 def _fill_in_od(fields: Fields, opened: Opened, manager_name: str) -> None:
-    """Say in an OD what was opened, as far as its version has room for it."""
+    """Set the fields of an OD that describe the opened object, as far as its version has them."""
     version, is_queue = fields["Version"], opened.kind == c.MQOT_Q
     if opened.made:
         fields["ObjectName"] = padded_name(opened.made)
@@ -82,7 +83,7 @@ def _fill_in_od(fields: Fields, opened: Opened, manager_name: str) -> None:
 
 
 def od_of(queue: str | bytes | OD) -> OD:
-    """Return the OD of a queue given by name or by OD."""
+    """Return the OD for a queue name or an OD; raises TypeError for any other value."""
     if isinstance(queue, OD):
         return queue
     if isinstance(queue, (str, bytes)):
@@ -93,7 +94,7 @@ def od_of(queue: str | bytes | OD) -> OD:
 def body_and_options(
     msg: str | bytes, opts: tuple[Any, ...], encoding: str, ccsid: int
 ) -> tuple[bytes, MD, PMO]:
-    """Return body, MD and PMO of a put; a ``str`` is encoded, and the MD says how."""
+    """Return body, MD and PMO of a put; a ``str`` is encoded, and the MD describes it as MQSTR."""
     md, pmo = two_of(opts, MD, PMO)
     if isinstance(msg, str):
         md.CodedCharSetId = ccsid
@@ -105,7 +106,7 @@ def body_and_options(
 
 
 def two_of(opts: tuple[Any, ...], first: type[MD], second: type[_Options]) -> tuple[MD, _Options]:
-    """Return descriptor and options of a verb, new ones for those left out or None."""
+    """Return descriptor and options of a verb, with new ones for None; raises TypeError."""
     if len(opts) > 2:
         raise TypeError(f"{first.__name__} and {second.__name__}, not {len(opts)} arguments")
     md = opts[0] if opts else None
@@ -120,13 +121,13 @@ def two_of(opts: tuple[Any, ...], first: type[MD], second: type[_Options]) -> tu
 
 
 def text_of(value: str | bytes) -> str:
-    """Return a name given as text or as a padded field."""
+    """Return a name from text or from a padded field."""
     text = value if isinstance(value, str) else value.decode("latin-1")
     return text.partition("\0")[0].rstrip(" ")
 
 
 def _open_request(fields: Fields, options: int) -> ask.Open:
-    """Return the request of an OD; raises as :func:`open_object`."""
+    """Return the open request for the fields of an OD; raises as :func:`open_object`."""
     _check_od(fields)
     version, kind = fields["Version"], fields["ObjectType"]
     if kind not in (c.MQOT_Q, c.MQOT_TOPIC, *DEFINITIONS):
@@ -149,7 +150,7 @@ def _open_request(fields: Fields, options: int) -> ask.Open:
 
 
 def _check_od(fields: Fields) -> None:
-    """Raise MQRC_OD_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
+    """Raise MQRC_OD_ERROR for a wrong OD, MQRC_RECS_PRESENT_ERROR for a distribution list."""
     check_structure(fields, c.MQOD_STRUC_ID, _OD_VERSIONS, rc.MQRC_OD_ERROR)
     if fields["Version"] >= c.MQOD_VERSION_2 and fields["RecsPresent"]:
         text = f"RecsPresent {fields['RecsPresent']}: distribution lists are not supported"
@@ -191,7 +192,7 @@ _read_by_put: Callable[[Fields], tuple[Any, ...]] = itemgetter(*_READ_BY_PUT)
 
 
 def descriptor_of(fields: Fields, context_option: int) -> Descriptor:
-    """Return what a put asks for with these MD fields; raises MQRC_MD_ERROR."""
+    """Return the descriptor for the MD fields of a put; raises MQRC_MD_ERROR."""
     descriptor = _descriptor(_read_by_put(fields))
     if context_option != c.MQPMO_SET_ALL_CONTEXT:
         return descriptor
@@ -203,7 +204,10 @@ def descriptor_of(fields: Fields, context_option: int) -> Descriptor:
 
 @lru_cache(maxsize=4096)
 def fields_of(descriptor: Descriptor, version: int) -> Fields:
-    """Return the MD fields that a getter with this Version of MQMD sees; do not change them."""
+    """Return the MD fields that a getter with this MQMD version gets.
+
+    The caller must not change them.
+    """
     later = _VERSION_2_FIELDS if version >= c.MQMD_VERSION_2 else ()
     fields = _fields(descriptor, (*_VERSION_1_FIELDS, *later))
     if fields["CodedCharSetId"] == c.MQCCSI_Q_MGR:
@@ -213,9 +217,9 @@ def fields_of(descriptor: Descriptor, version: int) -> Fields:
 
 @lru_cache(maxsize=4096)
 def put_fields_of(descriptor: Descriptor, version: int) -> Fields:
-    """Return the MD fields that a put gives back to the putter; do not change them.
+    """Return the MD fields that a put returns to the program. The caller must not change them.
 
-    MsgFlags stay the putter's, though its queue may know more of them.
+    MsgFlags are not among them: they stay those of the program.
     """
     later = ("GroupId", "MsgSeqNumber", "Offset") if version >= c.MQMD_VERSION_2 else ()
     return _fields(descriptor, (*_RESOLVED, *later))
@@ -226,7 +230,7 @@ def _fields(descriptor: Descriptor, names: Iterable[str]) -> Fields:
 
 
 def put_moment(descriptor: Descriptor, put_ms: int) -> tuple[bytes, bytes]:
-    """Return PutDate and PutTime: the putter's own if there are any, else of the put."""
+    """Return PutDate and PutTime: those that the program set, else those of the put."""
     if descriptor.put_date or descriptor.put_time:
         return _padded("PutDate", descriptor.put_date), _padded("PutTime", descriptor.put_time)
     return _moment(put_ms)
@@ -250,7 +254,7 @@ def _descriptor(values: tuple[Any, ...]) -> Descriptor:
 
 
 def _unpadded(raw: Any) -> str:
-    """Return a character field without its padding; bytes that are not UTF-8 are Latin-1."""
+    """Return a character field without padding; bytes that are not UTF-8 are decoded as Latin-1."""
     text: bytes = raw.partition(b"\0")[0].rstrip(b" ")
     try:
         return text.decode()
@@ -259,7 +263,7 @@ def _unpadded(raw: Any) -> str:
 
 
 def _padded(name: str, value: Any) -> Any:
-    """Return a value as the MD has it: texts padded with blanks, bytes with NUL."""
+    """Return a value in the form of the MD: text padded with blanks, bytes with NUL."""
     if isinstance(value, int):
         return value
     length = MD.members[name].length
@@ -276,10 +280,10 @@ _PLAIN: Final = Descriptor()
 
 
 def with_extension_applied(requested: Descriptor, body: bytes) -> tuple[Descriptor, bytes]:
-    """Return a message with the fields of the MQMDE that its data begin with, and without that.
+    """Return a message with the fields of an MQMDE at the start of its data, and without the MQMDE.
 
-    An MQMDE whose numbers have their high byte first is data and stays, as does one behind an MQMD
-    of version 2 that says something itself of groups and segments. Raises MQRC_MDE_ERROR.
+    A big-endian MQMDE is treated as data and stays. So does one after a version 2 MQMD that has its
+    own values for groups and segments. Raises MQRC_MDE_ERROR for a damaged one.
     """
     if requested.format != _FORMAT or is_big_endian(requested.encoding) or _is_extended(requested):
         return requested, body
@@ -308,7 +312,7 @@ _BLANK = ord(" ")
 
 
 class MatchArguments(TypedDict, total=False):
-    """The conditions of a get: parameters of ``Connection.get``."""
+    """The keyword arguments of ``Connection.get`` that select a message."""
 
     msg_id: bytes
     correl_id: bytes
@@ -319,11 +323,11 @@ class MatchArguments(TypedDict, total=False):
 
 
 def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo: PMO) -> None:
-    """MQPUT to a queue or a topic.
+    """Put a message to a queue or topic (MQPUT).
 
-    Raises MQMIError, for a warning too: the message is on the queue, or published, then. With
-    MQPMO_ASYNC_RESPONSE what the queue says is not raised but told by MQSTAT; when it refuses the
-    message, MD and PMO stay as they are.
+    Raises MQMIError, also for a warning: the message is then put or published. With
+    MQPMO_ASYNC_RESPONSE, MQSTAT reports the errors of the queue instead. If it refuses the message,
+    MD and PMO stay unchanged.
     """
     fields, given = vars(md), vars(pmo)
     options = given["Options"]
@@ -368,11 +372,11 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
 def get_message(
     connection: Connection, handle: int, max_length: int | None, md: MD, gmo: GMO
 ) -> bytes:
-    """MQGET; ``max_length`` in bytes, None takes a message of any length.
+    """Get a message (MQGET) and return its body; ``max_length`` is in bytes, None is no limit.
 
-    Raises MQMIError. For a warning it holds the body, and MD and GMO are filled in all the same:
-    MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the message stays), those of
-    ``converted``, and MQRC_NO_MSG_LOCKED for an unlock.
+    Raises MQMIError. For a warning it holds the body, and MD and GMO are updated. Warnings are
+    MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the message stays on the queue), those
+    of ``converted``, and MQRC_NO_MSG_LOCKED for an unlock.
     """
     fields, given = vars(md), vars(gmo)
     options = given["Options"]
@@ -418,7 +422,7 @@ def get_message(
 
 
 def _check_pmo(given: Fields) -> None:
-    """Raise MQRC_PMO_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
+    """Raise MQRC_PMO_ERROR for a wrong PMO, MQRC_RECS_PRESENT_ERROR for a distribution list."""
     check_structure(given, c.MQPMO_STRUC_ID, _PMO_VERSIONS, rc.MQRC_PMO_ERROR)
     if given["RecsPresent"] and given["Version"] >= c.MQPMO_VERSION_2:
         text = f"RecsPresent {given['RecsPresent']}: distribution lists are not supported"
@@ -427,7 +431,7 @@ def _check_pmo(given: Fields) -> None:
 
 @lru_cache(maxsize=4096)
 def _destination(queue: str, manager: str, own_manager: str) -> Fields:
-    """Return what a PMO says of where a message went; a publication has no queue of its own."""
+    """Return the PMO fields for the queue that got the message; a publication has no queue."""
     is_here = manager == own_manager
     return {
         "ResolvedQName": padded_name(queue),
@@ -440,12 +444,15 @@ def _destination(queue: str, manager: str, own_manager: str) -> Fields:
 
 @lru_cache(maxsize=4096)
 def padded_name(name: str) -> bytes:
-    """Return an object name as its 48 bytes."""
+    """Return an object name padded to 48 bytes."""
     return name.encode().ljust(_NAME_BYTES)
 
 
 def _match(fields: Fields, given: Fields) -> MatchArguments:
-    """Return what is requested for (G2); raises the reason codes of G3, also for logical order."""
+    """Return the ids that a get selects (G2), from MD and GMO fields.
+
+    Raises MQRC_MATCH_OPTIONS_ERROR, MQRC_WRONG_GMO_VERSION or MQRC_WRONG_MD_VERSION (G3).
+    """
     version, wanted = given["Version"], given["MatchOptions"]
     if given["Options"] & c.MQGMO_LOGICAL_ORDER:
         _check_knows_groups(fields["Version"], version, "MQGMO_LOGICAL_ORDER")
@@ -500,7 +507,7 @@ def _unlock(connection: Connection, handle: int, options: int) -> bytes:
 
 
 def _fill_in_status(given: Fields, flags: int, returned_length: int) -> None:
-    """Set the fields of GMO version 2 and 3; a last message or segment is one of its group, too."""
+    """Set the status fields of GMO versions 2 and 3, for groups and segments."""
     given["GroupStatus"] = given["SegmentStatus"] = given["Segmentation"] = _BLANK
     if flags & c.MQMF_LAST_MSG_IN_GROUP:
         given["GroupStatus"] = c.MQGS_LAST_MSG_IN_GROUP[0]
@@ -522,11 +529,11 @@ _USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
 def subscribe(
     connection: Connection, sd: SD, queue: int, *, altered: Subscribed | None, held: int
 ) -> Subscribed:
-    """MQSUB; returns the subscription, with the handle that its publications are got with.
+    """Subscribe (MQSUB), update the SD and return the subscription with the handle of its queue.
 
-    ``queue`` is the handle of one for a subscription that is not managed. ``altered`` is one that
-    the caller has open and may alter while it is, ``held`` the handle of its queue; MQHO_NONE (0)
-    is no handle. Raises MQRC_SD_ERROR and the reasons of ``Topics.subscribe``.
+    ``queue`` is the handle for a subscription that is not managed. ``altered`` is the caller's open
+    subscription, which may be altered, and ``held`` the handle of its queue. MQHO_NONE (0) is no
+    handle. Raises MQRC_SD_ERROR and the reason codes of ``requests.Subscribe``.
     """
     fields = vars(sd)
     options = fields["Options"]
@@ -555,7 +562,7 @@ def subscribe(
 
 
 def _fill_in_sd(fields: Fields, facts: SubscriptionFacts) -> None:
-    """Say in the SD what the subscription is like now."""
+    """Set the fields of the SD from the current attributes of the subscription."""
     options = fields["Options"] & ~(_USERS | c.MQSO_DURABLE | c.MQSO_MANAGED)
     options |= c.MQSO_DURABLE * facts.is_durable | c.MQSO_MANAGED * facts.is_managed
     options |= c.MQSO_FIXED_USERID if facts.user_is_fixed else c.MQSO_ANY_USERID

@@ -616,7 +616,7 @@ class Link:
         keeper().leave(self)
         self.abandon(error)
 
-    # CallbackThread.
+    # Callbacks.
 
     def _read_beside(self) -> None:
         """Count a request with a callback, and start the thread that reads its answer."""
