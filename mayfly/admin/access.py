@@ -1,4 +1,4 @@
-"""Access as it is shown and set: authority records (AUTHREC), and rules for channels (CHLAUTH)."""
+"""Display and change of access: authority records (AUTHREC), and rules for channels (CHLAUTH)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,12 @@ def inquire_authority(
     object_type: str | None = None,
     match: str = MATCHES[0],
 ) -> list[Record]:
-    """Return the records of some users and groups, of all without any; by type and profile."""
+    """Return the authority records of some users and groups, of all if ``entities`` is empty.
+
+    ``profile`` and ``object_type`` select among them, None any. ``match`` is how ``profile`` is
+    compared (MATCHES): PROFILE also finds generic profiles that match it, EXACT only that profile;
+    MEMBERSHIP adds the records of the users' groups.
+    """
     wanted = list(entities)
     if match == "MEMBERSHIP":
         wanted += entities_of(manager, [e for e in entities if e.kind == PRINCIPAL])
@@ -100,7 +105,7 @@ def inquire_authority(
 
 
 def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
-    """Return all that a user or group may do to an object, whichever records give it."""
+    """Return the authority of a user or group on an object, from all records together."""
     bits = granted(manager, entities_of(manager, [entity]), object_type, name)
     values: dict[str, Value] = {
         "OBJNAME": name,
@@ -124,7 +129,7 @@ def _authority_record(key: AuthorityKey, bits: int) -> Record:
 
 
 def _stands_for(profile: str, wanted: str, match: str) -> bool:
-    """Return whether a profile is the one asked for or, unless EXACT, stands for that name."""
+    """Return True if a profile is ``wanted`` or, unless EXACT, a generic one that matches it."""
     if profile == wanted:
         return True
     if match == "EXACT" or is_generic_profile(wanted):
@@ -135,10 +140,10 @@ def _stands_for(profile: str, wanted: str, match: str) -> bool:
 def set_channel_rule(
     manager: Engine, profile: str, attributes: Mapping[str, Value], action: str = ADD
 ) -> None:
-    """Add, replace or remove a rule for the channels of a profile; durable on return.
+    """Add, replace or remove a CHLAUTH rule of a channel profile; durable on return.
 
-    Raises AdminError; MQRCCF_CHLAUTH_ALREADY_EXISTS to add a map that is there, and
-    MQRCCF_CHLAUTH_NOT_FOUND to remove what is not there.
+    Raises MQRCCF_CHLAUTH_ALREADY_EXISTS for adding a rule that exists, MQRCCF_CHLAUTH_NOT_FOUND for
+    removing a missing one, and AdminError for wrong attributes.
     """
     given = _checked_all(attributes)
     if _TYPE not in given:
@@ -163,7 +168,11 @@ def set_channel_rule(
 def inquire_channel_rules(
     manager: Engine, pattern: str, *, rule_type: int | None = None, match: str = RULE_MATCHES[0]
 ) -> list[Record]:
-    """Return the rules of some channels: of a name, of names that match, or that may overlap."""
+    """Return the CHLAUTH rules of a type (None: any) whose profile matches, ordered by name.
+
+    ``match`` is how profiles are compared (RULE_MATCHES): EXACT by name, GENERIC by the pattern,
+    ALL if some channel name could match both.
+    """
     return [
         record_of(rule)
         for rule in sorted(channel_rules(manager), key=lambda rule: rule.name)
@@ -172,11 +181,10 @@ def inquire_channel_rules(
 
 
 def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
-    """Return the rule that a partner would meet, or the user as which its channel would run.
+    """Return the CHLAUTH rule that applies to a partner; without one, the user of its channel.
 
-    Its address is looked up if a rule has a host name; passwords are not looked at. Rules count
-    even where ALTER QMGR CHLAUTH(DISABLED) switches them off only if they would: then there is
-    none.
+    The partner's address is looked up in DNS if a rule has a host name; passwords are not checked.
+    With ALTER QMGR CHLAUTH(DISABLED) no rule applies.
     """
     rules = rules_of(manager)
     if wants_host_names(manager, partner.channel, partner.address):
@@ -201,7 +209,7 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
 
 
 def record_of(rule: ChannelRuleDefinition) -> Record:
-    """Return a rule with the attributes that its type has."""
+    """Return a CHLAUTH rule with the attributes that its type has."""
     keywords = [_TYPE, *_key_keywords(rule.type), *_OF_ALL]
     if rule.type not in _LISTS:
         keywords.append("USERSRC")
@@ -215,7 +223,7 @@ def record_of(rule: ChannelRuleDefinition) -> Record:
 
 
 def _key_keywords(rule_type: int) -> tuple[str, ...]:
-    """Return by what a rule of a type is found, beside profile and type."""
+    """Return the keywords that identify a rule of this type, beside profile and type."""
     needed = _NEEDED[rule_type]
     if rule_type in _LISTS:
         return (needed,)
@@ -238,7 +246,10 @@ def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _check_names(given: Mapping[str, Value]) -> None:
-    """Refuse patterns of certificates that none can match; older rules that have one may go."""
+    """Raise WrongValue for patterns of certificate names that no name can match.
+
+    They are checked for new rules only, so that older ones with such a pattern can be removed.
+    """
     for keyword in ("SSLPEER", "SSLCERTI"):
         value = str(given.get(keyword, ""))
         try:
@@ -268,7 +279,7 @@ def _check_patterns(keyword: str, value: str) -> None:
 
 
 def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> None:
-    """Refuse what a rule of a type, or an action, does not have; ask for what it needs."""
+    """Raise AdminError for a keyword that this rule type and action do not allow, or lack."""
     word = named(attributes_of(CHLAUTH)[_TYPE], rule_type)
     keys = _key_keywords(rule_type)
     allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in _LISTS else _OF_MAPS)}
@@ -286,7 +297,7 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
 
 
 def _check_user(given: Mapping[str, Value]) -> None:
-    """Check that MCAUSER is there for USERSRC(MAP), and for no other."""
+    """Raise AdminError if MCAUSER is missing with USERSRC(MAP), or given with another USERSRC."""
     source = given.get("USERSRC", c.MQUSRC_MAP)
     if source == c.MQUSRC_MAP and not given.get("MCAUSER"):
         raise missing_attribute("MCAUSER", "USERSRC(MAP) needs it")
@@ -308,7 +319,7 @@ def _is_asked(profile: str, pattern: str, match: str) -> bool:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return True if there is a name that both patterns match."""
+    """Return True if some name matches both patterns."""
     if not one or not other:
         return not (one + other).strip("*")
     if one[0] == "*" or other[0] == "*":

@@ -1,8 +1,8 @@
 """Channels: their definitions, their status, and the table of client channels (CCDT) in JSON.
 
-``channels_of`` starts and stops them. The table stands in the folder of the queue manager, in the
-JSON of IBM MQ; a program is led to it by MQCCDTURL. It is written anew whenever a channel of type
-CLNTCONN changes.
+``channels_of`` starts and stops them. The table is a file in the folder of the queue manager, in
+the JSON of IBM MQ; MQCCDTURL tells a program where it is. It is written anew whenever a channel of
+type CLNTCONN changes.
 """
 
 from __future__ import annotations
@@ -87,10 +87,11 @@ def define(
     *,
     replace: bool,
 ) -> None:
-    """Define a channel of a type; other attributes are the model's, else the defaults.
+    """Define a channel of the type in CHLTYPE; other attributes are the model's, else the defaults.
 
-    The channels of clients are a kind of their own, CLNTCONN. The model of a channel between a
-    client and a queue manager is SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN, where it is there.
+    Client channels are an object type of their own, CLNTCONN. Without ``like`` the model is the
+    channel itself, with ``replace``, else SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN if that exists.
+    Raises AdminError for wrong attributes.
     """
     if kind == CLNTCONN:
         attributes = {_TYPE: MQCHT_CLNTCONN, **attributes}
@@ -118,7 +119,7 @@ def define(
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a channel, which count from its next start on."""
+    """Change attributes of a channel; they take effect at its next start. Raises AdminError."""
     given = checked_all(kind, attributes)
     existing = _find(manager, kind, name)
     if given.setdefault(_TYPE, existing.chltype) != existing.chltype:
@@ -134,7 +135,7 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 
 
 def delete(manager: Engine, kind: str, name: str) -> None:
-    """Delete a channel, which must not be started."""
+    """Delete a channel; raises MQRC_OBJECT_IN_USE while it is started or has a batch in doubt."""
     _find(manager, kind, name)
     if kind == CHANNEL:
         channels_of(manager).forget(name)
@@ -168,7 +169,10 @@ def _model(
     like: str | None,
     replace: bool,
 ) -> ChannelDefinition | None:
-    """Return what a channel is to be like: the one named, itself, or the model of its type."""
+    """Return the channel whose attributes a new one takes, None without a model.
+
+    It is the one in ``like``, else with ``replace`` the channel itself, else the model of its type.
+    """
     if like is not None:
         return _find(manager, kind, like)
     names = [name] if replace else []
@@ -182,19 +186,19 @@ def _model(
 
 
 def inquire_status(manager: Engine, pattern: str) -> list[Record]:
-    """Return how the channels stand that were ever started and whose names match.
+    """Return the status of the channels that were ever started and whose names match.
 
-    A channel of clients has a record for each of them, or one that it is stopped.
+    A SVRCONN channel has a record for each socket of its clients; if it is stopped, one of its own.
     """
     known = {state.name for state in manager.shipments.states()}
-    standings = [
-        _status(definition, standing)
+    records = [
+        _status(definition, status)
         for definition in view_named(manager, CHANNEL, pattern)
         if isinstance(definition, ChannelDefinition)
-        for standing in channels_of(manager).status(definition.name)
-        if definition.name in known or not standing.is_sender
+        for status in channels_of(manager).status(definition.name)
+        if definition.name in known or not status.is_sender
     ]
-    return [*inquire_instances(manager, pattern), *standings]
+    return [*inquire_instances(manager, pattern), *records]
 
 
 def _why_needed(channel_type: Value) -> str:
@@ -202,7 +206,7 @@ def _why_needed(channel_type: Value) -> str:
 
 
 def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
-    """Refuse attributes that only other types of channels have."""
+    """Raise AdminError for attributes that only other types of channels have."""
     word = named(_TYPE_ROW, channel_type)
     for keyword, value in given.items():
         if word not in channel_types_with(keyword):
@@ -211,7 +215,7 @@ def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
 
 
 def _check_network(attributes: Mapping[str, Value]) -> None:
-    """Check what a channel says of the way to its partner."""
+    """Raise AdminError for a wrong TLS cipher, transport, CONNAME or SSLPEER of a channel."""
     channel_type = attributes[_TYPE]
     cipher = attributes.get("SSLCIPH", "")
     # The table of clients goes to programs that know more ciphers; a server knows versions alone.
@@ -241,37 +245,37 @@ def _table_changed(manager: Engine, kind: str) -> None:
         write_table(manager)
 
 
-def _status(definition: ChannelDefinition, standing: ChannelStatus) -> Record:
+def _status(definition: ChannelDefinition, status: ChannelStatus) -> Record:
     if definition.chltype == MQCHT_SVRCONN:
-        of_clients = {_TYPE: definition.chltype, "STATUS": CHANNEL_STATUS[standing.status]}
-        return Record(CHSTATUS, standing.name, of_clients)
+        of_clients = {_TYPE: definition.chltype, "STATUS": CHANNEL_STATUS[status.status]}
+        return Record(CHSTATUS, status.name, of_clients)
     values: dict[str, Value] = {
         _TYPE: definition.chltype,
-        "STATUS": CHANNEL_STATUS[standing.status],
-        "CONNAME": standing.connection,
-        "RQMNAME": standing.partner,
-        "XMITQ": standing.transmission_queue,
-        "MSGS": standing.message_count,
-        "BATCHES": standing.batch_count,
-        "CURSEQNO": standing.current_sequence,
-        "LSTSEQNO": standing.sequence,
-        "CURLUWID": standing.current_luw,
-        "LSTLUWID": standing.luw,
-        "HBINT": standing.heartbeat_s,
-        "BYTSSENT": standing.sent_bytes,
-        "BYTSRCVD": standing.received_bytes,
-        "INDOUBT": YES if standing.is_in_doubt else NO,
-        "SHORTRTS": standing.short_retries_left,
-        "LONGRTS": standing.long_retries_left,
-        "FAILURE": standing.failure,
+        "STATUS": CHANNEL_STATUS[status.status],
+        "CONNAME": status.connection,
+        "RQMNAME": status.partner,
+        "XMITQ": status.transmission_queue,
+        "MSGS": status.message_count,
+        "BATCHES": status.batch_count,
+        "CURSEQNO": status.current_sequence,
+        "LSTSEQNO": status.sequence,
+        "CURLUWID": status.current_luw,
+        "LSTLUWID": status.luw,
+        "HBINT": status.heartbeat_s,
+        "BYTSSENT": status.sent_bytes,
+        "BYTSRCVD": status.received_bytes,
+        "INDOUBT": YES if status.is_in_doubt else NO,
+        "SHORTRTS": status.short_retries_left,
+        "LONGRTS": status.long_retries_left,
+        "FAILURE": status.failure,
     }
-    return Record(CHSTATUS, standing.name, values)
+    return Record(CHSTATUS, status.name, values)
 
 
 def write_table(manager: Engine) -> None:
-    """Write the channels of clients as they are defined now; a queue manager in memory has no file.
+    """Write the table of client channels (CCDT) into the folder of the queue manager.
 
-    Raises OSError.
+    None in memory. Raises OSError.
     """
     folder = manager_folder(manager)
     if folder is not None:
@@ -279,7 +283,7 @@ def write_table(manager: Engine) -> None:
 
 
 def table_of(manager: Engine) -> str:
-    """Return the content of the file."""
+    """Return the table of client channels (CCDT) as JSON text."""
     model = CHANNEL_MODELS[MQCHT_CLNTCONN]
     rows = [
         _table_row(definition)

@@ -1,4 +1,4 @@
-"""The connections of a queue manager, and the instances of channels that clients connect by."""
+"""The connections of a queue manager, and the instances of SVRCONN channels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _OPEN_OPTIONS = sorted(
 
 
 class OpenHandle(NamedTuple):
-    """An open handle: kind and name of the object, the names of its MQOO options."""
+    """An open handle: object type and name, and the names of its MQOO_* options."""
 
     kind: str
     name: str
@@ -66,7 +66,8 @@ class OpenHandle(NamedTuple):
 class OpenConnection(NamedTuple):
     """A connection; ``channel`` and ``address`` are empty for a local one.
 
-    Moments are ms since 1970; ``unit_of_work_ms`` is when its unit of work began, None without one.
+    ``identifier`` is CONN, ``unit_of_work_ms`` the begin of its unit of work, None without one.
+    Moments are epoch ms.
     """
 
     identifier: str
@@ -81,7 +82,7 @@ class OpenConnection(NamedTuple):
 
 
 def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection]:
-    """Return the connections whose ids match, the oldest first, local ones and those of clients."""
+    """Return the connections whose ids match, local ones and those of clients, oldest first."""
     clients = {client.number: client for client in client_connections(manager)}
     opened = []
     for found in view_connections(manager):
@@ -109,12 +110,15 @@ def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection
 
 
 def inquire(manager: Engine, pattern: str) -> list[Record]:
-    """Return the connections whose ids match, the oldest first, local ones and those of clients."""
+    """Return a CONN record for each connection whose id matches, oldest first."""
     return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
 
 def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
-    """Return how a queue manager as a whole stands; raises MQRC_CONNECTION_BROKEN when stopped."""
+    """Return the QMSTATUS record of a queue manager.
+
+    Raises MQRC_CONNECTION_BROKEN when it is stopped.
+    """
     processor = manager.delay_processor.status().partition(":")[0].upper()
     values: dict[str, Value] = {
         "STATUS": MANAGER_STATUS["RUNNING"],
@@ -126,7 +130,7 @@ def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
 
 
 def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
-    """Return the open handles of the connections whose ids match."""
+    """Return a record for each open handle of the connections whose ids match."""
     return [
         Record(
             HANDLE,
@@ -145,7 +149,7 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
 
 
 def stop_connection(manager: Engine, identifier: str) -> None:
-    """End a connection, whose unit of work is backed out.
+    """End a connection and back out its unit of work.
 
     Raises WrongObject with MQRCCF_CONNECTION_ID_ERROR for an id that no connection has.
     """
@@ -159,11 +163,12 @@ def stop_connection(manager: Engine, identifier: str) -> None:
 
 
 def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bool = False) -> None:
-    """Stop a channel; the clients that have come by it end with their work, or at once.
+    """Stop a channel; its clients end after their current work, or at once if ``is_forced``.
 
-    ``is_forced`` cuts off the batch of a sender and the units of work of clients. An ``inactive``
-    channel of clients goes on letting them in. Raises as ``Channels.stop``;
-    MQRC_CHANNEL_CONFIG_ERROR for another channel that is to be inactive.
+    ``is_forced`` also cuts off the batch of a sender and backs out the units of work of clients.
+    With ``is_inactive`` a SVRCONN channel continues to accept new clients;
+    MQRC_CHANNEL_CONFIG_ERROR for a channel of another type. Raises MQRC_UNKNOWN_OBJECT_NAME,
+    MQRC_STORAGE_MEDIUM_FULL.
     """
     is_of_clients = find_channel(manager, name).chltype == MQCHT_SVRCONN
     if is_inactive and not is_of_clients:
@@ -180,7 +185,7 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
 
 
 def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
-    """Return a status for each socket by which clients have come through a channel."""
+    """Return a CHSTATUS record for each socket of clients on the channels whose names match."""
     instances: dict[int, list[ClientConnection]] = {}
     for client in client_connections(manager):
         is_program = bool(client.channel) and not client.sending_manager
@@ -232,7 +237,7 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
 
 
 def _date_and_time(moment_ms: int | None) -> tuple[str, str]:
-    """Return a moment as MQSC shows it, UTC."""
+    """Return a moment (epoch ms) as date and time of MQSC, UTC; two empty texts for None."""
     if moment_ms is None:
         return "", ""
     moment = datetime.fromtimestamp(moment_ms / SECOND_MS, UTC)

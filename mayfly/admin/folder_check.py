@@ -1,8 +1,8 @@
-"""Finds damage in the files of a queue manager's folder that are not those of its store.
+"""Finds damage in the files of a queue manager's folder that are not part of its store.
 
-The store checks its own: the database, its log, the identity and the ballast. Security,
-administration and servers keep the others. A file of nobody is read to its end, which a disk that
-fails refuses.
+The store checks its own files: the database, its log, the identity and the ballast. Security,
+administration and servers write the others. Any further file is read to its end, which fails on a
+failing disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PART_BYTES: Final = 2**20
 
 
 def check_files(manager: Engine) -> list[str]:
-    """Return a line for each file of a folder that is damaged, naming it; none in memory."""
+    """Return a line for each damaged file of the folder, with its name; none in memory."""
     folder = manager_folder(manager)
     if folder is None:
         return []

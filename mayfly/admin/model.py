@@ -1,7 +1,7 @@
-"""The model of administration: kinds of objects, attributes, values with errors, conditions.
+"""The model of administration: object types, attributes, values with errors, conditions.
 
-Codecs ask here for names, types, ranges and MQIA_/MQCA_ numbers. Attributes that can be set are the
-rows of the engine's tables (``engine/attributes``): a new row there is known to every codec.
+Codecs such as MQSC find here names, types, ranges and MQIA_/MQCA_ numbers. Attributes that can be
+set are the rows of the engine's tables (``engine/attributes``): every codec knows a new row there.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from mayfly.mqi.errors import MQError, ObjectError, OptionsError
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
-#: Kinds of status, which are no objects.
+#: Types of status records, which are no objects.
 QSTATUS: Final = "QSTATUS"
 TPSTATUS: Final = "TPSTATUS"
 CHSTATUS: Final = "CHSTATUS"
-#: The running queue manager as a whole.
+#: Status of the queue manager.
 QMSTATUS: Final = "QMSTATUS"
 #: Connections, and what each has open.
 CONN: Final = "CONN"
@@ -73,7 +73,7 @@ CHANNEL_STATUS: Final = {
     Status.STOPPED: 6,
     Status.PAUSED: 8,
 }
-#: Mayfly's own: how the delay processor stands.
+#: Mayfly's own: status of the delay processor.
 PROCESSOR_STATUS: Final = {"STOPPED": 0, "RUNNING": 1, "SPARK": 2}
 #: MQQMSTA_*; a queue manager that answers runs.
 MANAGER_STATUS: Final = {"RUNNING": 2}
@@ -116,19 +116,25 @@ LIKE, NOT_LIKE = "LK", "NL"
 
 
 class ObjectType(NamedTuple):
-    """One kind of object: attributes that can be set, and status, both by MQSC keyword."""
+    """An object type: its settable attributes and the displayed ones, by MQSC keyword."""
 
     kind: str
     attributes: Mapping[str, Attribute]
     shown: Mapping[str, Attribute]
 
     def row(self, keyword: str) -> Attribute | None:
-        """Return an attribute of either sort, None when there is none."""
+        """Return the attribute with a keyword, settable or displayed only.
+
+        None for an unknown keyword.
+        """
         return self.attributes.get(keyword) or self.shown.get(keyword)
 
 
 class Record(NamedTuple):
-    """One object as it stands: values by keyword; a word is the number that it stands for."""
+    """One object: its type, its name, its values by keyword.
+
+    Values that are words are numbers here.
+    """
 
     kind: str
     name: str
@@ -137,13 +143,13 @@ class Record(NamedTuple):
 
 @cache
 def object_type(kind: str) -> ObjectType:
-    """Return a kind of object; one that is not known has no attributes."""
+    """Return an object type with its attributes; an unknown type has no attributes."""
     rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
     return ObjectType(kind, attributes_of(kind), MappingProxyType(rows))
 
 
 def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
-    """Return everything that objects of some kinds show, in order, by keyword."""
+    """Return all attributes that objects of some types display, by keyword, in order."""
     rows: dict[str, Attribute] = {}
     for kind in kinds:
         found = object_type(kind)
@@ -273,13 +279,12 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
 
 
 class AdminError(OptionsError):
-    """An attribute is wrong: its MQSC keyword, its value, and what is wrong in words.
+    """An attribute is wrong: its MQSC keyword, its value, and a text about what is wrong.
 
-    The reason code is one of MQRCCF_*, or MQRC_SELECTOR_ERROR for an attribute that is not there.
+    The reason code is one of MQRCCF_*, or MQRC_SELECTOR_ERROR for an unknown attribute.
     """
 
     def __init__(self, reason: int, attribute: str, value: Value, detail: str) -> None:
-        """Say what is wrong with which attribute."""
         super().__init__(reason, detail)
         self.attribute = attribute
         self.value = value
@@ -290,15 +295,15 @@ class AdminError(OptionsError):
 
 
 class WrongValue(AdminError):
-    """A value does not suit its attribute: ``complaint`` follows the name of the attribute.
+    """A value does not suit its attribute.
 
-    Where ``shows_value`` it follows name and value.
+    The text is the attribute's keyword followed by ``complaint``. With ``shows_value`` a codec puts
+    the value behind the keyword.
     """
 
     def __init__(
         self, attribute: Attribute, value: Value, complaint: str, *, shows_value: bool = False
     ) -> None:
-        """Say what is wrong with the value."""
         text = f"{attribute.keyword}({value}){complaint}"
         super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)
         self.complaint = complaint
@@ -306,48 +311,50 @@ class WrongValue(AdminError):
 
 
 class WrongObject(AdminError):
-    """The given attributes make no object: one is missing, or two contradict."""
+    """The given attributes make no valid object: one is missing, or two contradict each other."""
 
 
 class UnknownModel(ObjectError):
-    """The object that a new one is to be like is not there; ``name`` is its name."""
+    """The object that LIKE names does not exist; the reason code is MQRC_UNKNOWN_OBJECT_NAME."""
 
     def __init__(self, kind: str, name: str) -> None:
-        """Take kind and name of the missing object; the reason is MQRC_UNKNOWN_OBJECT_NAME."""
         super().__init__(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
         self.name = name
 
 
 def unknown_attribute(kind: str, keyword: str, value: Value) -> AdminError:
-    """Return the error for an attribute that a kind of object does not have."""
+    """Return the AdminError for an attribute that an object type does not have."""
     text = f"{keyword} is no attribute of {kind}"
     return AdminError(rc.MQRC_SELECTOR_ERROR, keyword, value, text)
 
 
 def fixed_attribute(keyword: str, value: Value) -> AdminError:
-    """Return the error for an attribute that an object keeps from its definition on."""
+    """Return the AdminError for an attribute that cannot be changed after the definition."""
     return AdminError(MQRCCF_ATTR_VALUE_FIXED, keyword, value, f"{keyword} cannot be changed")
 
 
 def missing_attribute(keyword: str, why: str = "") -> WrongObject:
-    """Return the error for an attribute without which there is no such object."""
+    """Return the WrongObject for a required attribute that is missing; ``why`` is for its text."""
     text = f"{keyword} is missing" + (f": {why}" if why else "")
     return WrongObject(MQRCCF_PARM_MISSING, keyword, "", text)
 
 
 def fold(text: str) -> str:
-    """Return a word in upper case: only ASCII letters fold, words and names have no others."""
+    """Return a text in upper case.
+
+    Only ASCII letters change, because words and names have no others.
+    """
     return text.translate(_UPPER)
 
 
 def named(attribute: Attribute | None, value: Value) -> Value:
-    """Return the word that stands for a number, or the value itself."""
+    """Return the word of an attribute for a number; a value without a word comes back unchanged."""
     words = () if attribute is None else attribute.words
     return next((word for word, number in words if number == value), value)
 
 
 def number_of(attribute: Attribute, text: str) -> int | None:
-    """Return the number that a text, a word or digits, means; None when it is not allowed."""
+    """Return the number that a word or digits mean for an attribute, None if it is not allowed."""
     words = dict(attribute.words)
     if fold(text) in words:
         return words[fold(text)]
@@ -357,7 +364,10 @@ def number_of(attribute: Attribute, text: str) -> int | None:
 
 
 def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return attributes with the numbers that words mean; a word that is none stays for a check."""
+    """Return attributes with words replaced by their numbers.
+
+    An unknown word stays, for a later check.
+    """
     known = attributes_of(kind)
     given = dict(attributes)
     for keyword, value in attributes.items():
@@ -369,7 +379,7 @@ def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]
 
 
 def allowed(attribute: Attribute) -> str:
-    """Return in words what a numeric attribute can be."""
+    """Return the allowed values of a numeric attribute as text: its words and its range."""
     choices = [word for word, _ in attribute.words]
     if attribute.low <= attribute.high:
         choices.append(f"a number from {attribute.low} to {attribute.high}")
@@ -377,9 +387,9 @@ def allowed(attribute: Attribute) -> str:
 
 
 def checked(attribute: Attribute, value: Value) -> Value:
-    """Return a value as it is kept: a text without the blanks at its end; raises WrongValue.
+    """Return a value as it is stored, a text without the blanks at its end; raises WrongValue.
 
-    Character attributes are blank padded in MQ: blanks at the end mean nothing.
+    Character attributes are padded with blanks in MQ: blanks at the end mean nothing.
     """
     if isinstance(value, bool) or isinstance(value, str) != attribute.is_text:
         raise WrongValue(attribute, value, f" takes {'text' if attribute.is_text else 'a number'}")
@@ -392,7 +402,7 @@ def checked(attribute: Attribute, value: Value) -> Value:
 
 
 def checked_all(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return attributes of a kind of object, by keyword, as they are kept; raises AdminError."""
+    """Return the attributes of an object type as they are stored, by keyword; raises AdminError."""
     known = attributes_of(kind)
     values: dict[str, Value] = {}
     for keyword, value in attributes.items():
@@ -426,7 +436,10 @@ def _check_name(attribute: Attribute, name: str) -> None:
 
 
 def _check_custom(attribute: Attribute, value: str) -> None:
-    """CUSTOM holds NAME(VALUE) pairs with blanks between; CAPEXPRY is the only name known (X2)."""
+    """Raise WrongValue unless CUSTOM holds NAME(VALUE) pairs of known names.
+
+    The only known name is CAPEXPRY (X2).
+    """
     cap = attributes_of(QLOCAL)["CAPEXPRY"]
     pairs = [_CUSTOM_PAIR.fullmatch(pair) for pair in value.split()]
     for pair in pairs:
@@ -439,10 +452,10 @@ def _check_custom(attribute: Attribute, value: str) -> None:
 
 
 class Filter(NamedTuple):
-    """A condition on the value of a keyword; an object without the keyword never passes.
+    """A condition (WHERE) on the value of a keyword; an object without the keyword does not pass.
 
-    A number that has a name, as NOLIMIT is one, is neither less nor more than other numbers; for EQ
-    and NE ``value`` is the number or its name.
+    A number with a name, as NOLIMIT, is neither less nor more than other numbers; for EQ and NE
+    ``value`` is the number or its name.
     """
 
     keyword: str
@@ -450,7 +463,7 @@ class Filter(NamedTuple):
     value: Value
 
     def passes(self, record: Record) -> bool:
-        """Return whether an object fulfils the condition."""
+        """Return True if an object fulfils the condition."""
         found = record.values.get(self.keyword)
         if found is None:
             return False

@@ -1,8 +1,8 @@
-"""Define, alter, delete and inquire: the operations on objects of all kinds, and on topic strings.
+"""Define, alter, delete and inquire: the operations on objects of all types, and on topic strings.
 
-Attributes are given and answered by MQSC keyword, with typed values. All functions raise MQError:
-AdminError names the attribute and its value, any other is about the object. Channels, connections
-and settings have modules of their own.
+Attributes are given and returned by MQSC keyword, with typed values. All functions raise MQError:
+AdminError for an attribute and its value, any other error for the object. Channels, connections and
+settings have modules of their own.
 """
 
 from __future__ import annotations
@@ -98,19 +98,19 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define an object; attributes left out are as in ``like``, else as a new one's.
+    """Define an object; missing attributes come from ``like``, else from the defaults of its type.
 
-    With ``replace`` one that is there takes the attributes given. Raises UnknownModel for a
-    ``like`` that is not there, MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR and what is said
-    of the kind in the engine.
+    With ``replace`` an existing object takes the given attributes. Raises UnknownModel when
+    ``like`` does not exist, MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, AdminError, and
+    errors of the engine for this type.
     """
     _DEFINE[kind](manager, kind, name, attributes, like, replace=replace)
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of an object, all or none; for QMGR the name is not looked at.
+    """Change attributes of an object, all or none; for QMGR the name is ignored.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, AdminError.
     """
     _ALTER[kind](manager, kind, name, attributes)
 
@@ -129,10 +129,10 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
 def inquire(
     manager: Engine, kinds: Sequence[str], pattern: str, where: Filter | None = None
 ) -> list[Record]:
-    """Return what matches a pattern and a condition: queues of some types, or other kinds in turn.
+    """Return the objects that match a pattern and a condition, type by type; queues in one list.
 
-    A pattern is a name, or the beginning of names in front of ``*``; for TPSTATUS it is a topic
-    string, and for QMGR, PUBSUB and GROUP it is not looked at.
+    A pattern is a name, or the start of names followed by ``*``; for TPSTATUS it is a topic string.
+    For QMGR, PUBSUB and GROUP it is ignored.
     """
     if kinds[0] in QUEUE_KINDS:
         found = _queues(manager, pattern, kinds)
@@ -268,7 +268,10 @@ def _topic(manager: Engine, name: str) -> TopicDefinition | None:
 
 
 def _alter_topic(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a topic object, whose topic string stays."""
+    """Change attributes of a topic object.
+
+    Raises AdminError for its topic string, which is fixed.
+    """
     if _TOPIC_STRING in attributes:
         raise fixed_attribute(_TOPIC_STRING, attributes[_TOPIC_STRING])
     alter_topic(manager, name, checked_all(kind, attributes))
@@ -280,7 +283,7 @@ def _topics(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _topic_string(manager: Engine, topic: str) -> list[Record]:
-    """Return what applies to a topic string; raises MQRC_TOPIC_STRING_ERROR."""
+    """Return the values in force for a topic string; raises MQRC_TOPIC_STRING_ERROR."""
     if topic:
         check_topic_string(topic, wildcards=False)
     view = view_topic_string(manager, topic)
@@ -302,7 +305,7 @@ def _define_subscription(
     *,
     replace: bool,
 ) -> None:
-    """Define an administrative subscription; a model gives what can be altered of it."""
+    """Define an administrative subscription; a model gives those attributes that can be altered."""
     given = checked_all(kind, attributes)
     if like is not None:
         models = [m for m, _ in view_subscriptions(manager, like) if m.name == like]
@@ -324,7 +327,7 @@ def _alter_subscription(
 
 
 def _subscriptions(manager: Engine, pattern: str) -> list[Record]:
-    """Return the subscriptions whose names match; non-durable ones while they last."""
+    """Return the subscriptions whose names match; a non-durable one exists while it is open."""
     records = []
     for definition, is_durable in view_subscriptions(manager, pattern):
         values: dict[str, Value] = {
@@ -338,7 +341,7 @@ def _subscriptions(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _neighbours(manager: Engine, _pattern: str) -> list[Record]:
-    """Return the queue manager itself, its parent and its children in a hierarchy."""
+    """Return a queue manager, its parent and its children in the hierarchy of topics."""
     parent, children = view_neighbours(manager)
     related = [("LOCAL", manager.name), ("PARENT", parent)]
     related += [("CHILD", name) for name in children]
@@ -372,7 +375,10 @@ def _define_authentication(
     *,
     replace: bool,
 ) -> None:
-    """Define one; other attributes are the model's, or SYSTEM.DEFAULT.AUTHINFO.IDPWOS's."""
+    """Define an AUTHINFO.
+
+    Missing attributes are the model's, or SYSTEM.DEFAULT.AUTHINFO.IDPWOS's.
+    """
     given = checked_all(kind, attributes)
     if _AUTHENTICATION_TYPE not in given:
         raise missing_attribute(_AUTHENTICATION_TYPE, "IDPWOS")
@@ -386,7 +392,10 @@ def _define_authentication(
 
 
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
-    """Delete one; raises MQRC_OBJECT_IN_USE for that which the queue manager names in CONNAUTH."""
+    """Delete an AUTHINFO.
+
+    Raises MQRC_OBJECT_IN_USE while CONNAUTH of the queue manager names it.
+    """
     find_named(manager, kind, name)
     if manager_definition(manager).connauth == name:
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"CONNAUTH of {manager.name} names {name}")
@@ -398,7 +407,7 @@ def _alter_named(manager: Engine, kind: str, name: str, attributes: Mapping[str,
 
 
 def _named(kind: str) -> Callable[[Engine, str], list[Record]]:
-    """Return the inquiry about a kind of objects whose attributes are all that they show."""
+    """Return the inquiry for an object type that displays its settable attributes only."""
     return lambda manager, pattern: [
         Record(kind, definition.name, definition.attributes)
         for definition in view_named(manager, kind, pattern)

@@ -1,6 +1,7 @@
-"""Settings, kept in the folder of a queue manager: platform, command level and others.
+"""Settings, stored in the folder of a queue manager: platform, command level and others.
 
-They are Mayfly's own; IBM MQ keeps the like in qm.ini (docs/SETTINGS.md). Names count in any case.
+They are Mayfly's own; IBM MQ has similar ones in qm.ini (docs/SETTINGS.md). Case does not matter in
+names.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def inquire(manager: Engine, pattern: str) -> list[Record]:
 
 
 def alter_setting(manager: Engine, name: str, value: SettingValue) -> None:
-    """Set what has a name; durable on return, it acts on later calls.
+    """Set a setting; durable on return, in force for later calls.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform: a queue
-    manager is made for one.
+    Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform, which a
+    queue manager keeps from its creation on.
     """
     found = _known(name)
     fields: dict[str, Any] = {found: value} if found in _FIELDS else {"settings": {found: value}}
@@ -55,7 +56,7 @@ def alter_setting(manager: Engine, name: str, value: SettingValue) -> None:
 
 
 def reset_setting(manager: Engine, name: str) -> None:
-    """Let what has a name be as when it was never given; the platform stays in any case.
+    """Set a setting back to its default; the platform never changes.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME.
     """
@@ -65,7 +66,10 @@ def reset_setting(manager: Engine, name: str) -> None:
 
 
 def value_of(name: str, text: str) -> SettingValue:
-    """Return the value that a text means for a name; raises as :func:`alter_setting`."""
+    """Return the value of a setting from its text form.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown setting, AdminError for a wrong value.
+    """
     found = _known(name)
     if found == _PLATFORM:
         return text.lower()

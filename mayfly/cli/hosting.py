@@ -182,7 +182,7 @@ def run_server(
         host = Host(held.managers, listeners, admission, standing)
         for manager in held.managers:
             # REFRESH SECURITY and SIGHUP read the files of TLS again.
-            refreshes_of(manager.engine).tell(host.reload)
+            refreshes_of(manager.engine).add(host.reload)
         stack.callback(host.stop)
         stack.enter_context(announced)
         addresses = _started(host)

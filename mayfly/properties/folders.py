@@ -1,4 +1,4 @@
-"""The properties of a message in the MQRFH2 before its data: taken out of it, joined to it.
+"""The properties of a message in the MQRFH2 before its data: reading, adding, removing them.
 
 The stored form of properties is that header, as JMS writes it; so selectors, JMS, pymqi and the
 native verbs see the same ones. Folders that hold no properties stay where they are.
@@ -62,9 +62,10 @@ JMS_READABLE = {
 
 @lru_cache(maxsize=2048)
 def checked_name(name: str) -> str:
-    """Return the name under which a property is kept: ``usr.`` left out, JMS's own resolved.
+    """Return the name under which a property is stored.
 
-    Raises MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NAME_ERROR.
+    ``usr.`` is left out, and a name of JMS becomes folder and property. Raises
+    MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NAME_ERROR.
     """
     check_length(name)
     if name in JMS_SETTABLE:
@@ -90,7 +91,7 @@ def checked_name(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a name without the folder that need not be said."""
+    """Return a property name without the folder ``usr``, which is the default."""
     start = f"{USER_FOLDER}."
     # A second dot would be a group; checked_name refuses it with the folder in place.
     return name[len(start) :] if name.startswith(start) and name.count(".") == 1 else name
@@ -103,7 +104,7 @@ def check_length(name: str) -> None:
 
 
 def path_of(name: str) -> list[str]:
-    """Return folder, groups and property of a name as it is kept."""
+    """Return folder, groups and property of a stored name, as a list."""
     return name.split(".") if "." in name else [USER_FOLDER, name]
 
 
@@ -140,7 +141,7 @@ USUAL = Description()
 
 
 class Property(NamedTuple):
-    """One property under the name it is kept by."""
+    """One property: the name under which it is stored, its typed value, its MQPD."""
 
     name: str
     typed: Typed
@@ -151,7 +152,7 @@ _SAYS_PROPERTIES = " content='properties'"
 
 
 class Parts(NamedTuple):
-    """A message taken apart: its properties, the other folders as texts, and what the data are."""
+    """A message taken apart: its properties, its other folders as texts, and its data."""
 
     properties: list[Property]
     others: list[str]
@@ -168,9 +169,11 @@ Place: TypeAlias = tuple[list[str], Property]
 
 
 def properties_of_mapping(values: Mapping[str, object]) -> list[Property]:
-    """Return properties given by name.
+    """Return properties from names and Python values.
 
-    Raises as :func:`named`, :func:`check_mixed` and ``python_value``.
+    Raises MQRC_PROPERTY_NAME_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_TYPE_ERROR,
+    MQRC_PROP_NUMBER_FORMAT_ERROR, and MQRC_MIXED_CONTENT_NOT_ALLOWED for a name that is also a
+    group.
     """
     found: dict[str, Property] = {}
     for name, value in values.items():
@@ -181,9 +184,10 @@ def properties_of_mapping(values: Mapping[str, object]) -> list[Property]:
 
 
 def named(name: str, typed: Typed) -> Property:
-    """Return a property as a program names it.
+    """Return a property by the name that a program gives.
 
-    Raises as ``checked_name``, and MQRC_PROPERTY_TYPE_ERROR when a name of JMS needs another type.
+    Raises MQRC_PROPERTY_NAME_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, and MQRC_PROPERTY_TYPE_ERROR
+    when a name of JMS needs another type.
     """
     kept = checked_name(name)
     if name in JMS_SETTABLE:
@@ -194,7 +198,7 @@ def named(name: str, typed: Typed) -> Property:
 
 
 def check_mixed(name: str, others: Iterable[str]) -> None:
-    """Raise MQRC_MIXED_CONTENT_NOT_ALLOWED where a property would be a group of others as well."""
+    """Raise MQRC_MIXED_CONTENT_NOT_ALLOWED if one stored name would also be a group of another."""
     if "." not in name:
         return
     for other in others:
@@ -205,10 +209,10 @@ def check_mixed(name: str, others: Iterable[str]) -> None:
 
 
 def parts_of(descriptor: Descriptor, body: bytes) -> Parts:
-    """Take a message apart; without an MQRFH2 at its start all of it is data.
+    """Take a message apart; without an MQRFH2 at its start everything is data.
 
-    Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR, the last also for the name
-    of a property with more than 4,095 characters.
+    Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR; the last also for a
+    property name of more than 4,095 characters.
     """
     encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
     if descriptor.format.strip() != FORMAT:
@@ -237,17 +241,17 @@ def parts_of(descriptor: Descriptor, body: bytes) -> Parts:
 
 
 def holds_properties(folder: Element) -> bool:
-    """Return True if a folder holds properties, by its name or by its ``content`` attribute."""
+    """Return True if a folder holds properties, by its name or its ``content`` attribute."""
     return folder.name in PROPERTY_FOLDERS or folder.attributes.get("content") == "properties"
 
 
 def joined(
     descriptor: Descriptor, body: bytes, properties: Iterable[Property]
 ) -> tuple[Descriptor, bytes]:
-    """Return a message with these properties in the MQRFH2 before its data.
+    """Return descriptor and body of a message with these properties in the MQRFH2 before its data.
 
-    One that the message has already is replaced. Without properties it is left as it is. Raises as
-    :func:`parts_of`.
+    They replace those of the same name. Without any, the message comes back unchanged. Raises
+    MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR.
     """
     added = list(properties)
     if not added:
@@ -259,7 +263,7 @@ def joined(
 
 
 def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor, bytes]:
-    """Return a message of its data and what folders are left; the descriptor says what they are."""
+    """Return descriptor and body of a message without its properties; other folders stay."""
     if parts.others:
         return _behind_header(descriptor, parts, b"".join(map(pack_folder, parts.others)))
     plain = descriptor._replace(
@@ -271,7 +275,7 @@ def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor
 
 
 def overridden(properties: Iterable[Property], by: Iterable[Property]) -> list[Property]:
-    """Return the properties of a message, with those of another in place of its own."""
+    """Return the properties of both lists; of two with one name, that of ``by``."""
     winners = list(by)
     names = {p.name for p in winners}
     return [p for p in properties if p.name not in names] + winners
@@ -333,7 +337,7 @@ def _folder_texts(properties: list[Property]) -> list[str]:
 
 
 def _written(held: list[Place]) -> str:
-    """Return the elements of a folder; not by recursion, as a name may have 2,000 groups."""
+    """Return the XML inside a folder; without recursion, because a name may have 2,000 groups."""
     first: dict[tuple[str, ...], int] = {}
     for groups, _found in held:
         first.setdefault(tuple(groups[:-1]), len(first))

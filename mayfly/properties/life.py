@@ -1,13 +1,12 @@
-"""Properties about the life of a message: how it expired, and the moments that its sender has said.
+"""Properties about the life of a message: how it expired, and the moments that an AMQP client gave.
 
 An expired message on the queue that EXPQ names has its reason, the queue where it expired and the
 moment as properties, for programs of JMS and of AMQP and for selectors; MQMD.Feedback has the
 reason for programs that read no properties.
 
-A client of AMQP says moments by its own clock. Life and delay are counted from the arrival, so that
-this clock and the queue manager's need not agree. The moment that counts then differs from the one
-that was said by the time of the way, and by the difference of the clocks. Clients are shown the
-latter.
+An AMQP client gives moments by its own clock. Life and delay count from the arrival, so that this
+clock and the queue manager's need not agree. The moment in force then differs from the given one by
+the time of the transfer, and by the difference of the clocks. Clients see the given one.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ EXPIRED: Final = "expired"
 def as_expired(
     descriptor: Descriptor, body: bytes, queue: str, expired_at_ms: int
 ) -> tuple[Descriptor, bytes]:
-    """Return a message as it stands on the queue that EXPQ names.
+    """Return descriptor and body of an expired message, as the queue that EXPQ names holds it.
 
-    It asks for no report: its sender has been told. Ids, context and everything else are as they
-    were. One whose MQRFH2 is damaged has the Feedback alone.
+    It gets properties about its expiry and the Feedback MQFB_EXPIRATION, and asks for no further
+    report. Ids, context and everything else stay. If its MQRFH2 is damaged, it has the Feedback
+    alone.
     """
     descriptor = descriptor._replace(report=c.MQRO_NONE, feedback=c.MQFB_EXPIRATION)
     properties = [
@@ -48,26 +48,27 @@ def as_expired(
         return descriptor, body
 
 
-#: The properties of a message that hold what AMQP clients have said. A folder of JMS would make
-#: PROPCTL(COMPAT) show programs of the MQI a header that they do not expect.
+#: The properties that hold the moments an AMQP client gave. A folder of JMS would make
+#: PROPCTL(COMPAT) show MQI programs a header that they do not expect.
 CREATION: Final = "amqp.CreationTime"
 EXPIRY: Final = "amqp.ExpiryTime"
 DELIVERY: Final = "amqp.DeliveryTime"
 _LARGEST_MS: Final = 2**63 - 1
-#: The clock goes on between the reading of a message and its put, and a channel counts in tenths.
+#: Time passes between the reading of a message and its put, and a channel counts in tenths.
 _SLACK_MS: Final = SECOND_MS
 
 
 def as_kept(said_ms: int, counted_ms: int) -> str:
-    """Return the value of a property: a moment, and the one that counted when the message came."""
+    """Return the value of a property: the given moment, and the one in force at the arrival."""
     return f"{said_ms}/{counted_ms}"
 
 
 def as_said(kept: str | None, counts_ms: int) -> int:
-    """Return a moment as its sender has said it; ``counts_ms`` is the one that counts now.
+    """Return the moment (epoch ms) to show to a client; ``counts_ms`` is the one in force now.
 
-    That one is returned where the sender has said none, and where another one counts than when the
-    message came: a cap has shortened its life, or somebody has delivered it at another time.
+    It is the moment that the sender gave. It is ``counts_ms`` if ``kept`` has none, or if the
+    moment in force has changed since the arrival: by a cap on its life, or by another delivery
+    time.
     """
     given, slash, counted = (kept or "").partition("/")
     if not slash or not (_is_moment(given) and _is_moment(counted)):

@@ -41,10 +41,10 @@ _CONVERSIONS: Mapping[str, frozenset[str]] = {
 
 
 def python_value(name: str, value: object) -> Typed:
-    """Return a value of Python with the type it is kept as: int is i4 or i8, float is r8.
+    """Return a Python value with its stored data type: int is i4 or i8, float is r8.
 
-    Raises MQRC_PROPERTY_TYPE_ERROR for what is no value of a property, and
-    MQRC_PROP_NUMBER_FORMAT_ERROR for an integer of more than 64 bits.
+    Raises MQRC_PROPERTY_TYPE_ERROR for a value of another type, MQRC_PROP_NUMBER_FORMAT_ERROR for
+    an integer of more than 64 bits. ``name`` is for the error.
     """
     if value is None:
         return Typed("string", None)
@@ -62,7 +62,11 @@ def python_value(name: str, value: object) -> Typed:
 
 
 def mq_value(name: str, mq_type: int, value: object) -> Typed:
-    """Return a value of an MQTYPE_*; raises as :func:`python_value`."""
+    """Return a value with the data type of an MQTYPE_*.
+
+    Raises MQRC_PROPERTY_TYPE_ERROR for an unknown type or a value of another, and
+    MQRC_PROP_NUMBER_FORMAT_ERROR for a number that does not fit. ``name`` is for the error.
+    """
     if mq_type == c.MQTYPE_NULL:
         return Typed("string", None)
     dt = DATA_TYPES.get(mq_type)
@@ -84,10 +88,11 @@ def mq_value(name: str, mq_type: int, value: object) -> Typed:
 
 
 def converted(name: str, typed: Typed, mq_type: int) -> Typed:
-    """Return a value as another type; a null and MQTYPE_AS_SET stay as they are.
+    """Return a value as another MQTYPE_*.
 
-    Raises MQRC_PROPERTY_TYPE_ERROR, MQRC_PROP_CONV_NOT_SUPPORTED, and
-    MQRC_PROP_NUMBER_FORMAT_ERROR for a text or number that is none of that type.
+    A null stays as it is, and so does any value for MQTYPE_AS_SET. Raises MQRC_PROPERTY_TYPE_ERROR
+    for an unknown type, MQRC_PROP_CONV_NOT_SUPPORTED, and MQRC_PROP_NUMBER_FORMAT_ERROR for a text
+    or number that cannot be read as that type.
     """
     wanted = DATA_TYPES.get(mq_type)
     if wanted is None and mq_type not in (c.MQTYPE_AS_SET, c.MQTYPE_NULL):
@@ -109,7 +114,7 @@ def converted(name: str, typed: Typed, mq_type: int) -> Typed:
 
 
 def raw_value(typed: Typed) -> bytes:
-    """Return a value as long as MQINQMP returns it: text as UTF-8, a number as its zero bytes."""
+    """Return bytes as long as the value in MQINQMP: text as UTF-8, a number as zero bytes."""
     if isinstance(typed.value, str):
         return typed.value.encode()
     if isinstance(typed.value, bytes):

@@ -334,7 +334,7 @@ def test_what_is_passed_over_at_sight_would_not_have_matched(
 
 
 @pytest.mark.parametrize(
-    ("text", "ending"),
+    ("text", "text_end"),
     [
         ("colour = 'red' AND size > 3", b">red</colour"),
         ("size > 3 AND 'größe' = colour", ">größe</colour".encode()),
@@ -348,8 +348,8 @@ def test_what_is_passed_over_at_sight_would_not_have_matched(
         ("mine.colour = 'red'", None),
     ],
 )
-def test_only_a_text_that_must_be_there_is_looked_for(text: str, ending: bytes | None) -> None:
-    assert compile_selector(text).ending == ending
+def test_only_a_text_that_must_be_there_is_looked_for(text: str, text_end: bytes | None) -> None:
+    assert compile_selector(text).text_end == text_end
 
 
 def test_a_message_is_not_passed_over_for_how_its_header_is_written() -> None:

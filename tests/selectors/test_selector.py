@@ -20,25 +20,6 @@ def test_needs_are_the_names_that_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "needs_body"),
-    [
-        ("Root.MQMD.Priority > 3 AND JMSDeliveryMode = 'PERSISTENT'", False),
-        ("JMSMessageID = 'ID:01' OR JMSXUserID = 'y' OR JMS_IBM_Report_COA <> 0", False),
-        ("JMSMessageID = 'ID:x'", True),
-        ("TRUE", False),
-        ("Root.MQMD.Priority > 3 AND colour = 'red'", True),
-        ("JMSCorrelationID = 'x'", True),
-        ("JMSTimestamp > 0", True),
-        ("JMSType = 'x'", True),
-        ("JMSXGroupID = 'x'", True),
-        ("JMS_IBM_Format = 'x'", True),
-    ],
-)
-def test_a_body_is_needed_only_for_what_may_stand_in_an_mqrfh2(text: str, needs_body: bool) -> None:
-    assert compile_selector(text).needs_body is needs_body
-
-
-@pytest.mark.parametrize(
     ("text", "msg_id", "correl_id"),
     [
         (f"JMSMessageID = 'ID:{ID}'", ID_BYTES, None),

@@ -1,4 +1,4 @@
-"""MQSC, the command language of a queue manager: scripts in, what runmqsc would print out."""
+"""MQSC, the command language of a queue manager: runs scripts and answers as runmqsc does."""
 
 from mayfly.admin.mqsc.commands import heads_of, run_script
 from mayfly.verbs.facts import CommandResult, MqscMessage, MqscResult

@@ -122,7 +122,7 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply
 
 
 def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): all that comes together."""
+    """DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): the authority from all records."""
     given = _given(command)
     object_type, name = _object(queue_manager, command, given, "OBJNAME")
     entity = _entity(command, given)
@@ -140,7 +140,7 @@ def _given(command: Command) -> dict[str, Parameter]:
 def _object(
     queue_manager: Engine, command: Command, given: dict[str, Parameter], keyword: str
 ) -> tuple[str, str]:
-    """Take type and name of an object out of the parameters; a queue manager's name is SELF."""
+    """Take type and name of an object out of the parameters; the name for QMGR is SELF."""
     if "OBJTYPE" not in given:
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
     object_type = _object_type(given.pop("OBJTYPE"))
@@ -166,7 +166,7 @@ def _object_type(parameter: Parameter) -> str:
 
 
 def _entities(given: dict[str, Parameter]) -> list[Entity]:
-    """Take users or groups out of the parameters; there may be none."""
+    """Take users or groups out of the parameters; return an empty list without any."""
     principals, groups = given.pop(PRINCIPAL, None), given.pop(GROUP, None)
     if principals is not None and groups is not None:
         raise groups.wrong(f"{GROUP} contradicts {PRINCIPAL}")
@@ -190,7 +190,10 @@ def _entity(command: Command, given: dict[str, Parameter]) -> Entity:
 
 
 def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
-    """Return the authorities a keyword lists; each must be one of the type of object."""
+    """Return the authorities in a parameter.
+
+    Raises MqscSyntaxError for one of another object type.
+    """
     if parameter is None:
         return ()
     if not parameter.values:
@@ -205,7 +208,10 @@ def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
 
 
 def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    """Take out what DISPLAY may be asked to show: it shows everything; refuse the rest."""
+    """Take the attributes to display out of the parameters; raises MqscSyntaxError for others.
+
+    DISPLAY AUTHREC and ENTAUTH always show everything.
+    """
     for keyword in _SHOWN:
         parameter = given.pop(keyword, None)
         if parameter is not None:
@@ -261,7 +267,7 @@ def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _run_check(
     queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
 ) -> Reply:
-    """Answer MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() [SSLPEER()] [SSLCERTI()]."""
+    """DISPLAY CHLAUTH MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() [SSLPEER() SSLCERTI()]."""
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")
     asked = {}
@@ -288,7 +294,7 @@ def _run_check(
 
 
 def parameter_text(parameter: Parameter) -> str:
-    """Return a value as it was typed: names of users keep their case."""
+    """Return the value of a parameter as it was typed: user names keep their case."""
     one_value(parameter)
     assert parameter.values is not None
     return parameter.values[0].typed
@@ -307,7 +313,7 @@ def _value(parameter: Parameter, kind: str) -> Value:
         return one_value(parameter)
     number = number_of(row, one_value(parameter))
     if number is None:
-        # It says what would be right.
+        # This raises an error with the allowed values.
         return attribute_value(row, parameter)
     return number
 

@@ -49,7 +49,7 @@ _CONN_DETAILS: Final = ("AMQ8276I", "Display Connection details.")
 
 
 def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
-    """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()]; clients' as well."""
+    """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()], CLNTCONN too."""
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
     channel_type = _type_asked(given)
@@ -65,14 +65,14 @@ def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
 
 
 def kind_of(given: Mapping[str, Parameter], kind: str) -> str:
-    """Return the kind of object that DEFINE and ALTER mean: CHLTYPE(CLNTCONN) is one of its own."""
+    """Return the object type of DEFINE and ALTER: CLNTCONN for CHLTYPE(CLNTCONN), else ``kind``."""
     channel_type = given.get(_TYPE)
     is_client = kind == CHANNEL and channel_type is not None and channel_type.values
     return CLNTCONN if is_client and fold(one_value(given[_TYPE])) == CLNTCONN else kind
 
 
 def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
-    """Take CHLTABLE(QMGRTAB | CLNTTAB) out of the parameters; return the kind that DELETE means."""
+    """Take CHLTABLE(QMGRTAB | CLNTTAB) out of the parameters; return the object type to delete."""
     if kind != CHANNEL:
         return kind
     return CLNTCONN if word_of(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
@@ -109,7 +109,7 @@ def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """RESET CHANNEL(name) [SEQNUM(n)]: the number of the next message, 1 without it."""
+    """RESET CHANNEL(name) [SEQNUM(n)]: set the number of the next message, 1 by default."""
     name = name_of(command.object)
     given = distinct(command.parameters)
     number = given.pop("SEQNUM", None)
@@ -132,7 +132,7 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """PING CHANNEL(name): whether its partner answers."""
+    """PING CHANNEL(name): test whether its partner answers."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     try:
@@ -150,7 +150,7 @@ def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def name_of(parameter: Parameter) -> str:
-    """Return the name of a channel, which is shorter than that of other objects."""
+    """Return a channel's name; raises MqscSyntaxError for more than 20 characters."""
     name = object_name(parameter)
     if len(name) > _NAME_LENGTH:
         raise parameter.wrong(f"{name} is {len(name)} characters long; it may have {_NAME_LENGTH}")
@@ -165,7 +165,10 @@ def _sequence(parameter: Parameter) -> int:
 
 
 def _type_asked(given: dict[str, Parameter]) -> str:
-    """Take TYPE() or CHLTYPE() with a value out of the parameters; return the type to show."""
+    """Take TYPE() or CHLTYPE() with a value out of the parameters.
+
+    Return the channel type to show.
+    """
     for keyword in ("TYPE", _TYPE):
         parameter = given.get(keyword)
         if parameter is not None and parameter.values is not None:
@@ -188,7 +191,7 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
 
 
 def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """STOP CONN(id): end a connection; its unit of work is backed out."""
+    """STOP CONN(id): end a connection and back out its unit of work."""
     identifier = fold(one_value(command.object))
     nothing_else(command, kind, distinct(command.parameters))
     try:

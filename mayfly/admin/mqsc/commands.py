@@ -1,4 +1,4 @@
-"""The MQSC commands, each a function of queue manager and parsed command, and scripts of them."""
+"""The MQSC commands, each a function of queue manager and command, and scripts of them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ _Action: TypeAlias = Callable[["Engine", Command, str], Reply]
 
 
 class _Replies(NamedTuple):
-    """Messages of runmqsc when objects of a kind were defined, altered, deleted or displayed."""
+    """Messages of runmqsc for an object type; ``details`` is the heading of DISPLAY."""
 
     created: tuple[str, str]
     changed: tuple[str, str]
@@ -169,13 +169,17 @@ _REPLIES: dict[str, _Replies] = {
 
 
 def head_of(command: Command) -> tuple[str, str]:
-    """Return the verb of a command and the kind of its object, both in full."""
+    """Return verb and object type of a command, without abbreviations."""
     verb, kind = command.verb.keyword, command.object.keyword
     return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
 
 def execute(queue_manager: Engine, command: Command) -> Reply:
-    """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
+    """Run a command and return its reply.
+
+    Raises MqscSyntaxError for a wrong command, which then changes nothing; an error of the engine
+    is part of the reply.
+    """
     verb, kind = head_of(command)
     actions = _ACTIONS.get(verb)
     if actions is None:
@@ -196,13 +200,16 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
 
 
 def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
-    """Return an error about an attribute at the place where the command gives the attribute."""
+    """Return an attribute's error as a syntax error at its place in the command."""
     given = {} if isinstance(error, WrongObject) else distinct(command.parameters)
     return given.get(error.attribute, command.object).wrong(error.detail)
 
 
 def _name(parameter: Parameter, kind: str) -> str:
-    """Return the name of one object; that of a subscription can be any text."""
+    """Return the name of one object.
+
+    Raises MqscSyntaxError. A subscription's name can be any text.
+    """
     if kind == SUB:
         return one_value(parameter)
     is_channel = kind in (CHANNEL, CLNTCONN)
@@ -282,7 +289,7 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
-    """Take TYPE(kind) out of the parameters; return the kinds that DISPLAY QUEUE shows."""
+    """Take TYPE(type) out of the parameters; return the queue types that DISPLAY QUEUE shows."""
     if "TYPE" not in given or given["TYPE"].values is None:
         return QUEUE_KINDS
     parameter = given.pop("TYPE")
@@ -308,7 +315,7 @@ def _display_status(queue_manager: Engine, command: Command, kind: str) -> Reply
 
 
 def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY TPSTATUS(topic string): the values that apply there, none of them ASPARENT."""
+    """DISPLAY TPSTATUS(topic string): the values in force there, none of them ASPARENT."""
     topic = one_value(command.object)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = admin.inquire(queue_manager, (kind,), topic)
@@ -325,7 +332,7 @@ def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Repl
 
 
 def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY PUBSUB, its neighbours in a hierarchy; DISPLAY GROUP, its queue-sharing group."""
+    """DISPLAY PUBSUB: its neighbours in a hierarchy. DISPLAY GROUP: its queue-sharing group."""
     no_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     found = admin.inquire(queue_manager, (kind,), queue_manager.name)
@@ -333,7 +340,7 @@ def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]: without either, both."""
+    """DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]; both attributes by default."""
     pattern = one_value(command.object)
     # Also of generic names, which alone would tell nothing.
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
@@ -341,7 +348,7 @@ def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Repl
 
 
 def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """ALTER SETTING(name) VALUE(value), which acts on later calls."""
+    """ALTER SETTING(name) VALUE(value), in force for later calls."""
     name = one_value(command.object)
     given = distinct(command.parameters)
     value = given.pop("VALUE", None)
@@ -353,7 +360,7 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """RESET SETTING(name): as when it was never given."""
+    """RESET SETTING(name): back to the default."""
     name = one_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     reset_setting(queue_manager, name)
@@ -399,9 +406,9 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
 
 
 def run_script(queue_manager: Engine, text: str) -> MqscResult:
-    """Run MQSC commands, one or many lines of them, and return what they answered.
+    """Run a script of MQSC commands and return their replies with the transcript of runmqsc.
 
-    A wrong command changes nothing and the next one follows; no command raises an exception.
+    A wrong command changes nothing, and the next one is run; no command raises an exception.
     """
     transcript = [f"Starting MQSC for queue manager {queue_manager.name}.\n"]
     commands: list[CommandResult] = []
@@ -422,9 +429,9 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
 
 
 def heads_of(text: str) -> set[tuple[str, str]]:
-    """Return verb and kind of object of all commands that a script would run, both in full.
+    """Return verb and object type of every command that a script would run, without abbreviations.
 
-    Commands with an error of syntax are left out: they run nothing.
+    Commands with a syntax error are left out, because they run nothing.
     """
     found: set[tuple[str, str]] = set()
     for statement in statements(text):
@@ -459,14 +466,17 @@ def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:
 
 
 def _echo(lines: tuple[str, ...], number: int | None = None) -> str:
-    """Return script lines as the transcript repeats them, the first one numbered if it has one."""
+    """Return script lines as the transcript repeats them.
+
+    The first has the command's number, if any.
+    """
     numbered = [f"{'' if number is None else number:>{_NUMBER_WIDTH}} : {lines[0]}"]
     numbered += [f"{'':>{_NUMBER_WIDTH}} : {line}" for line in lines[1:]]
     return "\n".join(line.rstrip() for line in numbered)
 
 
 def _tail(commands: list[CommandResult]) -> str:
-    """Return how a transcript ends: how many commands were read, wrong, not carried out."""
+    """Return the end of a transcript: the numbers of commands read, wrong, and failed."""
     wrong = sum(not command.is_valid for command in commands)
     failed = sum(command.is_valid and not command.ok for command in commands)
     processed = "All valid MQSC commands were processed."

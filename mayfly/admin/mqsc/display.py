@@ -1,4 +1,4 @@
-"""How MQSC answers: DISPLAY with its rows in print, and the messages of runmqsc."""
+"""The replies of MQSC: the output of DISPLAY, and the messages of runmqsc."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _FAILURES: dict[int, tuple[str, str]] = {
 
 
 def row_of(record: Record) -> dict[str, Value]:
-    """Return an object as DISPLAY shows it: its name first, numbers that have a name as words."""
+    """Return an object as DISPLAY shows it: its name first, named numbers as words."""
     rows = object_type(record.kind)
     shown = {k: named(rows.row(k), value) for k, value in record.values.items()}
     always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
@@ -139,13 +139,13 @@ def row_of(record: Record) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The request of a DISPLAY: objects, and keywords of them (None: all)."""
+    """The keywords that a DISPLAY shows, None for all, and its filter of objects."""
 
     keywords: frozenset[str] | None
     filter: Filter | None
 
     def of(self, record: Record) -> dict[str, Value] | None:
-        """Return what is shown of an object, None when its filter leaves it out."""
+        """Return the selected values of an object, None if the filter excludes it."""
         if self.filter is not None and not self.filter.passes(record):
             return None
         row = row_of(record)
@@ -157,9 +157,9 @@ class Selection:
 def selection(
     given: Mapping[str, Parameter], kinds: tuple[str, ...], *, generic: bool
 ) -> Selection:
-    """Return what the keywords of a DISPLAY ask for; raises MqscSyntaxError.
+    """Return the selection in the parameters of a DISPLAY; raises MqscSyntaxError.
 
-    Without ALL and without a list all is shown of one object, only the name of generic ones.
+    Without keywords one object shows everything, a generic name the names of objects only.
     """
     known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
@@ -182,7 +182,7 @@ def selection(
 
 
 def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
-    """Return the filter WHERE(keyword operator value) gives."""
+    """Return the filter in WHERE(keyword operator value); raises MqscSyntaxError."""
     if parameter.values is None or len(parameter.values) != 3:
         raise parameter.wrong("WHERE needs (keyword operator value), as in WHERE(CURDEPTH GT 0)")
     keyword, sign, value = parameter.values
@@ -201,7 +201,10 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
 
 
 def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]:
-    """Return the value to compare with, None when it is not one, and the operators that fit."""
+    """Return the value to compare with.
+
+    None for an invalid one, and the operators that are allowed.
+    """
     if row.is_text:
         return text, (*ORDERINGS, LIKE, NOT_LIKE)
     if row.keyword in _SHOWN_WORDS:
@@ -236,26 +239,29 @@ def _item(keyword: str, value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The messages of a command, and the objects it shows."""
+    """The reply to a command: messages, and the objects that it shows."""
 
     messages: tuple[MqscMessage, ...]
     rows: tuple[dict[str, Value], ...] = ()
 
 
 def failure(error: MQError, about: Parameter) -> MqscMessage:
-    """Return what runmqsc says to an error of the engine."""
+    """Return the message of runmqsc for an error of the engine.
+
+    ``about`` is the command's object.
+    """
     name = about.values[0].text if about.values else about.keyword
     code, text = _FAILURES.get(error.reason, ("AMQ8101S", f"IBM MQ error has occurred: {error}"))
     return MqscMessage(code, text.replace("{name}", name), reason=error.reason)
 
 
 def done(code: str, text: str) -> Reply:
-    """Return the reply to a command that was carried out."""
+    """Return the reply to a successful command."""
     return Reply((MqscMessage(code, text),))
 
 
 def not_found(name: str) -> Reply:
-    """Return the reply to a command about something that is not there."""
+    """Return the reply to a command about an object that does not exist."""
     code, text = _NOT_FOUND
     message = MqscMessage(code, text.format(name=name), reason=rc.MQRC_UNKNOWN_OBJECT_NAME)
     return Reply((message,))
@@ -264,7 +270,7 @@ def not_found(name: str) -> Reply:
 def shown(
     records: Iterable[Record], wanted: Selection, pattern: str, heading: tuple[str, str]
 ) -> Reply:
-    """Return the outcome of a DISPLAY: one message for each object that is wanted."""
+    """Return the reply to a DISPLAY: a message for each selected object, AMQ8147E for none."""
     found = [row for row in map(wanted.of, records) if row is not None]
     if not found:
         return not_found(pattern)
@@ -272,6 +278,6 @@ def shown(
 
 
 def nothing_else(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    """Refuse keywords that are left over."""
+    """Raise MqscSyntaxError if unknown keywords are left among the parameters."""
     for parameter in given.values():
         raise parameter.wrong(f"{parameter.keyword} is not a keyword of {command.verb} {kind}")

@@ -1,4 +1,4 @@
-"""How an MQSC script is read: lines into statements, keywords with values, and attributes."""
+"""Parses MQSC scripts: lines into statements, keywords with values, and attributes."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ _SYNONYMS = {
 
 
 class MqscSyntaxError(Exception):
-    """A command is not right; ``start`` and ``end`` delimit the wrong part of its text."""
+    """A command is wrong; ``start`` and ``end`` delimit the wrong part of its text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
-        """Say what is wrong with which part."""
         super().__init__(message)
         self.start = start
         self.end = end
@@ -59,7 +58,7 @@ class Statement:
     """A statement of a script: a command of one or more lines, or a comment or blank line.
 
     ``text`` is the command with its lines joined, empty for a comment or blank line. ``parts`` has
-    the offset of each joined part in the text, with its line and column.
+    a tuple for each joined line: its offset in the text, its line number, its first column.
     """
 
     lines: tuple[str, ...]
@@ -69,7 +68,7 @@ class Statement:
 
     @property
     def is_command(self) -> bool:
-        """Whether there is more than a comment or blank line."""
+        """Whether it is a command, no comment or blank line."""
         return bool(self.parts)
 
     def place(self, offset: int) -> tuple[int, int]:
@@ -80,9 +79,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a statement; ``text`` is folded to upper case unless it was quoted.
+    """A piece of a statement; ``text`` is in upper case unless it was quoted.
 
-    ``typed`` is the same as it was typed, which is how user names are taken.
+    ``typed`` is the text as it was typed, which user names need.
     """
 
     kind: str
@@ -112,13 +111,13 @@ class Parameter:
         return f"{self.keyword}({' '.join(format_value(value.text) for value in self.values)})"
 
     def wrong(self, message: str) -> MqscSyntaxError:
-        """Return the error that names this parameter."""
+        """Return a MqscSyntaxError at the place of this parameter."""
         return MqscSyntaxError(message, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A verb, the object it is about, and the rest."""
+    """A verb, its object, and the other parameters."""
 
     verb: Parameter
     object: Parameter
@@ -126,7 +125,7 @@ class Command:
 
 
 def format_value(value: int | str) -> str:
-    """Return a value as a script has to write it so that it is read back the same."""
+    """Return a value in MQSC, quoted if needed, so that it is read back unchanged."""
     text = str(value)
     if _PLAIN.fullmatch(text):
         return text
@@ -135,7 +134,7 @@ def format_value(value: int | str) -> str:
 
 @dataclass(slots=True)
 class _Joining:
-    """A statement of which more lines are to come."""
+    """A statement whose lines are being joined."""
 
     lines: list[str] = field(default_factory=list)
     text: str = ""
@@ -153,14 +152,14 @@ class _Joining:
         self.text += content[column - 1 : len(content) - len(self.sign)]
 
     def statement(self) -> Statement:
-        """Return what has been joined."""
+        """Return the statement of the lines so far."""
         return Statement(tuple(self.lines), self.text, tuple(self.parts), bool(self.sign))
 
 
 def statements(script: str) -> Iterator[Statement]:
     """Yield the statements of a script in order, comments and blank lines included.
 
-    A line that ends in ``+`` or ``-`` goes on with the next line that is neither a comment nor
+    A line that ends in ``+`` or ``-`` continues with the next line that is neither a comment nor
     blank: after ``+`` at its first non-blank, after ``-`` at its column 1.
     """
     joining = _Joining()
@@ -184,7 +183,7 @@ def statements(script: str) -> Iterator[Statement]:
 
 
 def parse(statement: Statement) -> Command:
-    """Return the command a statement holds; raises MqscSyntaxError."""
+    """Return the command in a statement; raises MqscSyntaxError."""
     text = statement.text
     if statement.is_unfinished:
         raise MqscSyntaxError("the script ends where the command is to go on", 0, len(text))
@@ -252,7 +251,10 @@ def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:
 
 
 def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
-    """Return parameters by keyword, synonyms and NO… forms under the one keyword they share."""
+    """Return parameters by keyword; synonyms and NO… forms are under one keyword.
+
+    Raises MqscSyntaxError for a keyword that is given twice.
+    """
     given: dict[str, Parameter] = {}
     for parameter in parameters:
         keyword = _SYNONYMS.get(parameter.keyword, parameter.keyword)
@@ -265,7 +267,10 @@ def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
 
 
 def switch(given: dict[str, Parameter], keyword: str) -> bool:
-    """Take KEYWORD or NOKEYWORD out of the parameters; return whether it is on."""
+    """Take KEYWORD or NOKEYWORD out of the parameters.
+
+    Return True for KEYWORD, False if neither is there.
+    """
     parameter = given.pop(keyword, None)
     if parameter is None:
         return False
@@ -274,7 +279,10 @@ def switch(given: dict[str, Parameter], keyword: str) -> bool:
 
 
 def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscSyntaxError:
-    """Return the error for a keyword that does not belong here, with the nearest that does."""
+    """Return the error for a keyword that does not belong here.
+
+    Its text suggests the most similar one.
+    """
     keyword = _SYNONYMS.get(parameter.keyword, parameter.keyword)
     if keyword in object_type(kind).shown:
         return parameter.wrong(f"{keyword} can be displayed, not set")
@@ -286,13 +294,13 @@ def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscS
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """Return the question whether the most similar word was meant, or nothing."""
+    """Return "; did you mean X?" with the most similar candidate, empty if none is similar."""
     found = difflib.get_close_matches(word, sorted(candidates), n=1)
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def settings(given: dict[str, Parameter], kind: str) -> dict[str, Value]:
-    """Return the attributes a command gives, as the model holds them."""
+    """Return the attributes in the parameters by keyword, checked; raises MqscSyntaxError."""
     known = object_type(kind).attributes
     values: dict[str, Value] = {}
     for keyword, parameter in given.items():
@@ -303,7 +311,7 @@ def settings(given: dict[str, Parameter], kind: str) -> dict[str, Value]:
 
 
 def attribute_value(attribute: Attribute, parameter: Parameter) -> Value:
-    """Return the value of one attribute; raises MqscSyntaxError with what would be right."""
+    """Return the value of one attribute; raises MqscSyntaxError with the allowed values."""
     if attribute.is_flag:
         no_value(parameter)
         return dict(attribute.words)[parameter.keyword]
@@ -318,13 +326,13 @@ def attribute_value(attribute: Attribute, parameter: Parameter) -> Value:
 
 
 def no_value(parameter: Parameter) -> None:
-    """Refuse a value in parentheses."""
+    """Raise MqscSyntaxError if a parameter has a value."""
     if parameter.values is not None:
         raise parameter.wrong(f"{parameter.keyword} takes no value")
 
 
 def one_value(parameter: Parameter) -> str:
-    """Return the one value a keyword has."""
+    """Return the only value of a parameter; raises MqscSyntaxError for none or several."""
     if not parameter.values:
         raise parameter.wrong(f"{parameter.keyword} needs a value in parentheses")
     if len(parameter.values) > 1:
@@ -335,7 +343,10 @@ def one_value(parameter: Parameter) -> str:
 
 
 def word_of(parameter: Parameter | None, words: Sequence[str]) -> str:
-    """Return which of some words a parameter gives, the first for none; raises MqscSyntaxError."""
+    """Return the word in a parameter, one of ``words``; the first of them without a parameter.
+
+    Raises MqscSyntaxError for another word.
+    """
     if parameter is None:
         return words[0]
     word = fold(one_value(parameter))
@@ -345,7 +356,10 @@ def word_of(parameter: Parameter | None, words: Sequence[str]) -> str:
 
 
 def object_name(parameter: Parameter, *, generic: bool = False) -> str:
-    """Return the name of an object, a generic one with its ``*`` where that is allowed."""
+    """Return the name of an object.
+
+    ``generic`` allows a ``*`` at its end. Raises MqscSyntaxError.
+    """
     name = one_value(parameter)
     if generic and name == GENERIC:
         return name
@@ -362,7 +376,7 @@ def _number(attribute: Attribute, parameter: Parameter, text: str) -> int:
 
 
 def checked_by(parameter: Parameter, check: Callable[[], object]) -> None:
-    """Run a check of the engine's; raises MqscSyntaxError at the parameter that it refuses."""
+    """Run a check; its MQError becomes a MqscSyntaxError at the parameter."""
     try:
         check()
     except MQError as error:

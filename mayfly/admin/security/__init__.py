@@ -1,1 +1,1 @@
-"""Security: the admission of clients and partners, each as a user (docs/SECURITY.md)."""
+"""Security: admission of clients and partner queue managers, each as a user (docs/SECURITY.md)."""

@@ -1,7 +1,7 @@
-"""Admission: lets applicants in to a queue manager, each as a user, with its limits.
+"""Admission: accepts or refuses connections to a queue manager, each as a user, with its limits.
 
-The checks follow each other as in IBM MQ: address, channel, TLS, the rules for channels, password,
-and the users that a channel keeps out. A password is looked at when the cheaper checks have passed.
+The checks have the order of IBM MQ: address, channel, TLS, the rules for channels, password, and
+the users that a channel blocks. A password is checked when the cheaper checks have passed.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = ["Admission", "Admitted", "Applicant"]
 
 
 class _Question(NamedTuple):
-    """A password that is to be checked before an applicant is let in, or is refused.
+    """A password to be checked before an applicant is admitted or refused.
 
-    ``refusal`` is there for an applicant that is kept out whatever the password is: because of the
-    user that it names. The answer takes as long as that to a wrong password.
+    ``refusal`` is set for an applicant that is refused even with the right password, because of the
+    user that it names. The answer then takes as long as that to a wrong password.
     """
 
     manager: Engine
@@ -59,9 +59,9 @@ class _Question(NamedTuple):
 
 
 class Admission:
-    """Lets programs in, or refuses them; any thread may call it.
+    """Admits programs to queue managers, or refuses them; any thread may call it.
 
-    A refusal is logged with its AMQ number and cause; the caller learns the reason code alone.
+    A refusal is logged with its AMQ number and cause; the caller gets the reason code only.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Admission:
         clock: Clock | None = None,
         resolve: Resolver = names_of,
     ) -> None:
-        """Admit to some open queue managers; with ``token`` as password an operator comes in.
+        """Admit to these open queue managers; the password ``token`` admits an operator.
 
-        Wrong and right passwords are remembered by the time of ``clock``, and so are the host
-        names of addresses, which ``resolve`` looks up.
+        Passwords and host names are remembered by the time of ``clock``; ``resolve`` looks up the
+        host names of an address.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
@@ -86,10 +86,10 @@ class Admission:
         self._delays = Delays(next(iter(runtimes), Runtime()))
         self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
-            refreshes_of(manager).tell(self.refresh)
+            refreshes_of(manager).add(self.refresh)
 
     def admit(self, applicant: Applicant) -> Admitted:
-        """Return the terms on which a program is let in; waits as long as :meth:`submit`.
+        """Return the terms of an admitted program; waits for the answer of :meth:`submit`.
 
         Raises MQRC_NOT_AUTHORIZED, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
         MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_SSL_INITIALIZATION_ERROR.
@@ -97,15 +97,15 @@ class Admission:
         return self.submit(applicant).result()
 
     def submit(self, applicant: Applicant) -> Future[Admitted]:
-        """Begin to decide, and return at once: a loop that serves others may call it.
+        """Return a future of the terms without waiting, so that the loop of a server may call it.
 
-        An applicant without a password, or with a remembered one, is decided when it returns. Other
-        passwords are checked in one of two threads; when too many wait, the applicant gets
-        MQRC_CHANNEL_NOT_AVAILABLE. The answer to a wrong password comes after FAILDLAY.
+        It is done on return for an applicant without a password, or with a remembered one. Other
+        passwords are checked in one of two threads; MQRC_CHANNEL_NOT_AVAILABLE when too many wait.
+        The answer to a wrong password is delayed by FAILDLAY.
         """
         answer: Future[Admitted] = Future()
-        # From now on nobody can cancel it: a client that goes meanwhile changes nothing for the
-        # thread that answers.
+        # From now on it cannot be cancelled: the thread that answers need not check whether the
+        # client has gone.
         answer.set_running_or_notify_cancel()
         manager = self._managers.get(applicant.queue_manager)
         address = applicant.address
@@ -127,7 +127,7 @@ class Admission:
         return answer
 
     def _look_up(self, applicant: Applicant, answer: Future[Admitted]) -> None:
-        """Decide once the host names are known: the work of a thread."""
+        """Look up the host names of an applicant and decide; runs in a thread."""
         names = self._names.look_up(applicant.address)
         self._decide(replace(applicant, host_names=names), answer)
 
@@ -146,20 +146,20 @@ class Admission:
             self._refuse(answer, applicant, refused)
 
     def refresh(self) -> None:
-        """Forget passwords that were right and host names, and read the files of users again."""
-        self._authenticator.memory.forget()
+        """Forget remembered passwords and host names, and read the files of users again."""
+        self._authenticator.remembered.forget()
         self._names.forget()
         for manager in self._managers.values():
             users_of(manager).read_again()
 
     def close(self) -> None:
-        """End its threads; answers that are kept back come at once."""
+        """End the threads; delayed refusals are sent at once."""
         self._resolvers.close()
         self._checkers.close()
         self._delays.close()
 
     def _first_checks(self, applicant: Applicant) -> Admitted | _Question:
-        """Return the terms, or the password that is to be checked; raises Refused."""
+        """Return the terms, or a question with the password to be checked; raises Refused."""
         manager = self._managers.get(applicant.queue_manager)
         if manager is None:
             text = f"queue manager {applicant.queue_manager!r} is not served here"
@@ -189,16 +189,21 @@ class Admission:
     def _known_password(
         self, manager: Engine, applicant: Applicant, terms: Terms
     ) -> Admitted | _Question:
-        """Let in whose password is remembered; ask for a check of any other."""
+        """Admit an applicant with a remembered password.
+
+        Return a question for any other password.
+        """
         source, authenticator = _source_of(applicant), self._authenticator
-        # It comes first: remembered passwords are compared so fast that it would help to guess.
+        # This check comes first: a comparison with remembered passwords is fast enough to guess.
         closed_ms = authenticator.closed_ms(source)
         if closed_ms:
             text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
         user = _found(manager, applicant.user)
         question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
-        if user is not None and authenticator.memory.knows(manager.name, user, applicant.password):
+        if user is not None and authenticator.remembered.knows(
+            manager.name, user, applicant.password
+        ):
             try:
                 return self._admit(manager, applicant, terms, is_verified=True)
             except Refused as refused:
@@ -206,7 +211,7 @@ class Admission:
         return question
 
     def _answer(self, question: _Question, answer: Future[Admitted]) -> None:
-        """Check a password, and let the applicant in or refuse it: the work of a thread."""
+        """Check a password, then admit or refuse the applicant; runs in a thread."""
         manager, applicant, user = question.manager, question.applicant, question.user
         authenticator, source = self._authenticator, question.source
         is_right = authenticator.check(user, applicant.password)
@@ -218,15 +223,15 @@ class Admission:
                 raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
             admitted = self._admit(manager, applicant, question.terms, is_verified=True)
         except Refused as refused:
-            # A right password of a user who is kept out is refused as a wrong one is: the time of
-            # the answer would tell a guesser that it is right.
+            # A right password of a blocked user is refused like a wrong one: else the time of the
+            # answer would reveal that it is right.
             authenticator.note_refused(source)
             delay_ms = question.failure_delay_s * SECOND_MS
             self._refuse(answer, applicant, refused, delay_ms)
         else:
             assert user is not None
             authenticator.note_admitted(source)
-            authenticator.memory.note(manager.name, user, applicant.password)
+            authenticator.remembered.note(manager.name, user, applicant.password)
             answer.set_result(admitted)
 
     def _admit(
@@ -239,16 +244,16 @@ class Admission:
         return terms.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
-        """Return True if the password is the operator's token, and has not come in the clear."""
+        """Return True if the password is the operator's token, sent locally or by TLS."""
         if not self._token or not (applicant.is_local or applicant.has_tls):
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)
 
     def _check_sender(self, applicant: Applicant, terms: Terms) -> None:
-        """Let a message channel in that shows the token, or a certificate; raises Refused.
+        """Raise Refused for a message channel without the token or a certificate that counts.
 
-        A certificate counts where the channel asks for TLS or a rule maps the sender: else every
-        program with a certificate could open a receiver, whose puts may be unchecked.
+        A certificate counts if the channel requires TLS or a rule maps the sender. Else every
+        program with a certificate could start a receiver, whose puts may be unchecked.
         """
         is_shown = bool(applicant.certificate_subject)
         if not (is_shown and terms.heeds_certificates) and not self._is_operator(applicant):
@@ -274,7 +279,7 @@ def _source_of(applicant: Applicant) -> Source:
 
 
 def _found(manager: Engine, name: str) -> User | None:
-    """Return a user, None when there is none; nobody comes in while the file is damaged."""
+    """Return a user, None for an unknown one; raises Refused while the file of users is damaged."""
     try:
         return users_of(manager).find(name)
     except (StoreError, OSError) as error:
@@ -282,7 +287,7 @@ def _found(manager: Engine, name: str) -> User | None:
 
 
 def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:
-    """Let nobody wait for ever for an answer whose work was cancelled, or has failed."""
+    """Set the exception of an answer whose work was cancelled or has failed."""
     if work.cancelled():
         answer.set_exception(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
     elif work.exception() is not None:
@@ -290,19 +295,21 @@ def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:
 
 
 class Refreshes:
-    """The methods that are called when the security of one queue manager is refreshed."""
+    """Callbacks for the refresh of one queue manager's security.
+
+    They do not keep their objects alive.
+    """
 
     def __init__(self) -> None:
-        """Begin without methods to call."""
         self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
 
-    def tell(self, method: Callable[[], Any]) -> None:
-        """Call a method at each refresh, as long as its object lives."""
+    def add(self, method: Callable[[], Any]) -> None:
+        """Call a method at each refresh, as long as its object exists."""
         alive = [reference for reference in self._methods if reference() is not None]
         self._methods = [*alive, weakref.WeakMethod(method)]
 
     def refresh(self) -> None:
-        """Call the methods whose objects live still."""
+        """Call the methods of all objects that still exist."""
         for reference in self._methods:
             method = reference()
             if method is not None:
@@ -313,11 +320,11 @@ _OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Refreshes] = weakref.WeakKeyDict
 
 
 def refreshes_of(manager: Engine) -> Refreshes:
-    """Return the methods that are called when the security of a queue manager is refreshed."""
+    """Return the refresh callbacks of a queue manager."""
     with _FINDING:
         return _OF_MANAGERS.setdefault(manager, Refreshes())
 
 
 def refresh_security(manager: Engine) -> None:
-    """Forget passwords that were right, and read users and certificates again."""
+    """Make servers forget remembered passwords, and read users and certificates again."""
     refreshes_of(manager).refresh()

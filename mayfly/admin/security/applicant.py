@@ -1,7 +1,7 @@
-"""An applicant, the checks of its channel, and the terms or the refusal that come of them.
+"""An applicant, the checks of its channel, and the resulting terms or refusal.
 
-A channel checks by its definition, the rules for channels (CHLAUTH) and how passwords are checked
-(CONNAUTH).
+The checks follow the channel's definition, the rules for channels (CHLAUTH) and the AUTHINFO for
+passwords (CONNAUTH).
 """
 
 from __future__ import annotations
@@ -51,16 +51,15 @@ _LONGEST_USER: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applicant:
-    """A program that asks for a connection.
+    """A program or a partner's message channel that asks for a connection.
 
-    ``address`` is that of the peer without its port, empty for a UNIX socket. A blank ``channel``
-    is that of a local connection, or of an operator. ``has_tls`` says that nobody on the way can
-    read ``password``; subject and issuer are those of the peer's certificate, which TLS has
-    verified, empty without one. With ``sending_manager`` it is a message channel of another queue
-    manager. With ``must_prove_user`` a user that the program names needs a password even where
-    CHCKCLNT asks for none: over HTTP anybody can name one. Admission fills in the ``host_names`` of
-    the address when a rule asks for them. ``is_of_this_process`` is for clocks of tests alone: it
-    is what the program says.
+    ``address`` is that of the peer without its port, empty for a UNIX socket. ``channel`` is blank
+    for a local connection or an operator. ``has_tls`` is True if the password came encrypted;
+    subject and issuer are those of the peer's certificate, which TLS has verified, empty without
+    one. ``sending_manager`` is the queue manager of a message channel, empty for a client. With
+    ``must_prove_user`` a user that the program names needs a password even where CHCKCLNT requires
+    none, as over HTTP. Admission sets ``host_names`` when a rule needs them. ``is_of_this_process``
+    is not verified, and is for the clocks of tests only.
     """
 
     queue_manager: str
@@ -85,11 +84,11 @@ class Applicant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """The terms on which a program was let in.
+    """The terms of an admitted connection: its user and its limits.
 
-    ``user`` and ``groups`` are those whose authority counts. An operator may do everything, like
-    the opener of the queue manager, and ``user`` then only stands in messages. The server counts
-    the instances of a channel, and those from one address.
+    ``user`` and ``groups`` are those whose authority counts. With ``is_operator`` it may do
+    everything, and ``user`` is for messages only. The server counts the instances of a channel, and
+    those of one address.
     """
 
     user: str
@@ -103,7 +102,7 @@ class Admitted:
 
 
 def is_local(address: str) -> bool:
-    """Return True if an address is a UNIX socket or on the loopback interface."""
+    """Return True for a loopback address, and for the empty address of a UNIX socket."""
     if not address:
         return True
     try:
@@ -115,20 +114,19 @@ def is_local(address: str) -> bool:
 
 
 class Refused(Exception):
-    """Why an applicant is not let in: reason code for the client, AMQ number and cause for the log.
+    """Why an applicant is refused: reason code for the client, AMQ number and cause for the log.
 
     It ends the checks, and does not leave this package.
     """
 
     def __init__(self, reason: int, amq: str, cause: str) -> None:
-        """Name the reason code, the AMQ number and the cause in words."""
         super().__init__(reason, amq, cause)
         self.reason, self.amq, self.cause = reason, amq, cause
 
     def noted(self, applicant: Applicant) -> MQError:
-        """Write the refusal to the log; return the error for the client, which tells no cause.
+        """Log the refusal; return the MQError for the client, which has no cause.
 
-        The fields are attributes of the log record as well, for logs that are not text.
+        The fields are also attributes of the log record, for structured logs.
         """
         fields = {
             "amq": self.amq,
@@ -156,10 +154,10 @@ class Refused(Exception):
 
 
 class KeptOut(Refused):
-    """Refuses an applicant by a map of a channel where other users come in.
+    """Refuses an applicant by a NOACCESS map of a channel on which other users are admitted.
 
-    ``has_password``: a password was given, and would be checked for another user. A wrong one is
-    answered after ``failure_delay_s``.
+    ``has_password`` is True if a password was given that would be checked for another user. The
+    answer to a wrong one is delayed by ``failure_delay_s``.
     """
 
     has_password = False
@@ -167,10 +165,10 @@ class KeptOut(Refused):
 
 
 class Terms(NamedTuple):
-    """The terms of a channel for an applicant that has passed its checks: the user comes later.
+    """What a channel offers an applicant that has passed its checks, before its user is known.
 
     ``channel`` and ``rule`` are None for a local connection. ``check`` is MQCHK_*: whether a
-    password is needed.
+    password is required.
     """
 
     channel: ChannelDefinition | None
@@ -181,7 +179,7 @@ class Terms(NamedTuple):
 
     @property
     def heeds_certificates(self) -> bool:
-        """Whether a certificate counts: by the channel, or by a rule for the partner."""
+        """Whether a certificate counts, by the channel's definition or a rule for the partner."""
         channel = self.channel
         is_asked_for = channel is not None and bool(channel.sslciph or channel.sslpeer)
         return is_asked_for or self.rule is not None
@@ -236,7 +234,10 @@ def terms_of(manager: Engine, applicant: Applicant) -> Terms:
 
 
 def failure_delay_s(manager: Engine) -> int:
-    """Return after how many seconds a queue manager answers to a wrong password."""
+    """Return FAILDLAY, the delay of the answer to a wrong password in seconds.
+
+    0 without CONNAUTH.
+    """
     try:
         authentication = _authentication(manager)
     except Refused:
@@ -245,7 +246,7 @@ def failure_delay_s(manager: Engine) -> int:
 
 
 def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
-    """Return True if a password is to be checked; raises Refused when a needed one is missing."""
+    """Return True if a password must be checked; raises Refused when a required one is missing."""
     is_given = bool(applicant.password and applicant.user)
     if is_given and (terms.check != k.MQCHK_NONE or applicant.must_prove_user):
         return True
@@ -267,8 +268,8 @@ def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
 def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
     """Return the user whose authority counts.
 
-    A map goes before the user whose password was right (ADOPTCTX), that one before the MCAUSER of
-    the channel, and that before the user that the applicant names: as with ChlauthEarlyAdopt.
+    In this order: the MCAUSER of a map, the user with the right password (ADOPTCTX), the MCAUSER of
+    the channel, the user that the applicant names; as with ChlauthEarlyAdopt.
     """
     if terms.rule is not None and terms.rule.usersrc == c.MQUSRC_MAP:
         return terms.rule.mcauser
@@ -278,10 +279,10 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
 
 
 def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
-    """Check that a channel does not keep a user out; return True for an administrator.
+    """Return True if a user is an administrator; raises Refused for a user that may not connect.
 
-    The puts of a message channel without MCAUSER are not checked, as within a process. A user comes
-    in where authority is checked: else it could do everything. Raises Refused.
+    A BLOCKUSER rule blocks a user. With AUTHCHK(NONE) only administrators are admitted, because any
+    user could do everything. Puts of a message channel without MCAUSER are not checked.
     """
     if applicant.sending_manager and not user.name:
         return True
@@ -304,18 +305,18 @@ def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
 
 
 def is_administrator(manager: Engine, user: User) -> bool:
-    """Return True if a user may do everything: of group mqm, or the opener of the queue manager."""
+    """Return True for a user in the group mqm, and for the opener of the queue manager."""
     return may_do_everything(manager, user.name, user.groups)
 
 
 def rules_of(manager: Engine) -> list[ChannelRuleDefinition]:
-    """Return the rules for channels that count: none with CHLAUTH(DISABLED)."""
+    """Return the CHLAUTH rules that apply, none with CHLAUTH(DISABLED)."""
     is_enabled = manager_definition(manager).chlauth == k.MQCHLA_ENABLED
     return channel_rules(manager) if is_enabled else []
 
 
 def partner_of(applicant: Applicant) -> Partner:
-    """Return what rules know of an applicant."""
+    """Return the facts about an applicant that CHLAUTH rules compare."""
     return Partner(
         applicant.channel,
         applicant.address,
@@ -328,7 +329,7 @@ def partner_of(applicant: Applicant) -> Partner:
 
 
 def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
-    """Return True if a rule for a channel has a host name, which REVDNS lets count."""
+    """Return True if a rule for the channel has a host name, and REVDNS is enabled."""
     if not channel or not address or manager_definition(manager).revdns == k.MQRDNS_DISABLED:
         return False
     rules = rules_of(manager)
@@ -336,7 +337,10 @@ def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
 
 
 def _authentication(manager: Engine) -> AuthenticationDefinition | None:
-    """Return how passwords are checked, None where they are not; raises Refused."""
+    """Return the AUTHINFO that CONNAUTH names, None without CONNAUTH.
+
+    Raises Refused if it is missing.
+    """
     name = manager_definition(manager).connauth
     if not name:
         return None
@@ -374,7 +378,7 @@ def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
 
 
 def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
-    """Refuse, or only log it where the rule says WARN(YES)."""
+    """Raise ``refused``, or only log it if the rule has WARN(YES)."""
     if rule.warn != c.MQWARN_YES:
         raise refused
     fields = {"amq": refused.amq, "cause": refused.cause}

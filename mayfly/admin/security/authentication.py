@@ -1,7 +1,7 @@
-"""Authentication: whether a password is right, and how long a guesser of passwords waits.
+"""Authentication: checks passwords, and slows down the guessing of passwords.
 
 A right password is remembered for some minutes, so that a program that connects for each request
-pays argon2 once. A keyed hash of it is kept, and counts as long as the user's hash stays the same.
+pays argon2 once. A keyed hash of it is kept, and is valid while the user's hash stays the same.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime import Loop, Runtime, SystemClock
 
 REMEMBERED_MS: Final = 300 * SECOND_MS
-#: So many wrong passwords in a row cost nothing but FAILDLAY; each one after them closes the
-#: address for twice as long as the one before.
+#: Wrong passwords in a row that are delayed by FAILDLAY only. Each one after them closes its source
+#: for twice as long as the one before.
 _FREE_FAILURES: Final = 5
 _FIRST_PENALTY_MS: Final = SECOND_MS
 _LONGEST_PENALTY_MS: Final = 60 * SECOND_MS
-#: As many of one user, over all addresses, before the name is closed to strange addresses.
+#: Wrong passwords for one user, from all addresses, before it is closed for unknown addresses.
 _FREE_FAILURES_OF_NAME: Final = 10
-#: A name that nobody guesses at for so long begins anew.
+#: After this time without a wrong password the count for a user starts again.
 _QUIET_MS: Final = 15 * 60 * SECOND_MS
 _MAX_SOURCES: Final = 10_000
-#: Addresses that a user is known to come from.
+#: Addresses remembered for each user from which it has connected.
 _MAX_KNOWN: Final = 100
 _MAX_REMEMBERED: Final = 10_000
 _THREADS: Final = 2
@@ -48,17 +48,17 @@ class _Remembered(NamedTuple):
     until_ms: int
 
 
-class Memory:
-    """Passwords that were right a short time ago; any thread may ask."""
+class RememberedPasswords:
+    """Passwords that were right a short time ago; any thread may call it."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Begin with none, and with a key that nobody knows."""
+        """Start empty, with a new random key; ``now_ms`` returns epoch ms."""
         self._now_ms = now_ms
         self._key = secrets.token_bytes(32)
         self._found: dict[tuple[str, str], _Remembered] = {}
 
     def knows(self, manager: str, user: User, password: str) -> bool:
-        """Return True if a password was right lately, and the user's hash is still the same."""
+        """Return True if a password is remembered for a user whose hash is still the same."""
         found = self._found.get((manager, user.name))
         if found is None or found.password_hash != user.password_hash:
             return False
@@ -66,7 +66,7 @@ class Memory:
         return is_same and self._now_ms() < found.until_ms
 
     def note(self, manager: str, user: User, password: str) -> None:
-        """Remember a password that was right."""
+        """Remember a password that was right, for five minutes."""
         if len(self._found) >= _MAX_REMEMBERED:
             self._found.clear()
         until_ms = self._now_ms() + REMEMBERED_MS
@@ -74,7 +74,7 @@ class Memory:
         self._found[manager, user.name] = made
 
     def forget(self) -> None:
-        """Forget all passwords, as REFRESH SECURITY does."""
+        """Forget all passwords, for REFRESH SECURITY."""
         self._found = {}
 
     def _digest(self, password: str) -> bytes:
@@ -82,15 +82,15 @@ class Memory:
 
 
 class Failures:
-    """Wrong passwords by source: after some in a row the source is closed for a time."""
+    """Counts wrong passwords by source; after several in a row it closes the source for a time."""
 
     def __init__(
         self, now_ms: Callable[[], int], free: int = _FREE_FAILURES, quiet_ms: int | None = None
     ) -> None:
-        """Begin with none.
+        """The first ``free`` failures close nothing.
 
-        ``free`` failures close nothing. A source without a failure for ``quiet_ms`` begins anew;
-        None: only a right password lets it do so.
+        A source without a failure for ``quiet_ms`` starts again from 0; None: only a right password
+        resets it. ``now_ms`` returns epoch ms.
         """
         self._now_ms, self._free, self._quiet_ms = now_ms, free, quiet_ms
         self._changing = threading.Lock()
@@ -98,13 +98,16 @@ class Failures:
         self._found: dict[str, tuple[int, int]] = {}
 
     def closed_ms(self, source: str) -> int:
-        """Return for how long a source is still closed, 0 for an open one."""
+        """Return the ms for which a source is still closed, 0 for an open one."""
         with self._changing:
             _count, until_ms = self._found.get(source, (0, 0))
         return max(0, until_ms - self._now_ms())
 
     def note(self, source: str) -> None:
-        """Count a wrong password of a source, and close it for longer after each one too many."""
+        """Count a wrong password of a source.
+
+        Each one beyond the free ones closes it for longer.
+        """
         with self._changing:
             now_ms = self._now_ms()
             count, until_ms = self._found.pop(source, (0, now_ms))
@@ -115,52 +118,51 @@ class Failures:
             if over >= 0:
                 until_ms += min(_FIRST_PENALTY_MS << min(over, 10), _LONGEST_PENALTY_MS)
             if len(self._found) >= _MAX_SOURCES:
-                # It has been quiet for the longest time: a name that is guessed at stays.
+                # The source without failures for the longest time: one under attack stays.
                 del self._found[next(iter(self._found))]
             self._found[source] = count, until_ms
 
     def forget(self, source: str) -> None:
-        """Begin anew for a source, whose password was right."""
+        """Reset a source, whose password was right."""
         with self._changing:
             self._found.pop(source, None)
 
 
 class Source(NamedTuple):
-    """Where a password comes from: from an address, or from this machine, for a name."""
+    """The origin of a password: queue manager, user, and address."""
 
     manager: str
     user: str
-    #: Empty for this machine, where the address is that of everybody.
+    #: Empty for this machine, where all users have the same address.
     address: str
 
     @property
     def place(self) -> str:
-        """The source that wrong passwords close: an address, or the name on this machine."""
+        """The key for counting wrong passwords: the address, or the user on this machine."""
         return self.address or f"local {self.user}"
 
     @property
     def name(self) -> str:
-        """The user that is guessed at from other machines."""
+        """The key under which attempts at one user from other machines are counted."""
         return f"{self.manager} {self.user}"
 
 
 class Authenticator:
-    """Checks passwords of the users of all queue managers of a server."""
+    """Checks passwords for all queue managers of a server, and closes sources that guess them."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Take the time from a clock."""
-        self.memory = Memory(now_ms)
+        self.remembered = RememberedPasswords(now_ms)
         self._places = Failures(now_ms)
         self._names = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
-        #: Name -> addresses of other machines that have come in by it, the last one last.
+        #: User -> addresses of other machines from which it has connected, the latest last.
         self._known: dict[str, dict[str, None]] = {}
         self._noting = threading.Lock()
 
     def closed_ms(self, source: Source) -> int:
-        """Return for how long no password is taken from a source, 0 for one that is open.
+        """Return the ms for which passwords of a source are refused, 0 for none.
 
-        A name that is guessed at from many addresses is closed to those that have not come in by it
-        before.
+        A user name that is attacked from many addresses is closed for addresses from which it has
+        never connected.
         """
         closed_ms = self._places.closed_ms(source.place)
         if source.address and source.address not in self._known.get(source.name, ()):
@@ -172,13 +174,16 @@ class Authenticator:
         return is_right(password, "" if user is None else user.password_hash)
 
     def note_refused(self, source: Source) -> None:
-        """Count a refusal: of a wrong password, and of a user who is kept out with a right one."""
+        """Count a refusal: a wrong password, or a right one of a user who is blocked."""
         self._places.note(source.place)
         if source.address:
             self._names.note(source.name)
 
     def note_admitted(self, source: Source) -> None:
-        """Let the place begin anew, and the address be known; a name is guessed at all the same."""
+        """Reset the count of the address and record it as known for the user name.
+
+        The count of the user name stays.
+        """
         self._places.forget(source.place)
         if source.address:
             with self._noting:
@@ -190,31 +195,30 @@ class Authenticator:
 
 
 class Checkers:
-    """Two threads for checks that take their time; refuses more work when too much of it waits."""
+    """Two threads for slow checks, with a bounded queue."""
 
     def __init__(self, name: str = "mayfly-password") -> None:
-        """Begin without threads: the first check starts them."""
         self._threads = ThreadPoolExecutor(_THREADS, name)
-        self._room = threading.BoundedSemaphore(_MAX_WAITING)
+        self._capacity = threading.BoundedSemaphore(_MAX_WAITING)
 
     def submit(self, work: Callable[[], _R]) -> Future[_R] | None:
-        """Let a thread do some work; None when there is no room to wait."""
-        if not self._room.acquire(blocking=False):
+        """Run work in a thread; return its future, None when too much work waits."""
+        if not self._capacity.acquire(blocking=False):
             return None
         future = self._threads.submit(work)
-        future.add_done_callback(lambda _future: self._room.release())
+        future.add_done_callback(lambda _future: self._capacity.release())
         return future
 
     def close(self) -> None:
-        """End the threads after their present checks; checks that wait are cancelled."""
+        """End the threads after their current work; waiting work is cancelled."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Delays:
-    """Calls functions later, in one thread, which the first of them starts."""
+    """Calls functions later, in one thread that the first call starts."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Take the runtime whose thread calls the functions."""
+        """Use the threads of ``runtime``."""
         self._runtime, self._clock = runtime, SystemClock()
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
@@ -223,9 +227,10 @@ class Delays:
         self._is_closed = False
 
     def call_after(self, delay_ms: int, function: Callable[[], None]) -> None:
-        """Call a function after a time.
+        """Call a function after ``delay_ms``.
 
-        It is called at once when too many wait already, when there is no thread, or behind the end.
+        It is called at once after :meth:`close`, when too many wait, or when no thread can be
+        started.
         """
         with self._changed:
             is_kept_back = delay_ms > 0 and len(self._waiting) < _MAX_DELAYED and self._has_thread()
@@ -237,13 +242,16 @@ class Delays:
             function()
 
     def close(self) -> None:
-        """Call all that wait now, and end the thread."""
+        """Call all waiting functions now, and end the thread."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
     def _has_thread(self) -> bool:
-        """Start the thread where there is none; False without one, or at the end."""
+        """Start the thread if it is not running.
+
+        Return False if that fails, or after :meth:`close`.
+        """
         if self._loop is None and not self._is_closed:
             loop = Loop(self._runtime, self._call_next, "mayfly-refusals")
             try:
@@ -255,7 +263,7 @@ class Delays:
         return self._loop is not None and not self._is_closed
 
     def _call_next(self) -> bool:
-        """Wait for the next function and call it; False at the end."""
+        """Wait for the next function and call it; return False at the end."""
         with self._changed:
             while not self._is_closed and (not self._waiting or self._left_ms() > 0):
                 left_s = self._left_ms() / SECOND_MS if self._waiting else None

@@ -1,4 +1,4 @@
-"""The definitions of ``mayfly serve --dev``: objects, users and a certificate to develop with.
+"""The definitions of ``mayfly serve --dev``: objects, users and a certificate for development.
 
 Names are those of IBM's image for developers, so that its tutorials and examples run.
 """
@@ -71,7 +71,10 @@ SET AUTHREC PROFILE('DEV.**') OBJTYPE(TOPIC) GROUP('{_GROUP}') AUTHADD(PUB,SUB,R
 
 
 class Credentials(NamedTuple):
-    """The passwords of the two users; ``file`` holds those that were generated, None for none."""
+    """The passwords of the users app and admin.
+
+    ``file`` holds the generated ones, None without any.
+    """
 
     app: str
     admin: str
@@ -81,10 +84,10 @@ class Credentials(NamedTuple):
 def developer_users(
     users: Users, folder: Path | None, environment: Mapping[str, str]
 ) -> Credentials:
-    """Let there be the users app and admin, with the passwords of the environment.
+    """Create or update the users app and admin, with passwords from the environment.
 
-    A password that is not given is generated, once, and kept in a private file of the folder.
-    Raises ValueError for a wrong password, OSError, StoreDamaged.
+    A missing password is generated once, and stored in a private file of the folder. Raises
+    ValueError for an invalid password, OSError, StoreDamaged.
     """
     kept = _kept(folder)
     chosen, generated = {}, {}
@@ -102,12 +105,12 @@ def developer_users(
 
 
 def check_passwords(file: Path) -> None:
-    """Raise StoreDamaged for a file of generated passwords that cannot be read; OSError."""
+    """Raise StoreDamaged if the file of generated passwords is damaged; or OSError."""
     _kept(file.parent)
 
 
 def check_certificate(certificate: Path, key: Path) -> None:
-    """Raise ValueError for a certificate that cannot be read, or is not of its key; OSError."""
+    """Raise ValueError if a certificate is damaged or does not belong to its key; or OSError."""
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -147,10 +150,10 @@ def _kept(folder: Path | None) -> dict[str, str]:
 
 
 def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> tuple[Path, Path]:
-    """Return the files of a certificate for some host names and addresses, and of its key.
+    """Return the files of a self-signed certificate for some hosts, and of its key.
 
-    The certificate is its own authority: clients trust the file itself. It is made anew for other
-    hosts, and when less than 30 of its 365 days are left. Raises OSError.
+    Clients trust the certificate file itself. It is created again for other hosts, and when less
+    than 30 of its 365 days are left. Raises OSError.
     """
     certificate, key = folder / CERTIFICATE_FILE, folder / KEY_FILE
     now = datetime.fromtimestamp(now_ms / SECOND_MS, UTC)
@@ -188,7 +191,7 @@ def _alternative_names(hosts: Sequence[str]) -> list[Any]:
 
 
 def _made(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
-    """Return a new key and a certificate for it, both in PEM."""
+    """Return a new key and a self-signed certificate for it, both in PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

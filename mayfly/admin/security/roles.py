@@ -12,11 +12,11 @@ from mayfly.mqi.errors import mq_error
 
 
 class Role(Enum):
-    """The rights of a user beside putting and getting messages; a value is the word of the role.
+    """A role of users beside putting and getting messages; the value is its name in HTTP.
 
-    LOOK needs DSP on the queue manager. OPERATE needs CHG on it, and includes LOOK. ADMINISTER is
-    for members of mqm, the opener of the queue manager and the bearer of the operator's token, who
-    may do all. Other users need an authority record also with AUTHCHK(NONE).
+    LOOK needs DSP on the queue manager. OPERATE needs CHG, and includes LOOK. ADMINISTER includes
+    all, and is for members of mqm, the user who has opened the queue manager, and holders of the
+    operator's token. Other users need an authority record also with AUTHCHK(NONE).
     """
 
     LOOK = "look"
@@ -29,7 +29,7 @@ AUTHORITY_OF_ROLE = {Role.LOOK: "DSP", Role.OPERATE: "CHG"}
 
 
 def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:
-    """Return the roles of a user who was admitted, none for a program."""
+    """Return the roles of an admitted user, empty without any."""
     if admitted.is_operator:
         return tuple(Role)
     found = manager_authorities(manager, admitted.user, admitted.groups)
@@ -39,7 +39,7 @@ def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:
 
 
 def check_role(manager: Engine, admitted: Admitted, role: Role) -> None:
-    """Raise MQRC_NOT_AUTHORIZED, with the authority that is missing, for a user without a role."""
+    """Raise MQRC_NOT_AUTHORIZED, with the missing authority, for a user without a role."""
     if admitted.is_operator:
         return
     found = roles_of(manager, admitted)

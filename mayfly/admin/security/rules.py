@@ -1,12 +1,12 @@
-"""Rules for channels (CHLAUTH): which of several counts for a partner, and for a user.
+"""CHLAUTH rules: which of several rules applies to a partner, and to a user.
 
-Of the rules that match, the most special one counts. First the name of the channel decides: a
-character says more than ``*``. Between rules for one name the order is: by the subject of a
-certificate, by its issuer, by user or queue manager, by address, by host name.
+Of the rules that match, the most specific one applies. First the name of the channel decides: a
+character is more specific than ``*``. Between rules for one name the order is: subject of the
+certificate, its issuer, user or queue manager, address, host name.
 
-A pattern of addresses is ``192.0.2.*``, ``10.1-8.*`` or ``2001:db8:*``: ``*`` stands for one or
-more parts, ``1-8`` for one part within a range. A host name counts for an address when the name
-leads back to it: the owner of an address can have its DNS answer with any name.
+A pattern of addresses is ``192.0.2.*``, ``10.1-8.*`` or ``2001:db8:*``: ``*`` is one or more parts,
+``1-8`` one part within a range. A host name counts for an address only if the name resolves back to
+it, because the owner of an address can make its DNS answer any name.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ _LONGEST_NAME: Final = 253
 
 
 class Partner(NamedTuple):
-    """The facts about a partner before its password, by which a rule finds it.
+    """The facts about a partner, before its password, that rules compare.
 
-    ``user`` is the user that a client names, ``manager`` the queue manager that a message channel
-    comes from; subject and issuer are those of a certificate. ``host_names`` are those of the
-    address.
+    ``user`` is the user that a client names, ``manager`` the queue manager of a message channel;
+    subject and issuer are those of a certificate, ``host_names`` those of the address.
     """
 
     channel: str
@@ -62,7 +61,7 @@ class Partner(NamedTuple):
 def blocking_address(
     rules: Iterable[ChannelRuleDefinition], address: str
 ) -> ChannelRuleDefinition | None:
-    """Return the rule that keeps an address from every channel."""
+    """Return the BLOCKADDR rule that blocks an address, None without one."""
     for rule in rules:
         entries = entries_of(rule.addrlist) if rule.type == k.MQCAUT_BLOCKADDR else ()
         if any(is_address_matched(address, each) for each in entries):
@@ -73,13 +72,13 @@ def blocking_address(
 def mapping(
     rules: Iterable[ChannelRuleDefinition], partner: Partner
 ) -> ChannelRuleDefinition | None:
-    """Return the map that counts for a partner; None when no map is for it."""
+    """Return the map that applies to a partner, None without one."""
     found = [rule for rule in rules if rule.type in _MAPS and _is_for(rule, partner)]
     return min(found, key=_specificity, default=None)
 
 
 def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> bool:
-    """Return True if the users of a partner's channel and address are mapped by their names."""
+    """Return True if a USERMAP rule exists for a partner's channel and address."""
     return any(
         rule.type == k.MQCAUT_USERMAP
         and has_name(partner.channel, rule.profile)
@@ -91,7 +90,10 @@ def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> boo
 def blocking_user(
     rules: Iterable[ChannelRuleDefinition], channel: str, user: str, *, is_administrator: bool
 ) -> ChannelRuleDefinition | None:
-    """Return the rule that keeps a user from a channel: the list for the most special name."""
+    """Return the BLOCKUSER rule that blocks a user from a channel, None without one.
+
+    Only the list for the most specific channel name applies.
+    """
     lists = [r for r in rules if r.type == k.MQCAUT_BLOCKUSER and has_name(channel, r.profile)]
     rule = min(lists, key=_specificity, default=None)
     if rule is None:
@@ -102,7 +104,7 @@ def blocking_user(
 
 
 def spelled(rule: ChannelRuleDefinition) -> str:
-    """Return a rule as a log names it: its channels, its type, and by what it is found."""
+    """Return a rule as a log names it: its profile, its type, and the values that it compares."""
     row = attributes_of(CHLAUTH)["TYPE"]
     word = next(word for word, number in row.words if number == rule.type)
     given = {
@@ -116,7 +118,7 @@ def spelled(rule: ChannelRuleDefinition) -> str:
 
 
 def has_name(name: str, pattern: str) -> bool:
-    """Return True if a pattern matches a name; ``*`` stands for any characters."""
+    """Return True if a pattern matches a name; ``*`` is any characters, also none."""
     return _compiled(pattern).fullmatch(name) is not None
 
 
@@ -161,7 +163,7 @@ def _is_from(partner: Partner, pattern: str) -> bool:
 
 
 def _of_address(pattern: str) -> tuple[int, ...]:
-    """Return a key by which an address goes before a host name, and that before any address."""
+    """Return a sort key: addresses before host names, and these before any address."""
     if pattern in ("", ANY_ADDRESS):
         return (2,)
     if is_host_name(pattern):
@@ -170,12 +172,12 @@ def _of_address(pattern: str) -> tuple[int, ...]:
 
 
 def _of_name(pattern: str) -> tuple[int, ...]:
-    """Return a key by which a character goes before ``*``, and the end of a name as well."""
+    """Return a sort key: a character before ``*``, and the end of a name before ``*``."""
     return (*(character == "*" for character in pattern), 0)
 
 
 def _of_distinguished(pattern: str) -> tuple[int, int]:
-    """Return a key by which the pattern with more attributes, and fewer ``*``, goes first."""
+    """Return a sort key: the pattern with more attributes, then with fewer ``*``, first."""
     if not pattern:
         return 1, 0
     pairs = distinguished_names.attributes_of(pattern)
@@ -183,19 +185,25 @@ def _of_distinguished(pattern: str) -> tuple[int, int]:
 
 
 class _AddressPattern(NamedTuple):
-    """Parts of a pattern: a range of numbers each, None for ``*``; how many an address has."""
+    """A parsed pattern: a range for each part, None for ``*``.
+
+    And the number of parts of an address.
+    """
 
     parts: tuple[tuple[int, int] | None, ...]
     part_count: int
 
 
 def check_address_pattern(pattern: str) -> None:
-    """Raise ValueError for what is no pattern of addresses."""
+    """Raise ValueError unless a text is a pattern of addresses."""
     _parsed(pattern)
 
 
 def is_address_matched(address: str, pattern: str) -> bool:
-    """Return True if a pattern matches an address; a UNIX socket is matched by ``*`` alone."""
+    """Return True if a pattern matches an address.
+
+    Only ``*`` or an empty pattern match a UNIX socket.
+    """
     if pattern in ("", ANY_ADDRESS):
         return True
     numbers = _numbers(address)
@@ -204,10 +212,10 @@ def is_address_matched(address: str, pattern: str) -> bool:
 
 
 def _address_specificity(pattern: str) -> tuple[int, ...]:
-    """Return a key that sorts patterns, the one that says most of an address first.
+    """Return a sort key of address patterns, the most specific first.
 
-    From the left a number says more than a range, a narrow range more than a wide one, and each
-    more than ``*``.
+    From the left, a number comes before a range, a narrow range before a wide one, and both before
+    ``*``.
     """
     if pattern in ("", ANY_ADDRESS):
         return (_V6_MAX + 1,)
@@ -281,13 +289,16 @@ def is_host_name(pattern: str) -> bool:
 
 
 def check_host_name(pattern: str) -> None:
-    """Raise ValueError for what no host name can match (RFC 1123)."""
+    """Raise ValueError for a pattern that no host name can match (RFC 1123)."""
     if _HOST_NAME.fullmatch(pattern) is None or ".." in pattern or len(pattern) > _LONGEST_NAME:
         raise ValueError(f"{pattern!r} is no host name: letters, digits, '-', '.' and '*'")
 
 
 def names_of(address: str) -> tuple[str, ...]:
-    """Return the names of an address that lead back to it; may take as long as DNS does."""
+    """Return the host names of an address that resolve back to it.
+
+    Waits for DNS. Empty on errors.
+    """
     try:
         name, aliases, _addresses = socket.gethostbyaddr(address)
     except (OSError, UnicodeError):
@@ -311,22 +322,22 @@ def _number_of(address: str) -> IPv4Address | IPv6Address:
 
 
 class KnownNames:
-    """The names of addresses that were looked up, for a minute; any thread may call it."""
+    """A cache of host names by address, for a minute each; any thread may call it."""
 
     def __init__(self, now_ms: Callable[[], int], resolve: Resolver = names_of) -> None:
-        """Take the clock by which names are kept, and the look-up of an address."""
+        """``now_ms`` returns epoch ms, ``resolve`` looks up an address."""
         self._now_ms, self._resolve = now_ms, resolve
         self._changing = threading.Lock()
         #: Names, and until when they are kept; the oldest first.
         self._found: dict[str, tuple[tuple[str, ...], int]] = {}
 
     def known(self, address: str) -> tuple[str, ...] | None:
-        """Return the names of an address without a look, None when it has to be looked up."""
+        """Return the cached names of an address, None if it must be looked up."""
         names, until_ms = self._found.get(address, ((), 0))
         return names if self._now_ms() < until_ms else None
 
     def look_up(self, address: str) -> tuple[str, ...]:
-        """Return the names of an address; may take as long as DNS does."""
+        """Look up the names of an address, cache and return them; waits for DNS."""
         names = self._resolve(address)
         with self._changing:
             self._found.pop(address, None)
@@ -336,6 +347,6 @@ class KnownNames:
         return names
 
     def forget(self) -> None:
-        """Forget all names, as REFRESH SECURITY does."""
+        """Forget all names, for REFRESH SECURITY."""
         with self._changing:
             self._found = {}

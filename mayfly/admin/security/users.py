@@ -1,8 +1,8 @@
 """The users of a queue manager, with their groups and the hashes of their passwords (argon2id).
 
-The file ``users.json`` in the folder of the queue manager holds them, private to its owner. It is
-replaced as a whole, and read again when it has changed: a served queue manager knows a new user at
-once. A queue manager in memory keeps them in memory.
+They are stored in ``users.json`` in the folder of the queue manager, private to its owner. The file
+is replaced as a whole, and read again when it has changed: a running queue manager knows a new user
+at once. A queue manager in memory has them in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MEMORY_KIB, _ROUNDS, _LANES = 19 * 1024, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user: its groups, and the hash of its password, which is never shown."""
+    """One user: its groups, and the hash of its password, which no output shows."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Users:
     """The users of one queue manager; any thread or process may change them."""
 
     def __init__(self, folder: Path | None = None, files: Files | None = None) -> None:
-        """Keep them in a folder, or in memory without one."""
+        """Keep the users in a folder; in memory for None."""
         self._folder = folder
         self._files = Files() if files is None else files
         self._known: Mapping[str, User] = {}
@@ -61,16 +61,16 @@ class Users:
         self._changing = threading.RLock()
 
     def all(self) -> list[User]:
-        """Return all users by name; raises StoreDamaged for a file that cannot be read."""
+        """Return all users by name; raises StoreDamaged for a damaged file."""
         found = self._current()
         return [found[name] for name in sorted(found)]
 
     def find(self, name: str) -> User | None:
-        """Return a user, None when there is none; raises StoreDamaged."""
+        """Return a user, None for an unknown name; raises StoreDamaged."""
         return self._current().get(name)
 
     def check(self) -> None:
-        """Raise StoreDamaged for a file that is damaged, StoreError for one that cannot be read."""
+        """Raise StoreDamaged for a damaged file, StoreError for one that cannot be read."""
         self.read_again()
         try:
             self._current()
@@ -82,12 +82,12 @@ class Users:
             raise StoreError(text, error.filename) from error
 
     def groups_of(self, user: str) -> tuple[str, ...] | None:
-        """Return the groups of a user, None when there is none; raises StoreDamaged."""
+        """Return the groups of a user, None for an unknown user; raises StoreDamaged."""
         found = self.find(user)
         return None if found is None else found.groups
 
     def add(self, name: str, password: str, groups: Sequence[str] = ()) -> None:
-        """Add a user; raises MQRC_OBJECT_ALREADY_EXISTS, ValueError for a wrong value."""
+        """Add a user; raises MQRC_OBJECT_ALREADY_EXISTS, or ValueError for an invalid value."""
         if not _NAME.fullmatch(name):
             text = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
             raise ValueError(text)
@@ -105,10 +105,10 @@ class Users:
         groups: Sequence[str] | None = None,
         check: Callable[[User], None] = lambda _before: None,
     ) -> None:
-        """Change password or groups; raises MQRC_UNKNOWN_OBJECT_NAME, ValueError.
+        """Change the password or groups of a user.
 
-        ``check`` is given the user as it is while nobody else changes it; nothing changes when it
-        raises.
+        None leaves them. Raises MQRC_UNKNOWN_OBJECT_NAME, ValueError. ``check`` is called with the
+        user before the change, while no other process can change it; if it raises, nothing changes.
         """
         password_hash = None if password is None else _hash_of(password)
         checked = None if groups is None else _checked_groups(groups)
@@ -122,16 +122,16 @@ class Users:
             )
 
     def remove(self, name: str, check: Callable[[User], None] = lambda _before: None) -> None:
-        """Remove a user; raises MQRC_UNKNOWN_OBJECT_NAME. Connections that are open stay open.
+        """Remove a user; open connections stay open. Raises MQRC_UNKNOWN_OBJECT_NAME.
 
-        ``check`` is as in :meth:`change`.
+        ``check`` is called with the user before, as in :meth:`change`.
         """
         with self._changed() as users:
             check(_existing(users, name))
             del users[name]
 
     def read_again(self) -> None:
-        """Read the file when the users are asked for next, even if it looks the same."""
+        """Read the file at the next call, even if it looks unchanged."""
         self._stamp = None
 
     def _current(self) -> Mapping[str, User]:
@@ -151,7 +151,7 @@ class Users:
 
     @contextlib.contextmanager
     def _changed(self) -> Iterator[dict[str, User]]:
-        """Give the users to be changed, and keep them if nothing is raised."""
+        """Yield the users to be changed, and store them unless an exception is raised."""
         with self._changing, self._alone():
             users = dict(self._current())
             yield users
@@ -162,7 +162,7 @@ class Users:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other processes from changing the file; a killed one loses the lock."""
+        """Lock the file against changes by other processes; a killed process loses the lock."""
         if self._folder is None:
             yield
             return
@@ -176,7 +176,7 @@ class Users:
 
 
 def users_of(manager: Engine) -> Users:
-    """Return the users of a queue manager; a ``mayfly.QueueManager`` was given them."""
+    """Return the users of a queue manager that was opened with users."""
     users = manager.users
     assert isinstance(users, Users), f"{manager.label} was opened without users"
     return users
@@ -211,15 +211,15 @@ def _written(users: Mapping[str, User]) -> str:
 
 
 def _checksum(rows: Mapping[str, Any]) -> str:
-    """Return the checksum of users, whatever spaces and order the file has."""
+    """Return the checksum of users, independent of the order and spaces in the file."""
     text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
 
 
 def _read(file: Path) -> Mapping[str, User]:
-    """Return what a file holds; raises StoreDamaged with the place of what is wrong.
+    """Return the users in a file; raises StoreDamaged with what is wrong.
 
-    A file that an older Mayfly has written has no checksum.
+    A file of an older Mayfly has no checksum.
     """
     try:
         content: Any = json.loads(file.read_text("utf-8"))
@@ -248,13 +248,13 @@ def _hasher() -> PasswordHasher:
 
 
 def hashed(password: str) -> str:
-    """Return the hash of a password, with a salt of its own."""
+    """Return the hash of a password with a new salt."""
     return _hasher().hash(password)
 
 
 @cache
 def _of_nobody() -> str:
-    """Return a hash with which an unknown user is checked, so that it takes as long."""
+    """Return a hash with which unknown users are checked, so that this takes as long."""
     return hashed("nobody")
 
 

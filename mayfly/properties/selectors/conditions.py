@@ -4,8 +4,8 @@ A value is bool, int, float, str, bytes or None, which is NULL; exactly of these
 promoted as in Java: integers are of 64 bits and wrap around; bool is no number. NULL is treated as
 in SQL: each condition is true, false or, through NULL, unknown.
 
-A part is a closure over the closures of its parts; no tree is left when messages are tested. A part
-without names is worked out at once.
+Each part is a closure over the closures of its own parts, so that testing a message needs no tree.
+A part without names is evaluated at once.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _TOP = 1 << (_BITS - 1)
 
 
 def compared(symbol: str, left: Value, right: Value) -> Truth:
-    """Return whether a comparison holds: False for unlike types, unknown when a side is NULL.
+    """Return the result of a comparison: None (unknown) when a side is NULL.
 
-    Only numbers are ordered; an integer compared with a float becomes a float (JMS, "Message
-    Selector Syntax").
+    False for unlike types. Only numbers are ordered; an integer compared with a float becomes a
+    float (JMS, "Message Selector Syntax").
     """
     if left is None or right is None:
         return None
@@ -58,27 +58,27 @@ def compared(symbol: str, left: Value, right: Value) -> Truth:
 
 
 def wrapped(number: int) -> int:
-    """Return an integer as it fits in 64 bits."""
+    """Return an integer wrapped around to 64 bits, as in Java."""
     return ((number + _TOP) & ((1 << _BITS) - 1)) - _TOP
 
 
 def negative(value: Value) -> Value:
-    """Return the number with the other sign; NULL for a value that is no number."""
+    """Return the negated number, None (NULL) for a value that is no number."""
     if type(value) is int:
         return wrapped(-value)
     return -value if type(value) is float else None
 
 
 def positive(value: Value) -> Value:
-    """Return a number as it is; NULL for a value that is no number."""
+    """Return the number unchanged, None (NULL) for a value that is no number."""
     return value if type(value) in (int, float) else None
 
 
 def calculated(symbol: str, left: Value, right: Value) -> Value:
-    """Return the result of + - * or /, NULL when a side is no number.
+    """Return the result of + - * or /, None (NULL) when a side is no number.
 
-    Integers divide towards zero, by zero to NULL: such a message is not selected. Floats divide by
-    zero to infinity or NaN.
+    Integers divide towards zero; division of an integer by zero is NULL. Floats divide by zero to
+    infinity or NaN.
     """
     if type(left) is int and type(right) is int:
         return _of_integers(symbol, left, right)
@@ -141,11 +141,11 @@ def _no_value(name: str) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One part; ``index`` is where it begins in the text, from 0.
+    """One part of a selector; ``index`` is the position in the text where it begins, from 0.
 
-    ``equal_to`` holds names with their values: each message for which the part, as a condition, is
-    true has these. ``reads`` is how often it reads a name, ``work`` how often it looks at each
-    character of a message for that, at the most.
+    ``equal_to`` has names with the value that every message has for which this condition is true.
+    ``reads`` is how often the part reads a name, ``work`` how often it may look at each character
+    of a message for that.
     """
 
     kind: Kind
@@ -160,18 +160,18 @@ class Node:
 
 
 def literal(kind: Kind, value: Value, index: int) -> Node:
-    """Return a part that is always this value."""
+    """Return a part with a constant value."""
     return Node(kind, lambda resolve: value, index)  # noqa: ARG005  # called like all others
 
 
 def named(name: str, index: int) -> Node:
-    """Return a part that is the value of a name; raises MQRC_SELECTOR_SYNTAX_ERROR."""
+    """Return a part that reads a name; raises MQRC_SELECTOR_SYNTAX_ERROR for an invalid name."""
     check_name(name, index)
     return _reading(name, index)
 
 
 def sent_message_id(index: int) -> Node:
-    """Return a part that is the id which a client of AMQP has given, else the MsgId."""
+    """Return a part that reads the message id an AMQP client gave, else the MsgId."""
     return _reading(SENT_MESSAGE_ID, index)
 
 
@@ -183,7 +183,10 @@ def _reading(name: str, index: int) -> Node:
 
 
 def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
-    """Return a part made of parts; raises MQRC_SELECTOR_SYNTAX_ERROR when it is too deep."""
+    """Return a part made of parts.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR beyond 100 levels of nesting.
+    """
     first = parts[0]
     names = frozenset[str]().union(*(part.names for part in parts))
     if not names:
@@ -196,21 +199,21 @@ def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
 
 
 def constant(node: Node) -> Value:
-    """Return the value of a part that has no names."""
+    """Return the value of a part without names."""
     return node.evaluate(_no_value)
 
 
 def number_part(node: Node) -> Node:
-    """Return a part that may be a number; raises MQRC_SELECTOR_SYNTAX_ERROR for another."""
+    """Return the part, if its value may be a number; else raises MQRC_SELECTOR_SYNTAX_ERROR."""
     if node.kind not in ("number", "any"):
         raise _misplaced(node, "a number")
     return node
 
 
 def condition(node: Node) -> Node:
-    """Return a part as a condition: a name alone stands for ``name = TRUE``.
+    """Return a part as a condition; a name alone means ``name = TRUE``.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that can be none.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
     """
     if node.kind == "condition":
         return node
@@ -226,7 +229,10 @@ def condition(node: Node) -> Node:
 
 
 def name_of(node: Node) -> str:
-    """Return the name that a part is; raises MQRC_SELECTOR_SYNTAX_ERROR when it is none."""
+    """Return the name that a part reads.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if it is no single name.
+    """
     if node.name is None:
         raise _misplaced(node, "the name of a property")
     return node.name
@@ -237,7 +243,7 @@ def _misplaced(node: Node, expected: str) -> Exception:
 
 
 def all_of(parts: Sequence[Node]) -> Node:
-    """Return a AND b AND ...: false when one is false, else unknown when one is."""
+    """Return a AND b AND …: false when one is false, else unknown when one is unknown."""
     conditions = [condition(part) for part in parts]
     equal_to = {name: value for part in conditions for name, value in part.equal_to.items()}
     evaluate = _chained([part.evaluate for part in conditions], ends=False)
@@ -245,7 +251,7 @@ def all_of(parts: Sequence[Node]) -> Node:
 
 
 def any_of(parts: Sequence[Node]) -> Node:
-    """Return a OR b OR ...: true when one is true, else unknown when one is."""
+    """Return a OR b OR …: true when one is true, else unknown when one is unknown."""
     conditions = [condition(part) for part in parts]
     return joined(
         "condition", _chained([part.evaluate for part in conditions], ends=True), *conditions
@@ -253,13 +259,16 @@ def any_of(parts: Sequence[Node]) -> Node:
 
 
 def none_of(part: Node) -> Node:
-    """Return NOT a; the opposite of unknown is unknown."""
+    """Return NOT a; NOT unknown is unknown."""
     part = condition(part)
     return joined("condition", _opposite(part.evaluate), part)
 
 
 def comparison(left: Node, symbol: str, right: Node) -> Node:
-    """Return a comparison; raises MQRC_SELECTOR_SYNTAX_ERROR for < or > between unordered kinds."""
+    """Return a comparison.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if < or > gets a part that is no number.
+    """
     if symbol in ORDERINGS:
         number_part(left)
         number_part(right)
@@ -274,7 +283,10 @@ def comparison(left: Node, symbol: str, right: Node) -> Node:
 
 
 def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
-    """Return part BETWEEN low AND high, or its opposite, as two comparisons with one value."""
+    """Return part BETWEEN low AND high, or NOT BETWEEN; the part is evaluated once.
+
+    Both bounds are inside.
+    """
     parts = [number_part(node) for node in (part, low, high)]
     value_of, low_of, high_of = (node.evaluate for node in parts)
     first, second = (">=", "<=") if is_inside else ("<", ">")
@@ -292,7 +304,7 @@ def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
 
 
 def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
-    """Return name IN (texts), or its opposite."""
+    """Return name IN (texts), or NOT IN."""
     name = name_of(part)
     allowed = frozenset(comparable(name, text) for text in texts)
 
@@ -307,7 +319,7 @@ def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
 
 
 def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
-    """Return name LIKE a pattern, or its opposite."""
+    """Return name LIKE pattern, or NOT LIKE."""
     name, matches = name_of(part), pattern.matches
 
     def evaluate(resolve: Resolve) -> Truth:
@@ -321,7 +333,7 @@ def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
 
 
 def null(part: Node, *, is_null: bool) -> Node:
-    """Return name IS NULL, or its opposite; never unknown."""
+    """Return name IS NULL, or IS NOT NULL; the result is never unknown."""
     name = name_of(part)
     if is_null:
         return joined("condition", lambda resolve: resolve(name) is None, part)
@@ -336,7 +348,7 @@ def signed(sign: str, part: Node) -> Node:
 
 
 def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
-    """Return numbers joined by operators of one rank, worked out from left to right."""
+    """Return numbers joined by operators of one precedence, evaluated from left to right."""
     parts = [number_part(node) for node in (first, *(node for _, node in rest))]
     start = first.evaluate
     steps = [(symbol, node.evaluate) for symbol, node in rest]
@@ -365,7 +377,10 @@ def _with_literal(part: Node, symbol: str, value: Value, other: Node) -> Node:
 
 
 def _number_test(name: str, symbol: str, wanted: int | float) -> Evaluate:
-    """Return name compared with a number; the same as ``compared``, for the most frequent case."""
+    """Return name compared with a number, the most frequent case.
+
+    Equal to ``compared`` but faster.
+    """
     compare = COMPARISONS[symbol]
     as_float = float(wanted)
     of_integers = wanted if type(wanted) is int else None
@@ -385,7 +400,7 @@ def _number_test(name: str, symbol: str, wanted: int | float) -> Evaluate:
 
 
 def _equality_test(name: str, wanted: str | bytes | bool) -> Evaluate:
-    """Return name = a text, byte string or boolean; TRUE is not 1."""
+    """Return name = a text, byte string or boolean; TRUE is not equal to 1."""
     kind = type(wanted)
 
     def evaluate(resolve: Resolve) -> Truth:
@@ -406,7 +421,10 @@ def _opposite(test: Evaluate) -> Evaluate:
 
 
 def _chained(tests: Sequence[Evaluate], *, ends: bool) -> Evaluate:
-    """Return tests as one: a result ``ends`` decides, else an unknown, else it is not ``ends``."""
+    """Return one test of several.
+
+    It is ``ends`` if one of them is, else unknown if one is, else the opposite of ``ends``.
+    """
     if len(tests) == 2:
         return _paired(tests[0], tests[1], ends=ends)
 

@@ -1,4 +1,4 @@
-"""The names of a selector for one message: MQMD, headers of JMS and properties, read when asked.
+"""The values of a selector's names for one message: MQMD, JMS headers, properties.
 
 A property is read from its folder of the MQRFH2, as far and as fast as a selector needs. The result
 is that of ``mqi.properties``, but the rest of the header is not read. This works for headers as
@@ -46,7 +46,7 @@ from mayfly.properties.selectors.names import (
     type_of,
 )
 
-#: A folder as it stands in the header, or its properties by name where that had to be read.
+#: The bytes of a folder, or its properties by name if the folder had to be parsed.
 Folder: TypeAlias = "bytes | Elements | Mapping[str, Value]"
 NONE: Mapping[str, Value] = MappingProxyType({})
 _FIXED_BYTES = 36
@@ -58,7 +58,7 @@ _BOOLEANS = {"1": True, "0": False}
 _SHORT_INTEGER = 9
 #: Characters behind the name of a folder: ``<usr2>`` is not ``usr``.
 _AFTER_NAME = b"> /\t\r\n"
-#: Of folders up to this length the properties of the last few that were read are kept.
+#: The properties of the last few folders up to this length are cached.
 _KEPT_BYTES = 16 * 1024
 _TAG = re.compile(rb"<(/?)([^\s/>]*)")
 #: An element as programs write it, with or without its type.
@@ -66,10 +66,10 @@ _ORDINARY = re.compile(rb"<([^\s/>]*)(?: dt='([a-z0-9.]+)')?>([^<&]*)</([^>]*)>"
 
 
 def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: bytes) -> Folder:
-    """Return a folder, given as ``<usr``; an empty one when it is missing or the header malformed.
+    """Return a folder of an MQRFH2; an empty one when it is missing or the header malformed.
 
-    Both numbers are the descriptor's, whose Format is MQHRF2. Other folders are not read, so a
-    mistake in them stays unnoticed.
+    ``folder`` is the start of its tag, such as ``<usr``. ``encoding`` and ``coded_char_set_id`` are
+    the descriptor's, whose Format must be MQHRF2. Mistakes in other folders are not found.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if 0 < end <= len(body):
@@ -80,17 +80,16 @@ def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: byte
         # there would make a length beyond any header.
         order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
         size = int.from_bytes(body[found - _LENGTH_BYTES : found], order)
-        is_whole_name = body[found + len(folder)] in _AFTER_NAME
-        if is_whole_name and 0 < size <= end - found and body.find(folder, found + 1, end) < 0:
+        is_complete_name = body[found + len(folder)] in _AFTER_NAME
+        if is_complete_name and 0 < size <= end - found and body.find(folder, found + 1, end) < 0:
             return body[found : found + size]
     return _read(folder, encoding, coded_char_set_id, body)
 
 
 def value_in(folder: Folder, name: str) -> Value:
-    """Return the value of a property in a folder, None when it has none.
+    """Return the value of a property in a folder, None when the folder lacks it.
 
-    Dots separate the names of its groups from its own name. Other properties are not read, so a
-    mistake in them stays unnoticed.
+    Dots separate groups and name. Mistakes in other properties are not found.
     """
     if not isinstance(folder, bytes):
         return folder.get(name)
@@ -114,18 +113,18 @@ def value_in(folder: Folder, name: str) -> Value:
 class Elements:
     """A folder whose elements are found in one pass, for a selector that reads many of them.
 
-    Each value is that of :func:`value_in`, which looks through the whole folder for each.
+    Each value is that of :func:`value_in`, which searches the complete folder each time.
     """
 
-    __slots__ = ("_ends", "_folder", "_starts", "_whole")
+    __slots__ = ("_all_values", "_ends", "_folder", "_starts")
 
     def __init__(self, folder: bytes) -> None:
-        """Find where each name begins for the first time, and how often it ends."""
+        """Find where each element name begins for the first time, and how often it ends."""
         self._folder = folder
         #: Name -> the place, and whether it is directly in the folder.
         self._starts: dict[bytes, tuple[int, bool]] = {}
         self._ends: dict[bytes, int] = {}
-        self._whole: Mapping[str, Value] | None = None
+        self._all_values: Mapping[str, Value] | None = None
         open_count = 0
         for match in _TAG.finditer(folder):
             is_end, name = match.groups()
@@ -137,7 +136,7 @@ class Elements:
                 open_count += 1
 
     def get(self, name: str) -> Value:
-        """Return the value of a property, None when the folder has none."""
+        """Return the value of a property, None when the folder lacks it."""
         raw_name = name.encode()
         at, is_direct = self._starts.get(raw_name, (-1, False))
         if at < 0:
@@ -153,13 +152,13 @@ class Elements:
             return None
 
     def _all(self) -> Mapping[str, Value]:
-        if self._whole is None:
-            self._whole = _all(self._folder)
-        return self._whole
+        if self._all_values is None:
+            self._all_values = _all(self._folder)
+        return self._all_values
 
 
 def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[bytes, Folder]:
-    """Return what :func:`find_folder` returns for each folder of a header, in one pass."""
+    """Return all folders of a header by the start of their tag, found in one pass."""
     end, at = _end_of_plain(body[:_FIXED_BYTES], encoding), _FIXED_BYTES
     order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
     found: dict[bytes, Folder] = {}
@@ -177,19 +176,19 @@ def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[byte
     return {} if header is None else {f"<{n}".encode(): _folder(header, n) for n in header.folders}
 
 
-def may_hold(ending: bytes, encoding: int, body: bytes) -> bool:
-    """Return True if an MQRFH2 may hold a text that ends like this, as ``>red</colour``.
+def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
+    """Return True if an MQRFH2 may contain a text that ends with ``ending``, as ``>red</colour``.
 
-    False is certain: without entities, text stands in a header in UTF-8 as it is.
+    False is certain: without entities, text is in a header in UTF-8 as it is.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if not 0 < end <= len(body):
         return True
-    return body.find(ending, _FIXED_BYTES, end) >= 0 or body.find(b"&", _FIXED_BYTES, end) >= 0
+    return body.find(text_end, _FIXED_BYTES, end) >= 0 or body.find(b"&", _FIXED_BYTES, end) >= 0
 
 
 def size_of(encoding: int, body: bytes) -> int:
-    """Return how long the MQRFH2 at the start of a body is; the whole length if that is unclear."""
+    """Return the length of the MQRFH2 at the start of a body, that of the body if unclear."""
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     return end if 0 < end <= len(body) else len(body)
 
@@ -204,7 +203,10 @@ def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | No
 
 @lru_cache(maxsize=4096)
 def _end_of_plain(fixed: bytes, encoding: int) -> int:
-    """Return the end of the folders, 0 if this is no fixed part of a single MQRFH2 in UTF-8."""
+    """Return the end of the folders.
+
+    0 unless this is the fixed part of a single MQRFH2 in UTF-8.
+    """
     if len(fixed) < _FIXED_BYTES:
         return 0
     layout = _BIG if is_big_endian(encoding) else _LITTLE
@@ -222,7 +224,7 @@ def _searched(name: str) -> tuple[re.Pattern[bytes], bytes]:
 
 
 def _all(folder: bytes) -> Mapping[str, Value]:
-    """Return all properties of a folder; the cache serves the other names of the same message."""
+    """Return all properties of a folder; cached for the other names of the same message."""
     return _kept_all(folder) if len(folder) <= _KEPT_BYTES else _read_all(folder)
 
 
@@ -264,7 +266,7 @@ def _value(name: str, dt: str, text: str) -> Value:
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
-#: Names and folders that are read one by one before all are.
+#: After so many names or folders all are read at once.
 _FEW = 8
 #: Characters of the descriptor's texts, and what a name costs beside what it reads.
 _FIXED_SIZE = 64
@@ -274,51 +276,51 @@ _AMQP = b"<amqp"
 
 
 class Row(Protocol):
-    """Fields of a message beside its descriptor, as a row of the store has them."""
+    """The fields of a message outside its descriptor, as a row of the store has them."""
 
     @property
     def msg_id(self) -> bytes:
-        """MsgId."""
+        """MsgId, 24 bytes."""
 
     @property
     def correl_id(self) -> bytes:
-        """CorrelId; empty when there is none."""
+        """CorrelId, 24 bytes; empty for none."""
 
     @property
     def put_ms(self) -> int:
-        """When it was put."""
+        """Moment of the put, epoch ms."""
 
     @property
     def expire_at_ms(self) -> int | None:
-        """When it expires."""
+        """Deadline in epoch ms, None for unlimited."""
 
     @property
     def backout_count(self) -> int:
-        """How often it was backed out."""
+        """Number of backouts."""
 
     @property
     def topic(self) -> str | None:
-        """The topic string of a publication; None for others."""
+        """Topic string of a publication; None for any other message."""
 
     @property
     def body(self) -> bytes:
-        """The body with its headers; not read for names that stand in the descriptor."""
+        """Data with its headers; not read for names that the descriptor has."""
 
 
 class _Known:
-    """Values and folders of one message that were read, for a selector that reads many names."""
+    """Values and folders of one message read so far, for a selector that reads many names."""
 
-    __slots__ = ("folders", "values", "whole")
+    __slots__ = ("complete", "folders", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
         self.folders: dict[bytes, Folder] = {}
-        #: All folders, once many were asked for.
-        self.whole: Mapping[bytes, Folder] | None = None
+        #: All folders, once many were read.
+        self.complete: Mapping[bytes, Folder] | None = None
 
 
 class MessageFields:
-    """The values of names for a message, seen at one moment; ``value`` is the resolver."""
+    """The values of names for a message at one moment; :meth:`value` resolves a name."""
 
     __slots__ = ("_known", "_user", "descriptor", "row", "seen_ms")
 
@@ -332,7 +334,7 @@ class MessageFields:
 
     @property
     def size(self) -> int:
-        """How many characters may have to be looked at to read a name, at the most."""
+        """The number of characters that reading one name may have to look at."""
         row, descriptor = self.row, self.descriptor
         size = _FIXED_SIZE if row.topic is None else _FIXED_SIZE + len(row.topic)
         if descriptor.format == FORMAT:
@@ -342,7 +344,7 @@ class MessageFields:
     def value(self, name: str) -> Value:
         """Return the value of a name, None when the message has none.
 
-        A name with dots is a folder, its groups and a property; without, it is in ``usr``.
+        A name with dots is a folder, its groups and a property; without dots it is in ``usr``.
         """
         reader = _READERS.get(name)
         if reader is not None:
@@ -356,10 +358,10 @@ class MessageFields:
         return value_in(user, name)
 
     def remembered(self, name: str) -> Value:
-        """Return the same as :meth:`value`: for a selector that reads many names, or one often.
+        """Return the value of a name like :meth:`value`, for a selector that reads many names.
 
-        Each is read once, and after a few of them the header is read as a whole. So the time grows
-        with the length of the selector and that of the header, not with their product.
+        Each name is read once, and after eight names the complete header is read. So the time is
+        proportional to the length of the selector plus that of the header, not to their product.
         """
         known = self._known
         if known is None:
@@ -371,21 +373,27 @@ class MessageFields:
         value = known.values[name] = self.value(name)
         return value
 
-    def may_hold(self, ending: bytes) -> bool:
-        """Return True if the MQRFH2 may hold a text that ends like this; False is certain."""
+    def may_hold(self, text_end: bytes) -> bool:
+        """Return True if the MQRFH2 may contain a text that ends with ``ending``.
+
+        False is certain.
+        """
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
-            return may_hold(ending, descriptor.encoding, self.row.body)
+            return may_hold(text_end, descriptor.encoding, self.row.body)
         found = self._behind_delay()
-        return found is not None and may_hold(ending, found[0], found[2])
+        return found is not None and may_hold(text_end, found[0], found[2])
 
     def header(self) -> Header | None:
-        """Return the content of the MQRFH2; None without one."""
+        """Return the content of the MQRFH2, None without one or for a malformed one."""
         coded = self._coded_header()
         return None if coded is None else header_of(*coded)
 
     def folder(self, start: bytes) -> Folder:
-        """Return a folder of the MQRFH2 by its start, as ``<jms``; an empty one without it."""
+        """Return a folder of the MQRFH2 by the start of its tag, as ``<jms``.
+
+        An empty one if missing.
+        """
         if self._known is not None:
             return self._known_folder(self._known, start)
         descriptor = self.descriptor
@@ -397,37 +405,43 @@ class MessageFields:
         return NONE if found is None else find_folder(start, *found)
 
     def _known_folder(self, known: _Known, start: bytes) -> Folder:
-        if known.whole is None and start not in known.folders:
+        if known.complete is None and start not in known.folders:
             coded = self._coded_header()
             if coded is None:
-                known.whole = {}
+                known.complete = {}
             elif len(known.folders) >= _FEW:
-                known.whole = all_folders(*coded)
+                known.complete = all_folders(*coded)
             else:
                 known.folders[start] = find_folder(start, *coded)
         found = known.folders.get(start)
         if found is None:
-            assert known.whole is not None
-            found = known.folders[start] = known.whole.get(start, NONE)
+            assert known.complete is not None
+            found = known.folders[start] = known.complete.get(start, NONE)
         if isinstance(found, bytes) and len(known.values) >= _FEW:
             found = known.folders[start] = Elements(found)
         return found
 
     def _coded_header(self) -> tuple[int, int, bytes] | None:
-        """Return coding and data where an MQRFH2 begins, None without one."""
+        """Return encoding, character set and bytes of the MQRFH2 and what follows it.
+
+        None without one.
+        """
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
             return descriptor.encoding, descriptor.coded_char_set_id, self.row.body
         return self._behind_delay()
 
     def delay_header(self) -> DelayHeader | None:
-        """Return the header of a message that waits on the staging queue, None for any other."""
+        """Return the MQHDDLY of a message on the staging queue, None for any other message."""
         if self.descriptor.format != DELAY_FORMAT:
             return None
         return find_delay_header(DELAY_FORMAT, self.row.body)
 
     def _behind_delay(self) -> tuple[int, int, bytes] | None:
-        """Return coding and data where an MQRFH2 begins behind the header of a delay, else None."""
+        """Return encoding, character set and bytes of an MQRFH2 behind an MQHDDLY.
+
+        None without one.
+        """
         delay = self.delay_header()
         if delay is None or delay.format != FORMAT:
             return None
@@ -442,7 +456,7 @@ def _delivery_mode(fields: MessageFields) -> Value:
 
 
 def _own_headers(fields: MessageFields) -> Folder:
-    """Return the headers of JMS; a report does not have those of its original, which it carries."""
+    """Return the JMS headers; empty for a report, which carries those of the original message."""
     return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
 
 
@@ -543,7 +557,7 @@ def _descriptor_reader(attribute: str) -> Reader:
     return read
 
 
-#: Properties of JMS that the descriptor holds as they are -> its attribute.
+#: Properties of JMS that equal a field of the descriptor -> that field.
 _ATTRIBUTES = {
     "JMSPriority": "priority",
     "JMSXUserID": "user_identifier",

@@ -1,4 +1,4 @@
-"""The language of selectors: its grammar, the parts that each rule makes, the texts of its errors.
+"""The language of selectors: its grammar, the part for each rule, and the texts of its errors.
 
 This module loads the parser's library, which is slow: import it where a selector is compiled.
 """
@@ -44,9 +44,9 @@ _Parts = list[Any]
 
 
 class Builder(Transformer[Token, Node]):
-    """A method for each rule of the grammar, which combines the parts of the rule.
+    """Makes the part for each rule of the grammar: one method for each rule, named after it.
 
-    All raise MQRC_SELECTOR_SYNTAX_ERROR.
+    All methods raise MQRC_SELECTOR_SYNTAX_ERROR.
     """
 
     def either(self, parts: _Parts) -> Node:
@@ -114,7 +114,7 @@ class Builder(Transformer[Token, Node]):
         return conditions.signed(str(parts[0]), parts[1])
 
     def lowest(self, parts: _Parts) -> Node:
-        """``-9223372036854775808``, whose digits alone would be too high."""
+        """``-9223372036854775808``, whose digits alone are outside of 64 bits."""
         sign, digits = parts
         if sign == "+":
             raise _out_of_range(digits)
@@ -129,7 +129,7 @@ class Builder(Transformer[Token, Node]):
         return _literal("text", _text(parts[0]), parts[0])
 
     def integer(self, parts: _Parts) -> Node:
-        """``57``, ``0x39`` or ``071``, an L behind it changing nothing (IBM MQ)."""
+        """``57``, ``0x39`` or ``071``; an L at the end changes nothing (IBM MQ)."""
         token = parts[0]
         digits = token.rstrip("lL")
         if digits[:2] in ("0x", "0X"):
@@ -183,7 +183,10 @@ def _text(token: Token) -> str:
 
 
 def _member(parts: _Parts, *, is_inside: bool) -> Node:
-    """Return name IN (texts), or its opposite; of ids the sent ones are looked for as such."""
+    """Return name IN (texts), or NOT IN.
+
+    Ids of AMQP clients are compared with the id as it was sent.
+    """
     part, texts = parts[0], [_text(part) for part in parts[1:]]
     sent = [sent_id_text(text) for text in texts if part.name == MESSAGE_ID and _is_sent(text)]
     if not sent:
@@ -197,7 +200,10 @@ def _member(parts: _Parts, *, is_inside: bool) -> Node:
 
 
 def _with_sent_id(part: Node, other: Node) -> tuple[Node, Node]:
-    """Return the parts of a comparison; JMSMessageID and a sent id are compared as it was sent."""
+    """Return the two parts of a comparison.
+
+    JMSMessageID is compared with a sent id as it was sent.
+    """
     if part.name != MESSAGE_ID or other.kind != "text":
         return part, other
     text = str(constant(other))
@@ -207,13 +213,16 @@ def _with_sent_id(part: Node, other: Node) -> tuple[Node, Node]:
 
 
 def _of_sent_id(parts: _Parts) -> _Parts | None:
-    """Return the parts of a LIKE for the id that was sent, None for another name."""
+    """Return the parts of a LIKE for the id as it was sent.
+
+    None unless the name is JMSMessageID.
+    """
     part = parts[0]
     return [sent_message_id(part.index), *parts[1:]] if part.name == MESSAGE_ID else None
 
 
 def _is_sent(text: str) -> bool:
-    """Return True for an id that is none of MQ: a client of AMQP has given it."""
+    """Return True for an id that is no MQ id: an AMQP client gave it."""
     return id_bytes(text) is None
 
 
@@ -232,7 +241,7 @@ def _like(parts: _Parts, *, is_like: bool) -> Node:
 
 
 def _float(text: str) -> float:
-    """Return the value of a float of Java; raises OverflowError for one that is too large."""
+    """Return the value of a Java float; raises OverflowError for one that is too large."""
     if text.startswith("0x"):
         # In front of the exponent sign "p", the letters f and d are hexadecimal digits.
         mantissa, _, exponent = text.partition("p")
@@ -250,7 +259,7 @@ def _out_of_range(token: Token) -> Exception:
 #: Words are found as NAME first, since their case does not matter; a leading underscore keeps them
 #: out of what a rule is handed.
 _GRAMMAR = r"""
-?whole: either
+?selector: either
 
 ?either: both (_OR both)*
 ?both: negation (_AND negation)*
@@ -322,22 +331,22 @@ _EXPECTED = (
 
 
 def parse(text: str) -> Node:
-    """Return the whole of a selector; raises MQRC_SELECTOR_SYNTAX_ERROR with the position."""
+    """Return the condition of a selector; raises MQRC_SELECTOR_SYNTAX_ERROR with the position."""
     try:
-        whole: Node = _parser().parse(text)  # type: ignore[assignment]  # what the Builder makes
+        root: Node = _parser().parse(text)  # type: ignore[assignment]  # what the Builder makes
     except UnexpectedCharacters as error:
         index = error.pos_in_stream
         raise _unknown_characters(text, index) from None  # type: ignore[arg-type]  # always an int
     except UnexpectedToken as error:
         raise _unexpected(text, error.token, error.accepts or set()) from None
-    return condition(whole)
+    return condition(root)
 
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
     return Lark(
         _GRAMMAR,
-        start="whole",
+        start="selector",
         parser="lalr",
         lexer="basic",
         transformer=Builder(),
@@ -373,7 +382,7 @@ def _unexpected(text: str, token: Token, accepted: AbstractSet[str]) -> MQError:
 
 
 def _expected(accepted: set[str]) -> str:
-    """Return words for the terminals that may come next."""
+    """Return an error text about the terminals that may come next."""
     words = []
     for phrase, sign, covered in _EXPECTED:
         if sign in accepted:

@@ -1,4 +1,4 @@
-"""The names that a selector may use, and what JMS calls their values: ids, types, timestamps.
+"""The names that a selector may use, and the JMS form of ids, types and timestamps.
 
 JMS and pymqi read and write the same texts. An error of a selector names its position.
 """
@@ -28,7 +28,7 @@ _LARGEST_TIMESTAMP = 2**63 - 1
 
 
 def id_text(identifier: bytes) -> str | None:
-    """Return an MQ identifier of 24 bytes as JMS shows it, None for zeros."""
+    """Return an MQ id of 24 bytes as a JMS text, ``ID:`` and hexadecimal; None for all zeros."""
     return _PREFIX + identifier.hex() if identifier.strip(b"\0") else None
 
 
@@ -44,10 +44,10 @@ def id_bytes(text: str) -> bytes | None:
 
 
 def sent_id_text(kept: str) -> str:
-    """Return the JMSMessageID of an id that a client of AMQP has given its message.
+    """Return the JMSMessageID for an id that an AMQP client gave its message.
 
-    ``kept`` is a text, or another id as text behind its type, as ``AMQP_ULONG:5``. Programs of JMS
-    have no id without ``ID:``, so that the JMS mapping of AMQP marks such a text.
+    ``kept`` is a text, or another id as text behind its type, as ``AMQP_ULONG:5``. JMS programs
+    have no id without ``ID:``, so the JMS mapping of AMQP marks such a text.
     """
     if kept.startswith(_PREFIX):
         return kept
@@ -55,7 +55,10 @@ def sent_id_text(kept: str) -> str:
 
 
 def correlation_bytes(text: str) -> bytes:
-    """Return the CorrelId that a JMSCorrelationID travels as."""
+    """Return the CorrelId for a JMSCorrelationID.
+
+    It has the bytes of an ``ID:`` text, else the first 24 bytes of UTF-8, padded with zeros.
+    """
     identifier = id_bytes(text)
     if identifier is not None:
         return identifier
@@ -63,10 +66,10 @@ def correlation_bytes(text: str) -> bytes:
 
 
 def correlation_text(correl_id: bytes, text: str | None) -> str | None:
-    """Return the JMSCorrelationID of 24 bytes of CorrelId and the text beside it, if any.
+    """Return the JMSCorrelationID for a CorrelId of 24 bytes and the text in the MQRFH2.
 
-    The text is returned only where the CorrelId is made from it. A program that has set another
-    CorrelId knew nothing of the text, and selectors find both by the index on the CorrelId.
+    None without both. The text counts only if the CorrelId is made from it. A program that has set
+    another CorrelId did not know the text, and selectors find both by the index on the CorrelId.
     """
     if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
         return text
@@ -74,22 +77,25 @@ def correlation_text(correl_id: bytes, text: str | None) -> str | None:
 
 
 def timestamp_of(sent: str, put_ms: int) -> int:
-    """Return the JMSTimestamp that the sender's text gives; that of the put if it is no number."""
+    """Return the JMSTimestamp (epoch ms) in a sender's text, ``put_ms`` if it is no number."""
     sent = sent.strip()
     is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
     return int(sent) if is_number and int(sent) <= _LARGEST_TIMESTAMP else put_ms
 
 
 def type_of(name: str | None, set_: str | None, form: str | None, domain: str | None) -> str | None:
-    """Return the JMSType: the name alone, or the URI of a message with a set or a format."""
+    """Return the JMSType: the name, or the ``mcd:`` URI of a message with a set or format."""
     if set_ is None and form is None:
         return name
-    ending = "" if form is None else f"?format={form}"
-    return f"mcd://{domain or ''}/{set_ or ''}/{name or ''}{ending}"
+    query = "" if form is None else f"?format={form}"
+    return f"mcd://{domain or ''}/{set_ or ''}/{name or ''}{query}"
 
 
 def canonical(text: str) -> str:
-    """Return an ``ID:`` text with 48 lower case digits, so that equal ids are equal texts."""
+    """Return an ``ID:`` text with 48 lower case digits, so that equal ids are equal texts.
+
+    Any other text comes back unchanged.
+    """
     identifier = id_bytes(text)
     return text if identifier is None else id_text(identifier) or text
 
@@ -112,8 +118,8 @@ HEADERS = frozenset(
     "JMSDeliveryMode JMSPriority JMSMessageID JMSTimestamp JMSCorrelationID JMSType".split()
 )
 MESSAGE_ID = "JMSMessageID"
-#: The id that a client of AMQP has given a message, else its MsgId. No selector can spell it: a
-#: comparison of JMSMessageID with an id that is none of MQ asks for it.
+#: The id that an AMQP client has given a message, else its MsgId. No selector can contain the name:
+#: a comparison of JMSMessageID with an id that is no MQ id becomes a comparison of this name.
 SENT_MESSAGE_ID = "JMSMessageID as sent"
 #: The properties of JMS that stand for report options, by the names of IBM's constants.
 JMS_IBM_REPORT_EXCEPTION = "JMS_IBM_Report_Exception"
@@ -141,16 +147,7 @@ REPORT_BITS = {
 JMS_MAYFLY_DELAYED = "JMS_Mayfly_Delayed"
 #: The names of the topic string of a publication.
 TOPIC_STRING = frozenset({"MQTopicString", "mqps.Top"})
-#: Names whose values are known without the body of the message, where an MQRFH2 would be.
-WITHOUT_BODY = (
-    MQMD_NAMES
-    | REPORT_BITS.keys()
-    | TOPIC_STRING
-    | {"JMSDeliveryMode", "JMSPriority", "JMSMessageID"}
-    | {"JMSXDeliveryCount", "JMSXUserID", "JMSXAppID", "JMS_IBM_Last_Msg_In_Group"}
-    | {"JMS_IBM_MsgType", "JMS_IBM_Feedback", "JMS_IBM_PutApplType"}
-    | {"JMS_IBM_PutDate", "JMS_IBM_PutTime"}
-)
+
 _BLANK_PADDED = frozenset(MQMD + field for field in _TEXT_FIELDS) | {"JMS_IBM_Format"}
 _IDENTIFIERS = frozenset({"JMSMessageID", "JMSCorrelationID"})
 #: Java's name for a character set: only the JMS client knows it, so a selector cannot.
@@ -161,7 +158,7 @@ _PART_CATEGORIES = _START_CATEGORIES | frozenset("Nd Mn Mc Cf".split())
 
 
 def check_name(name: str, index: int) -> None:
-    """Raise MQRC_SELECTOR_SYNTAX_ERROR unless a selector may use this name, found at this index.
+    """Raise MQRC_SELECTOR_SYNTAX_ERROR unless a selector may use a name, which begins at ``index``.
 
     A name is a Java identifier, or several with dots between them: a folder, its groups and a
     property (IBM MQ, "Mapping from property names to MQRFH2 folder and element names").
@@ -185,9 +182,9 @@ def is_property(name: str) -> bool:
 
 
 def comparable(name: str, literal: str) -> str:
-    """Return a literal in the form in which the value of this name is given.
+    """Return a literal in the form of the values of a name.
 
-    Fields of the MQMD come without their padding, ids with 48 lower case digits.
+    Text fields of the MQMD have no padding, ids have 48 lower case digits.
     """
     if name in _BLANK_PADDED:
         return literal.rstrip(" ")

@@ -1,4 +1,4 @@
-"""The patterns of LIKE: ``_`` is any one character, ``%`` any number of them."""
+"""The patterns of LIKE: ``_`` is any one character, ``%`` any number of characters."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WALK = 200
 
 
 class Gapped:
-    """A part of a pattern between percent signs that contains ``_``: it has one length.
+    """A part of a pattern between percent signs that contains ``_``; it has a fixed length.
 
-    ``pieces`` are its texts, each with its distance from the start.
+    ``pieces`` are the texts in it, each with its offset from the start.
     """
 
     __slots__ = ("_anchor", "_anchor_offset", "length", "pieces")
@@ -32,13 +32,13 @@ class Gapped:
         )
 
     def is_at(self, text: str, start: int) -> bool:
-        """Return True if it stands there; a text that is too short has no such place."""
+        """Return True if the part matches at this position of a text."""
         return start + self.length <= len(text) and all(
             text.startswith(piece, start + offset) for offset, piece in self.pieces
         )
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Return the first place in text[start:end], -1 for none."""
+        """Return the first position of a match in text[start:end], -1 for none."""
         if end - start < self.length:
             return -1
         anchor, before = self._anchor, self._anchor_offset
@@ -64,10 +64,10 @@ class Gapped:
         return -1
 
     def _walk(self, text: str, start: int, end: int) -> int:
-        """Return the first place as :meth:`find` does, in one step for each character of the text.
+        """Return the first match as :meth:`find` does, in one step for each character of the text.
 
-        Bit n of ``state`` says that the last n + 1 characters are like the first n + 1 of this
-        part (Baeza-Yates and Gonnet, "A new approach to text searching", 1992).
+        Bit n of ``state`` says that the last n + 1 characters match the first n + 1 of this part
+        (Baeza-Yates and Gonnet, "A new approach to text searching", 1992).
         """
         gaps = (1 << self.length) - 1
         of_char: dict[str, int] = {}
@@ -89,18 +89,19 @@ Part: TypeAlias = str | Gapped
 
 
 class Pattern:
-    """A compiled pattern; ``work`` is how often it compares each character of a text at the most.
+    """A compiled LIKE pattern.
 
-    A match takes that many steps for each character, whatever the text: the first place of each
-    part is the right one, as it leaves the most to those behind it, so no part is searched again.
+    ``work`` is how often it compares each character of a text at the most. A match is linear in the
+    length of the text: the first position of each part is the right one, since it leaves the most
+    text for the parts behind it. So no part is searched twice.
     """
 
     __slots__ = ("_first", "_last", "_middle", "work")
 
     def __init__(self, pattern: str, escape: str | None) -> None:
-        """Compile it: a character behind the escape character stands for itself.
+        """Compile a pattern; a character behind the escape character stands for itself.
 
-        Raises ValueError when none follows.
+        Raises ValueError when the pattern ends with the escape character.
         """
         parts = _parts(pattern, escape)
         self._first: Part = parts[0]
@@ -110,7 +111,7 @@ class Pattern:
         self.work = max(map(_work_of, self._middle), default=1)
 
     def matches(self, text: str) -> bool:
-        """Return True if a whole text is like the pattern."""
+        """Return True if the complete text matches the pattern."""
         first, last = self._first, self._last
         at = _length_of(first)
         if last is None:
@@ -127,7 +128,7 @@ class Pattern:
 
 
 def _find(part: Part, text: str, start: int, end: int) -> int:
-    """Return the first place of a part in text[start:end], -1 for none."""
+    """Return the first position of a part in text[start:end], -1 for none."""
     return text.find(part, start, end) if isinstance(part, str) else part.find(text, start, end)
 
 
@@ -148,7 +149,7 @@ def _work_of(part: Part) -> int:
 
 
 def _parts(pattern: str, escape: str | None) -> list[Part]:
-    """Return what stands between the percent signs; equal parts are one object."""
+    """Return the parts between the percent signs; equal parts are one object."""
     parts: list[Part] = []
     known: dict[object, Part] = {}
     length, pieces = 0, list[tuple[int, str]]()

@@ -1,4 +1,4 @@
-"""A selector: a text compiled once, then asked for each message."""
+"""A selector: compiled once from its text, then tested with each message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from mayfly.properties.selectors.conditions import Evaluate, Node, Resolve, cons
 from mayfly.properties.selectors.fields import MessageFields
 from mayfly.properties.selectors.names import (
     MQMD,
-    WITHOUT_BODY,
     correlation_bytes,
     id_bytes,
     is_property,
@@ -20,10 +19,10 @@ from mayfly.properties.selectors.names import (
 #: MQ_SELECTOR_LENGTH, in characters.
 LENGTH_LIMIT = 10_240
 _ID_BYTES = 24
-#: So many names are read one by one; the values of more are remembered.
+#: A selector that reads more names has their values remembered.
 _FEW_READS = 8
-#: The selectors that were compiled last, by their texts. ``a+a+...`` is the text that takes most:
-#: 202 bytes for each of its characters, measured.
+#: The selectors that were compiled last, by text. ``a+a+...`` takes most memory: 202 bytes for each
+#: character, measured.
 _kept: dict[str, Selector] = {}
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _BYTES, _BYTES_PER_CHARACTER = 2_048, 256
@@ -33,9 +32,9 @@ _BYTES, _BYTES_PER_CHARACTER = 2_048, 256
 class Selector:
     """A compiled selector.
 
-    ``needs`` are the names it reads. ``msg_id`` and ``correl_id``, 24 bytes, are the ids that every
-    selected message has, or None where the selector names none. With an index on them, only those
-    messages have to be asked.
+    ``needs`` are the names it reads. ``msg_id`` and ``correl_id``, 24 bytes, are ids that every
+    selected message has, or None if the selector requires no id. An index on them then finds all
+    messages that may be selected.
     """
 
     text: str
@@ -44,41 +43,36 @@ class Selector:
     needs: frozenset[str]
     msg_id: bytes | None
     correl_id: bytes | None
-    #: End of a text property in the MQRFH2 of every message that it selects, None if unknown.
-    ending: bytes | None
+    #: The MQRFH2 of every selected message contains a text with this end; None if unknown.
+    text_end: bytes | None
     #: How often it looks at each character of a message, at the most.
     work: int
-    #: Whether it reads so few names, each once, that none is to be remembered.
+    #: Whether it reads few names, each once, so that their values need not be remembered.
     is_short: bool
 
-    @property
-    def needs_body(self) -> bool:
-        """Whether it reads names that may stand in an MQRFH2 at the start of the body."""
-        return not self.needs <= WITHOUT_BODY
-
     def matches(self, resolve: Resolve) -> bool:
-        """Return True if a message is selected; unknown is not.
+        """Return True if a message is selected; unknown is not selected.
 
-        ``resolve`` gives the value of a name for the message, None when it has none: bool, int of
-        64 bits, float, str or bytes, exactly of these types.
+        ``resolve`` returns the value of a name for the message, None without one: bool, int of 64
+        bits, float, str or bytes, exactly of these types.
         """
         return self.evaluate(resolve) is True
 
     def selects(self, fields: MessageFields) -> bool:
-        """Return the same for a message with its fields; faster for most that are not selected."""
-        if self.ending is not None and not fields.may_hold(self.ending):
+        """Return True if the message with these fields is selected; faster than :meth:`matches`."""
+        if self.text_end is not None and not fields.may_hold(self.text_end):
             return False
         return self.evaluate(fields.value if self.is_short else fields.remembered) is True
 
     def work_on(self, fields: MessageFields) -> int:
-        """Return how many characters :meth:`selects` compares at the most; it is no time."""
+        """Return the number of characters that :meth:`selects` compares at the most."""
         return self.work * fields.size
 
 
 def compile_selector(text: str) -> Selector:
-    """Return the selector of a text that is not empty; an empty one is no selector in JMS.
+    """Return the selector of a text; the text must not be empty, since JMS has no empty selector.
 
-    Selectors are kept, as far as their bytes have room: the same text is compiled once.
+    A cache of limited size keeps selectors: the same text is compiled once.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR with the position and what was expected there,
     MQRC_SELECTION_STRING_ERROR (2519) for more than 10,240 characters, and
@@ -87,15 +81,15 @@ def compile_selector(text: str) -> Selector:
     found = _kept.get(text)
     if found is None:
         found = _compiled(text)
-        _make_room(text)
+        _make_space(text)
         _kept[text] = found
     return found
 
 
-def _make_room(text: str) -> None:
-    """Forget the selectors that were compiled first until a new one has room.
+def _make_space(text: str) -> None:
+    """Drop the oldest selectors from the cache until a new one fits.
 
-    There is no lock: selectors that another thread enters meanwhile are counted the next time.
+    No lock is taken: selectors that another thread adds meanwhile are counted at the next call.
     """
     texts = list(_kept)
     total = _bytes_of(text) + sum(map(_bytes_of, texts))
@@ -107,7 +101,7 @@ def _make_room(text: str) -> None:
 
 
 def _bytes_of(text: str) -> int:
-    """Return how many bytes the selector of a text takes, at the most."""
+    """Return an upper bound for the memory of a text's selector, in bytes."""
     return _BYTES + _BYTES_PER_CHARACTER * len(text)
 
 
@@ -119,37 +113,37 @@ def _compiled(text: str) -> Selector:
     # Imported here: the parser's library is slow to load, and most programs have no selector.
     from mayfly.properties.selectors.language import parse
 
-    whole = parse(text)
-    if not whole.names and constant(whole) is not True:
+    root = parse(text)
+    if not root.names and constant(root) is not True:
         raise mq_error(rc.MQRC_SELECTOR_ALWAYS_FALSE, text)
     return Selector(
         text,
-        whole.evaluate,
-        whole.names,
-        _msg_id(whole),
-        _correl_id(whole),
-        _ending(whole),
-        whole.work,
-        len(whole.names) == whole.reads <= _FEW_READS,
+        root.evaluate,
+        root.names,
+        _msg_id(root),
+        _correl_id(root),
+        _text_end(root),
+        root.work,
+        len(root.names) == root.reads <= _FEW_READS,
     )
 
 
-def _msg_id(whole: Node) -> bytes | None:
-    wanted = whole.equal_to.get("JMSMessageID")
+def _msg_id(root: Node) -> bytes | None:
+    wanted = root.equal_to.get("JMSMessageID")
     if not isinstance(wanted, str):
-        return _id(whole.equal_to.get(f"{MQMD}MsgId"))
+        return _id(root.equal_to.get(f"{MQMD}MsgId"))
     return _id(id_bytes(wanted))
 
 
-def _correl_id(whole: Node) -> bytes | None:
-    wanted = whole.equal_to.get("JMSCorrelationID")
+def _correl_id(root: Node) -> bytes | None:
+    wanted = root.equal_to.get("JMSCorrelationID")
     if not isinstance(wanted, str):
-        return _id(whole.equal_to.get(f"{MQMD}CorrelId"))
+        return _id(root.equal_to.get(f"{MQMD}CorrelId"))
     return _id(correlation_bytes(wanted))
 
 
-def _ending(whole: Node) -> bytes | None:
-    for name, wanted in whole.equal_to.items():
+def _text_end(root: Node) -> bytes | None:
+    for name, wanted in root.equal_to.items():
         # An empty text is left out: it may be written as <name/>.
         if isinstance(wanted, str) and wanted and is_property(name):
             return f">{wanted}</{name}".encode("utf-8", "surrogatepass")
@@ -157,6 +151,9 @@ def _ending(whole: Node) -> bytes | None:
 
 
 def _id(wanted: object) -> bytes | None:
-    """Return an id that can be looked up; zeros mean any id where ids are looked up."""
+    """Return an id of 24 bytes, else None.
+
+    Zeros are None, because they mean any id in a look-up.
+    """
     is_id = isinstance(wanted, bytes) and len(wanted) == _ID_BYTES and bool(wanted.strip(b"\0"))
     return wanted if is_id else None  # type: ignore[return-value]  # bytes where is_id
