@@ -33,7 +33,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that the pure rules load without a store."""
+    """Import a public name at its first use, so that the lifetime rules load without a store."""
     from importlib import import_module
 
     if name == "aio":

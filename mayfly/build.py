@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def is_compiled() -> bool:
-    """Return True if the hot packages run as machine code; nothing of them is imported."""
+    """Return True if the hot packages run as machine code; imports none of them."""
     engine = Path(__file__).parent / "engine"
     return any((engine / f"put{suffix}").exists() for suffix in EXTENSION_SUFFIXES)

@@ -1,4 +1,4 @@
-"""The public class: a queue manager has an engine, channels, a hierarchy and a command language."""
+"""The public class: a queue manager with its channels, publish/subscribe hierarchy and commands."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ _OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDiction
 
 
 def managers_here() -> dict[str, QueueManager]:
-    """Return the queue managers that are open in this process, by name."""
+    """Return the open queue managers of this process by name; the later of two with one name."""
     return dict(_OPEN)
 
 
 class QueueManager:
-    """A queue manager in this process; a context manager.
+    """A queue manager in this process; leaving its ``with`` block closes it.
 
-    ``QueueManager("QM1")`` lives in memory, ``QueueManager("QM1", folder)`` keeps persistent
-    messages, definitions and the ledger in the folder. ``QueueManager.open("QM1")`` is the one that
-    the command line and pymqi mean by this name. With a ``sharing_group``, which gives its clock,
-    it has the queues of that group, too.
+    ``QueueManager("QM1")`` is in memory; ``QueueManager("QM1", folder)`` keeps persistent messages,
+    definitions and the ledger in the folder. ``QueueManager.open("QM1")`` is the one that the
+    command line and pymqi use under this name. With a ``sharing_group``, which gives the clock, it
+    has the shared queues too.
 
-    Platform, command level and settings that are left out are what the folder keeps, else the
-    defaults; those given are kept (docs/SETTINGS.md). Sessions of ``user``, like those of no user,
-    may do everything (docs/AUTHORITY.md).
+    Platform, command level and settings that are given are stored in the folder; those that are not
+    given are as stored, else defaults (docs/SETTINGS.md). Sessions of ``user``, and sessions
+    without a user, may do everything (docs/AUTHORITY.md).
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class QueueManager:
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
-        Raises ValueError for a wrong platform, command level or setting, for another clock than
-        that of the group, and for a name that is open in the group already; MQRC_Q_MGR_NAME_ERROR
-        for a wrong name; FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that
-        cannot be used, or is not of this group.
+        Raises ValueError for a wrong platform, command level or setting, for a clock that is not
+        the group's, and for a name that is open in the group. Raises MQRC_Q_MGR_NAME_ERROR for a
+        wrong name. Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that
+        cannot be used or belongs to another group.
         """
         membership = None if sharing_group is None else sharing_group.membership(name, clock)
         clock = clock if membership is None else membership.clock
@@ -141,7 +141,7 @@ class QueueManager:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was closed, or has stopped because its store has failed."""
+        """Whether it was closed, or has stopped because its store failed."""
         return self.engine.is_stopped
 
     @property
@@ -157,10 +157,10 @@ class QueueManager:
         *,
         groups: Sequence[str] | None = (),
     ) -> Session:
-        """Connect; ``program`` becomes PutApplName.
+        """Connect a user, and return the session; ``program`` becomes PutApplName.
 
-        User and ``groups`` are taken at their word; user None is who opened the queue manager, and
-        ``groups`` None says nothing of them (docs/AUTHORITY.md). Raises
+        User and ``groups`` are not checked against anything. User None is the user who opened the
+        queue manager; ``groups`` None leaves the known groups (docs/AUTHORITY.md). Raises
         MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         return self.engine.session(user, transacted, program, groups=groups)
@@ -168,97 +168,102 @@ class QueueManager:
     def define_queue(
         self, name: str, *, like: str | None = None, replace: bool = False, **attributes: int | str
     ) -> None:
-        """Define a local queue, durably: ``define_queue("ORDERS", maxdepth=500, capexpry=600)``.
+        """Define a local queue durably: ``define_queue("ORDERS", maxdepth=500, capexpry=600)``.
 
-        Attributes have their MQSC keywords in lower case, and words or numbers as values. The
-        others are those of the queue ``like``, else of SYSTEM.DEFAULT.LOCAL.QUEUE. ``replace``
-        defines a queue that is there anew, with its messages.
-        Raises MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, and ``admin.AdminError``, which
-        names attribute and value (docs/ADMINISTRATION.md).
+        Attributes are MQSC keywords in lower case, with words or numbers as values. Others are
+        copied from the queue ``like``, else from SYSTEM.DEFAULT.LOCAL.QUEUE. ``replace`` redefines
+        an existing queue, which keeps its messages. Raises MQRC_OBJECT_ALREADY_EXISTS,
+        MQRC_OBJECT_NAME_ERROR, and ``admin.AdminError`` with attribute and value
+        (docs/ADMINISTRATION.md).
         """
         given = {keyword.upper(): value for keyword, value in attributes.items()}
         define(self.engine, QLOCAL, name, with_numbers(QLOCAL, given), like=like, replace=replace)
 
     def mqsc(self, script: str) -> MqscResult:
-        """Run MQSC commands; ``.text`` as runmqsc prints, ``.rows`` for programs, ``.ok`` for all.
+        """Run MQSC commands; the result has ``.text`` as in runmqsc, ``.rows`` and ``.ok``.
 
-        A wrong command makes ``ok`` False and does not stop those after it; nothing is raised.
+        A wrong command makes ``ok`` False; the commands after it run, and nothing is raised.
         """
         return run_script(self.engine, script)
 
     def counts(self, queue: str) -> Counts:
-        """Return staged, live, uncommitted, locked and expired_present of a local queue.
+        """Return the numbers of staged, live, uncommitted, locked and expired messages.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         return counts_of(self.engine, queue)
 
     def curdepth(self, queue: str) -> int:
-        """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
+        """Return CURDEPTH: committed and uncommitted messages, with expired ones (E12).
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
         return depth_of(self.engine, queue)
 
     def why(self, identifier: Identifier) -> MessageTrace:
-        """Say where the message with a MsgId or CorrelId is, or what became of it (docs/WHY.md).
+        """Return where the message with a MsgId or CorrelId is, or how it ended (docs/WHY.md).
 
-        This queue manager alone is asked: ``traces.of`` asks others, too. Raises MQRC_MD_ERROR for
-        no id, or one of more than 24 bytes.
+        Only this queue manager is searched; ``traces.of`` searches others too. Raises MQRC_MD_ERROR
+        for an empty id or one of more than 24 bytes.
         """
         return message_trace(self.engine, identifier)
 
     def verify(self) -> Verification:
-        """Recount everything and compare; ``.ok`` when nothing is wrong, else ``.problems``.
+        """Recount all messages, compare with the counters, and check each file of the folder.
 
-        Each file of the folder is read: a problem names the one that is damaged. New work is held
-        back meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        The result has ``.ok`` and ``.problems``, which name a damaged file. Transactions wait
+        meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         found = verify(self.engine)
         problems = (*found.problems, *check_files(self.engine))
         return found._replace(ok=not problems, problems=problems)
 
     def delay_processor_status(self) -> str:
-        """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""
+        """Return ``running``, ``spark``, or ``stopped:`` and why nothing is released (D28)."""
         self.engine.check_running()
         return self.engine.delay_processor.status()
 
     def own_time(self) -> OwnTime:
-        """Return own time, the wall clock and what lies between (docs/CLOCKS.md)."""
+        """Return own time, wall clock and their difference in ms (docs/CLOCKS.md)."""
         return own_time(self.engine)
 
     def follow_wall(self) -> OwnTime:
-        """Follow the wall clock forward, however far; returns the times from before.
+        """Set own time forward to the wall clock, however far; return the times from before.
 
-        Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead of the clock, and
-        MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+        Raises MQRC_ENVIRONMENT_ERROR when own time is ahead, MQRC_FUNCTION_NOT_SUPPORTED in a
+        queue-sharing group.
         """
         return follow_wall(self.engine)
 
     def advance_clock(self, ms: int) -> OwnTime:
-        """Move a virtual clock on, and do what falls due; see ``own_time.advance_clock``."""
+        """Advance a virtual clock, do all work that falls due, and return the times afterwards.
+
+        Raises MQRC_ENVIRONMENT_ERROR for another clock, MQRC_OPTIONS_ERROR for a negative step.
+        """
         return advance_clock(self.engine, ms)
 
     def close(self) -> None:
         """End channels and hierarchy, back out open units of work, and close the store.
 
-        The loss of messages that a restart does not keep is recorded. A second call does nothing.
+        Non-persistent messages are recorded as lost. A second call does nothing.
         """
         self.engine.close()
 
     def crash(self) -> None:
-        """End as ``kill -9`` ends its process, for tests of recovery (docs/TESTING.md).
+        """Stop as ``kill -9`` stops a process, for tests of recovery (docs/TESTING.md).
 
-        Nothing is backed out, wound up or written: units of work and non-persistent messages are
-        lost, what was acknowledged as durable is there when the folder is opened again. Sessions
-        get MQRC_CONNECTION_BROKEN.
+        Units of work and non-persistent messages are lost; what was acknowledged as durable is
+        there at the next open. Sessions get MQRC_CONNECTION_BROKEN.
         """
         self.engine.crash()
 
     def _leave(self) -> None:
-        """Be found by name no longer."""
+        """Remove it from the open queue managers of this process."""
         if _OPEN.get(self.name) is self:
             del _OPEN[self.name]
 
     def __repr__(self) -> str:
-        """Say where it lives, and whether it has stopped."""
+        """Return its name, where its data are, and whether it has stopped."""
         return f"<{type(self).__name__} {self.engine.label}>"
 
     def __enter__(self) -> Self:
@@ -271,7 +276,7 @@ class QueueManager:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close it."""
         self.close()
 
 
@@ -282,7 +287,7 @@ def _beside(name: str) -> list[Engine]:
 
 
 def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> Link:
-    """Return the link of a sender of a queue manager, as TRPTYPE says; raises LinkDown, MQError."""
+    """Return the link of a sender channel as its TRPTYPE says; raises LinkDown, MQError."""
     if definition.trptype == MQXPT_LOCAL:
         return connect_local(definition)
     # Connections know queue managers; and a queue manager without such a channel needs no sockets.
@@ -293,7 +298,7 @@ def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> L
 
 @contextmanager
 def _saying_how_to_share(name: str) -> Iterator[None]:
-    """Say in FolderInUse how several programs share a queue manager."""
+    """Extend a FolderInUse by how several programs share one queue manager."""
     try:
         yield
     except FolderInUse as error:

@@ -13,7 +13,7 @@ __all__ = ["MayflyDataSource", "create_session", "lifetime", "register"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return `lifetime` at its first use: its import loads pandas."""
+    """Import ``lifetime`` at its first use, because it loads pandas."""
     if name != "lifetime":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mayfly.pipeline.spark.delay_line import lifetime

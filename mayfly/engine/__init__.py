@@ -1,11 +1,9 @@
-"""The face of the engine: the names that channels, facades, servers and commands may use.
+"""The API of the engine: the names that channels, clients, servers and commands may use.
 
-A name stands here because a neighbour asks for it, under the name that the neighbour would give it.
-Names that several neighbours use stand in this module. Names that one kind of neighbour alone
-uses stand in a part of the face: ``face.programs``, ``face.administration``,
-``face.transit``, ``face.bulk``, ``face.operating``.
-Everything else in this package is the engine's own and may change: its lock, its definitions in
-memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them from outside.
+Names that several of them use are in this module. Names for one of them are in a module of
+``mayfly.engine.api``: ``programs``, ``administration``, ``transit``, ``bulk``, ``operating``,
+``admission``. Everything else in this package is internal: the lock, the definitions in memory, the
+transactions. ``tests/test_tidy.py`` finds imports of internals from outside.
 """
 
 from mayfly.engine.arrivals import Arrivals, arrival_number
@@ -67,9 +65,9 @@ __all__ = [
     "Session",
     "arrival_number",
     "new_message_id",
-    # Services, which are driven by what arrives.
+    # Services, which run when messages arrive.
     "Arrivals",
-    # A message that was got moves on, its life running on, or is answered.
+    # A message that was got is forwarded, reported on or answered.
     "put_dead_letter",
     "set_aside",
     "check_forward_target",

@@ -1,4 +1,4 @@
-"""Warnings that many messages cause alike: one line for all of them, with their number."""
+"""Warnings that many messages cause: one log line for all that are alike, with their number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_KINDS: Final = 1_000
 
 
 class _Kind:
-    """Lines that differ in nothing that an operator has to know apart."""
+    """The warnings of one kind, which share a log line."""
 
     def __init__(self, log: logging.Logger) -> None:
         self.log = log
@@ -27,7 +27,7 @@ class _Kind:
         self.written_ms: int | None = None
 
     def write(self, now_ms: int) -> None:
-        """Write one line for all that were counted, unless the last one is too young."""
+        """Write one line for all counted warnings, unless the last is less than SILENCE_MS old."""
         is_young = self.written_ms is not None and 0 <= now_ms - self.written_ms < SILENCE_MS
         if is_young or not self.count:
             return
@@ -38,10 +38,10 @@ class _Kind:
 
 
 class AlikeWarnings:
-    """The warnings of one queue manager, under the engine's lock.
+    """The warnings of one queue manager, one line a minute for each kind; under its lock.
 
-    The first of a kind is written at once. Those that follow within a minute are counted, and told
-    of with the next one behind that minute. In a batch they are counted before the first is
+    The first of a kind is written at once. Later ones within a minute are counted, and the next
+    line after that minute has their number. Within :meth:`batch` all are counted before one is
     written.
     """
 
@@ -58,9 +58,9 @@ class AlikeWarnings:
         *,
         key: int | None = None,
     ) -> None:
-        """Note a warning about a message; ``kind`` is the same for those that are alike.
+        """Count a warning of a ``kind``, and write it if the last line of the kind is old enough.
 
-        ``key`` is that of a message that stays and will be tried again.
+        ``key`` is that of a message that stays and is tried again: it counts once a line.
         """
         found = self._kinds.pop(kind, None) or _Kind(log)
         if len(self._kinds) >= _MAX_KINDS:
@@ -76,7 +76,7 @@ class AlikeWarnings:
 
     @contextmanager
     def batch(self, now_ms: int) -> Iterator[None]:
-        """Write the warnings of a block at its end, or with those of a block around it."""
+        """Write the warnings of a ``with`` block together at the end of the outermost one."""
         if self._is_batch:
             yield
             return

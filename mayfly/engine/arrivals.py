@@ -1,4 +1,4 @@
-"""Arrivals on a queue: numbers in their order, and a flag that an arrival sets."""
+"""Arrivals on a queue: their order, and a flag that an arrival sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ARRIVAL = (1 << SEQUENCE_BITS) - 1
 
 
 class Arrivals:
-    """Notes arrivals on the queues it watches; the server of these queues resets ``has_work``."""
+    """Sets ``has_work`` when a message arrives on a watched queue; a service resets it."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -21,31 +21,31 @@ class Arrivals:
         self.has_work = True
 
     def watch(self, queue: LocalQueue) -> None:
-        """Note from now on what arrives on a queue."""
+        """Watch a queue from now on."""
         waiter = Waiter(self._note, None, self)
         with self._core.engine_lock:
             self._core.waits.add(queue.number, waiter)
         self._waiters.append(waiter)
 
     def end(self) -> None:
-        """Withdraw its waits: arrivals change nothing here any more."""
+        """Stop watching all queues."""
         with self._core.engine_lock:
             for waiter in self._waiters:
                 self._core.waits.withdraw(waiter)
         self._waiters.clear()
 
     def _note(self) -> None:
-        """Note an arrival, under the lock; the thread that brings the message wakes the clock."""
+        """Set the flag, under the lock, and have the clock woken."""
         if not self.has_work:
             self.has_work = self._core.must_wake = True
 
 
 def next_number(owner: QueueOwner) -> int:
-    """Return a number above all that a queue manager has given, also before it was last closed."""
+    """Return a number above those of all messages so far; takes the lock."""
     with owner.engine_lock:
         return owner.store.sequence.next()
 
 
 def arrival_number(message: Message) -> int:
-    """Return when a message came onto its queue, in the order of :func:`next_number`."""
+    """Return the number of a message in the order of arrival, as of :func:`next_number`."""
     return position_of(message) & _ARRIVAL

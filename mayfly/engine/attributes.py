@@ -1,7 +1,7 @@
-"""The attributes of all kinds of objects: one row an attribute. MQSC, MQINQ and MQSET follow.
+"""The attributes of all kinds of objects, one row each; MQSC, MQINQ and MQSET use these tables.
 
-The kinds and the type of an attribute come first, then a defined object with its stored form, then
-one table for each kind.
+First the kinds and the type of an attribute, then a defined object with its stored form, then one
+table for each kind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PROCESS: Final = "PROCESS"
 #: A queue manager whose parent this one is, in a hierarchy of publish/subscribe.
 CHILD: Final = "CHILD"
 CHANNEL: Final = "CHANNEL"
-#: Channels of clients have names of their own: one may be called as the channel it leads to.
+#: Client channels are a separate kind: one may have the name of the server channel.
 CLNTCONN: Final = "CLNTCONN"
 AUTHREC: Final = "AUTHREC"
 AUTHINFO: Final = "AUTHINFO"
@@ -54,13 +54,13 @@ ROW, STORED = "row", "stored"
 
 
 class Attribute(NamedTuple):
-    """One attribute: its MQSC keyword, the objects that have it, its values and its selector.
+    """One attribute of objects: its MQSC keyword, its values and its selector in MQINQ.
 
-    A number lies within ``low`` .. ``high`` or is one of ``words``, which stand for numbers; an
-    attribute with words and no range takes only those. A text is at most ``length`` long; with
-    ``length`` 48 it is an object name. ``selector`` is the constant that names the attribute in
-    MQINQ and in commands, MQIA_, MQCA_ or one of their kind. ``unit`` is empty for a count.
-    ``field`` is the name of the attribute in a definition.
+    A number is from ``low`` to ``high``, both allowed, or one of ``words``, which stand for
+    numbers; with words and no range only those are allowed. A text has at most ``length``
+    characters; with ``length`` 48 it is an object name. ``selector`` is an MQIA_* or MQCA_* or
+    similar constant, None without one. ``unit`` is empty for a count. ``field`` is its name in a
+    Definition. ``objects`` are the kinds that have it, empty for all of the table.
     """
 
     keyword: str
@@ -76,6 +76,7 @@ class Attribute(NamedTuple):
 
     @property
     def is_text(self) -> bool:
+        """Whether its value is a text and not a number."""
         return self.length > 0
 
     @property
@@ -96,17 +97,17 @@ def attribute(
     objects: tuple[str, ...] = (),
     keyword: str = "",
 ) -> _V:
-    """Return one row of a table of attributes, a field of a dataclass; see :class:`Attribute`.
+    """Return a field of a table of attributes; the parameters are fields of :class:`Attribute`.
 
-    The MQSC keyword is the name of the field in capitals unless ``keyword`` says otherwise; without
-    ``objects`` all kinds of the table have the attribute.
+    Without ``keyword`` the MQSC keyword is the name of the field in capitals; without ``objects``
+    all kinds of the table have it.
     """
     row = Attribute(keyword, "", objects, default, selector, low, high, words, length, unit)
     return _field(default, {ROW: row})
 
 
 def stored_field(default: _V, stored: str) -> _V:
-    """Return a field that is stored with the attributes under a name, and that MQSC cannot set."""
+    """Return a field that is stored under the name ``stored`` and that MQSC cannot set."""
     return _field(default, {STORED: stored})
 
 
@@ -125,10 +126,10 @@ _D = TypeVar("_D", bound="Definition")
 
 @dataclass(slots=True, eq=False, repr=False)
 class Definition:
-    """One defined object; ``kind`` is the MQSC object type.
+    """One defined object; ``kind`` is its MQSC object type.
 
-    Each subclass is the table of attributes of its ``kinds``. An attribute is a field, with its
-    default where the kind does not have it; ``attributes`` are those the kind has, by keyword.
+    Each subclass is the table of attributes of its ``kinds``. A field holds the value of an
+    attribute, or its default where the kind does not have it.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()
@@ -139,27 +140,27 @@ class Definition:
     definition_type: int = c.MQQDT_PREDEFINED
     #: Users who may do everything with it: it was made for them.
     owners: tuple[str, ...] = ()
-    #: Whether a trigger of type DEPTH has made it NOTRIGGER, and nobody has said so since.
+    #: Whether a trigger of type DEPTH, and no command since, has made it NOTRIGGER.
     is_switched_off: bool = False
     #: Attributes that a newer Mayfly has stored: they are stored again as they were.
     unknown: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def attributes(self) -> Mapping[str, Value]:
-        """The attributes that the kind has, by keyword, in display order; a snapshot."""
+        """The attributes that the kind has, by keyword, in display order; a copy."""
         rows = attributes_of(self.kind)
         return MappingProxyType({k: getattr(self, row.field) for k, row in rows.items()})
 
     def value(self, attribute: Attribute) -> Value:
-        """Return the value of an attribute of a table."""
+        """Return the value of an attribute of its table."""
         value: Value = getattr(self, attribute.field)
         return value
 
     def altered(self, attributes: Mapping[str, Value]) -> Self:
-        """Return a copy in which attributes, by keyword, have other values.
+        """Return a copy with other values of attributes, by keyword.
 
         Raises MQRC_SELECTOR_ERROR for an attribute that the kind does not have, TypeError for text
-        in the place of a number or the other way round.
+        in place of a number or the other way round.
         """
         made = copy(self)
         rows = attributes_of(self.kind)
@@ -174,11 +175,12 @@ class Definition:
         return made
 
     def take(self, other: Self) -> None:
-        """Take the attributes of another definition of the object."""
+        """Copy all attributes from another definition of the same kind."""
         for row in attributes_of(self.kind).values():
             setattr(self, row.field, getattr(other, row.field))
 
     def to_json(self) -> str:
+        """Return the stored form, with attributes that only a newer Mayfly knows."""
         made = {"definition_type": self.definition_type}
         owners = {"owners": self.owners} if self.owners else {}
         switched_off = {SWITCHED_OFF: True} if self.is_switched_off else {}
@@ -189,9 +191,9 @@ class Definition:
 
     @classmethod
     def from_json(cls, kind: str, name: str, stored: str) -> Self:
-        """Return a definition from its stored form; attributes it lacks take their default.
+        """Return a definition from its stored form; a missing attribute has its default.
 
-        Raises ValueError, LookupError, TypeError or AttributeError for what is no such form.
+        Raises ValueError, LookupError, TypeError or AttributeError for a text of another form.
         """
         values = json.loads(stored)
         definition = cls(kind, name, values.pop("definition_type"))
@@ -210,7 +212,7 @@ class Definition:
 
 @dataclass_transform(eq_default=False, kw_only_default=True)
 def table(cls: type[_D]) -> type[_D]:
-    """Make a class the table of attributes of its kinds: a dataclass with a slot a row."""
+    """Make a class a dataclass with slots, and the table of attributes of its ``kinds``."""
     made = dataclass(slots=True, eq=False, repr=False, kw_only=True)(cls)
     TABLES.update(dict.fromkeys(made.kinds, made))
     return made
@@ -218,7 +220,7 @@ def table(cls: type[_D]) -> type[_D]:
 
 @cache
 def attributes_of(kind: str) -> Mapping[str, Attribute]:
-    """Return the attributes that a kind of object has, by keyword, in display order."""
+    """Return the attributes of a kind by keyword, in display order; empty for an unknown kind."""
     found = {}
     for each in fields(TABLES[kind]) if kind in TABLES else ():
         row: Attribute | None = each.metadata.get(ROW)
@@ -230,7 +232,7 @@ def attributes_of(kind: str) -> Mapping[str, Attribute]:
 
 @cache
 def _stored_fields(kind: str) -> Mapping[str, tuple[str, Value]]:
-    """Return name and default of the fields that are no attributes, by the name they are stored."""
+    """Return name and default of the fields that MQSC cannot set, by their stored name."""
     kept: dict[str, tuple[str, Any]] = {}
     for each in fields(TABLES[kind]):
         if STORED in each.metadata:
@@ -239,6 +241,7 @@ def _stored_fields(kind: str) -> Mapping[str, tuple[str, Value]]:
 
 
 def _checked(keyword: str, value: Value, default: Value) -> Value:
+    """Return a value if it has the type of the default; raises TypeError otherwise."""
     if isinstance(value, bool) or not isinstance(value, type(default)):
         raise TypeError(
             f"{keyword} takes {'text' if isinstance(default, str) else 'a number'}, not {value!r}"
@@ -251,13 +254,13 @@ def _checked(keyword: str, value: Value, default: Value) -> Value:
 #: Delayed messages are released by the queue manager itself, or by a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
-#: When authority is asked for: never, at connect, open and send, or at the release as well.
+#: When authority is checked: never, at connect, open and send, or at the release too.
 AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
 
 
 @table
 class ManagerDefinition(Definition):
-    """The queue manager itself."""
+    """The attributes of the queue manager itself."""
 
     kinds: ClassVar = (QMGR,)
 
@@ -318,12 +321,12 @@ class ManagerDefinition(Definition):
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
     )
-    # Mayfly's own: when authority is asked for (docs/AUTHORITY.md).
+    # Mayfly's own: when authority is checked (docs/AUTHORITY.md).
     authchk: int = attribute(
         AUTHCHK_NONE,
         words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),
     )
-    #: Whether what clients connect by was defined once: an operator may have deleted it since.
+    #: Whether the objects by which clients connect were defined: an operator may delete them.
     has_client_objects: int = stored_field(0, "CLIENT_OBJECTS")
 
 
@@ -344,7 +347,7 @@ _GETTABLE = (QLOCAL, QALIAS, QMODEL)
 
 @table
 class QueueDefinition(Definition):
-    """A queue of any type; ``objects`` of a row are the types that have the attribute."""
+    """The attributes of a queue of any type; ``objects`` of a row are the types that have it."""
 
     kinds: ClassVar = QUEUE_KINDS
 
@@ -523,7 +526,7 @@ class QueueDefinition(Definition):
 
     @property
     def cap_tenths(self) -> int:
-        """CAPEXPRY in tenths, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins when both stand (X2)."""
+        """CAPEXPRY in tenths of a second, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins (X2)."""
         custom = _CUSTOM_CAP.search(self.custom)
         if custom is None:
             return self.capexpry
@@ -531,7 +534,7 @@ class QueueDefinition(Definition):
 
     @property
     def cap_text(self) -> str:
-        """The cap with its object, as errors name it."""
+        """The cap with the kind and name of the queue, for error texts."""
         return Cap(self.cap_tenths, self.kind, self.name).text
 
 
@@ -542,7 +545,7 @@ _LARGEST_TYPE = 999_999_999
 
 @table
 class ProcessDefinition(Definition):
-    """A process: the program that a trigger monitor starts."""
+    """The attributes of a process: the program that a trigger monitor starts."""
 
     kinds: ClassVar = (PROCESS,)
 
@@ -561,7 +564,7 @@ class ProcessDefinition(Definition):
 
 # Topics and subscriptions
 
-#: A topic takes what it does not say itself from the nearest topic object above it.
+#: A topic inherits such a value from the nearest topic object above it.
 _AS_PARENT: Final = "ASPARENT"
 _DELIVERY = (
     (_AS_PARENT, c.MQDLV_AS_PARENT),
@@ -590,7 +593,7 @@ PRIORITY_AS_QUEUE, PRIORITY_AS_PUBLISHED = -1, c.MQPRI_PRIORITY_AS_PUBLISHED
 
 @table
 class TopicDefinition(Definition):
-    """A topic object."""
+    """The attributes of a topic object."""
 
     kinds: ClassVar = (TOPIC,)
 
@@ -644,7 +647,7 @@ class TopicDefinition(Definition):
 
 @table
 class SubscriptionDefinition(Definition):
-    """A subscription."""
+    """The attributes of a subscription, and what is stored beside them."""
 
     kinds: ClassVar = (SUB,)
 
@@ -682,7 +685,7 @@ class SubscriptionDefinition(Definition):
     varuser: int = attribute(
         ANY_USER, k.MQIACF_VARIABLE_USER_ID, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER))
     )
-    #: The rest MQSC does not set.
+    #: MQSC does not set the fields below.
     sub_id: str = stored_field("", "SUBID")
     #: When it ends; -1 is never.
     expire_at_ms: int = stored_field(-1, "EXPIRE_AT_MS")
@@ -690,9 +693,9 @@ class SubscriptionDefinition(Definition):
     made_by: str = stored_field(ADMIN, "SUBTYPE")
     is_shared: int = stored_field(0, "SHARED")
     ignores_own: int = stored_field(0, "IGNORES_OWN")
-    #: Whether it wants nothing that was retained before it was made.
+    #: Whether it gets no publication that was retained before it was made.
     is_new_only: int = stored_field(0, "NEW_ONLY")
-    #: The publisher whose publications a durable one leaves out, also while nobody has it open.
+    #: The publisher whose publications a durable one omits, even while it is not open.
     owner: str = stored_field("", "OWNER")
 
 
@@ -700,7 +703,7 @@ class SubscriptionDefinition(Definition):
 
 #: SSLCIPH of a channel that speaks TLS; blank is in the clear.
 ANY_TLS: Final = "ANY_TLS12_OR_HIGHER"
-#: The types of channels, by their words in CHLTYPE; CLNTCONN is a kind of object of its own.
+#: The types of channels, by their words in CHLTYPE; CLNTCONN is a separate kind of object.
 SDR, RCVR, SVRCONN = "SDR", "RCVR", "SVRCONN"
 _TYPES: Final = (
     (SDR, c.MQCHT_SENDER),
@@ -711,7 +714,7 @@ _TYPES: Final = (
 _LARGEST_SEQUENCE = 999_999_999
 _SECONDS_MAX = 999_999
 _WEIGHT_MAX = 99
-#: The types that have an attribute; CHANNEL stands for all but those of clients.
+#: The types that have an attribute; CHANNEL means all but those of clients.
 _SENDER = (CHANNEL, SDR)
 _RECEIVER = (CHANNEL, RCVR)
 _MESSAGES = (CHANNEL, SDR, RCVR)
@@ -723,7 +726,7 @@ _ALL = (CHANNEL, SDR, RCVR, SVRCONN, CLNTCONN)
 
 @table
 class ChannelDefinition(Definition):
-    """A channel of any type; ``objects`` of a row are the types that have the attribute."""
+    """The attributes of a channel of any type; ``objects`` of a row are the types that have it."""
 
     kinds: ClassVar = (CHANNEL, CLNTCONN)
 
@@ -843,7 +846,7 @@ class ChannelDefinition(Definition):
 
 
 def channel_types_with(keyword: str) -> tuple[str, ...]:
-    """Return the words of the types of channels that have an attribute; none for an unknown one."""
+    """Return the CHLTYPE words of the channel types with an attribute; empty if unknown."""
     row = attributes_of(CHANNEL).get(keyword) or attributes_of(CLNTCONN).get(keyword)
     return () if row is None else tuple(word for word, _ in _TYPES if word in row.objects)
 
@@ -863,7 +866,7 @@ _LONGEST_LIST = 10_240
 
 @table
 class AuthenticationDefinition(Definition):
-    """How passwords are checked. IDPWOS is a file of users, where IBM MQ asks the machine."""
+    """How passwords are checked (AUTHINFO); IDPWOS reads a file of users here."""
 
     kinds: ClassVar = (AUTHINFO,)
 
@@ -888,7 +891,7 @@ class AuthenticationDefinition(Definition):
 
 @table
 class ChannelRuleDefinition(Definition):
-    """One rule for channels; its name is all that it is found by (``objects/named.py``)."""
+    """One channel authentication rule (CHLAUTH); its name has all that identifies it."""
 
     kinds: ClassVar = (CHLAUTH,)
 
@@ -946,7 +949,7 @@ class ChannelRuleDefinition(Definition):
 
 @table
 class AuthorityDefinition(Definition):
-    """The authority of one user or group on the objects of one profile."""
+    """The authorities of one user or group on the objects of one profile."""
 
     kinds: ClassVar = (AUTHREC,)
 
@@ -959,14 +962,15 @@ class AuthorityDefinition(Definition):
 
 @table
 class ChildDefinition(Definition):
-    """A queue manager whose parent this one is, in a hierarchy of publish/subscribe."""
+    """A child queue manager in a publish/subscribe hierarchy; it has no attributes."""
 
     kinds: ClassVar = (CHILD,)
 
 
-#: The attributes of all kinds; one that several types of queues have stands here once a type.
+#: The attributes of all kinds; one of several types of queues is there once for each type.
 ATTRIBUTES = tuple(a for kind in TABLES for a in attributes_of(kind).values())
 
 
 def defaults_of(kind: str) -> dict[str, Value]:
+    """Return the default of each attribute of a kind, by keyword."""
     return {keyword: a.default for keyword, a in attributes_of(kind).items()}

@@ -28,7 +28,7 @@ from mayfly.verbs.messages import GetResult
 
 
 class _Step(NamedTuple):
-    """The request of one browse; ``marks`` are the MQGMO options about marks."""
+    """One browse: from the first message or the cursor, with a lock, with MQGMO mark options."""
 
     request: GetRequest
     first: bool
@@ -37,14 +37,15 @@ class _Step(NamedTuple):
 
 
 class Cursor:
-    """The place of one browsing handle on its queue, before the first message at the start (B1)."""
+    """The browse cursor of one handle; at the start it is before the first message (B1)."""
 
     def __init__(
         self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
     ) -> None:
-        """Begin before the first message; ``requester`` will own the locks and marks.
+        """Begin before the first message.
 
-        ``co_operates`` when it was opened with MQOO_CO_OP.
+        ``requester`` owns the locks and marks; ``co_operates`` is True for a handle with
+        MQOO_CO_OP.
         """
         self.core = core
         self.path = path
@@ -56,31 +57,29 @@ class Cursor:
 
     @property
     def key(self) -> int | None:
-        """The key of the message it stands on; None before the first."""
+        """The key of the message under the cursor; None before the first."""
         return self._key
 
     def move_to(self, key: int) -> None:
-        """Stand on a message that was browsed by the rules of groups."""
+        """Put the cursor on the message with a key."""
         self._key = key
 
     def browse(self, request: GetRequest) -> GetResult:
-        """Return the next matching message; it stays on the queue.
+        """Return the next matching message behind the cursor and move the cursor there.
 
-        Expired messages that would have been
-        returned are discarded and reported on (E8). A lock of this cursor ends with this call,
-        whatever its outcome (B5).
-
-        Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED,
-        MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR, MQRC_HOBJ_ERROR when closed by another thread.
+        Expired messages on the way are discarded and reported (E8). The lock of the last browse
+        ends, whatever the outcome (B5). Raises MQRC_NO_MSG_AVAILABLE at the end, without moving the
+        cursor; MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR
+        when another thread closes session or handle.
         """
         return obtain_prepared(self.core, self.prepared(request, first=False, lock=False))
 
     def prepared(
         self, request: GetRequest, *, first: bool, lock: bool, marks: int = c.MQGMO_NONE
     ) -> PreparedGet:
-        """Return a browse, which may wait, from the ``first`` message on or behind the cursor.
+        """Return a browse that may wait, from the ``first`` message on or from behind the cursor.
 
-        ``marks`` are the MQGMO options about marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
+        ``marks`` are the MQGMO options of marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
         """
         if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
             request = self._marks.narrowed(request)
@@ -95,7 +94,7 @@ class Cursor:
         return PreparedGet(browser, finish)
 
     def begin_step(self) -> None:
-        """End the lock of the last browse, and marks whose time is over, before the next one."""
+        """Release the lock of the last browse, and end marks whose MARKINT is over."""
         assert self.core.engine_lock.is_held()
         self.requester.release_lock()
         self._marks.end_expired_leases()
@@ -103,10 +102,11 @@ class Cursor:
     def browse_under_cursor(
         self, request: GetRequest, *, lock: bool, marks: int = c.MQGMO_NONE
     ) -> GetResult:
-        """Read the message at the cursor again; a lock on it stays or begins with ``lock`` (B5).
+        """Read the message under the cursor again, and lock it or end its lock (B5).
 
-        Raises MQRC_NO_MSG_UNDER_CURSOR (B4), also when it has expired: it is then discarded (E16);
-        MQRC_MSG_MARKED_BROWSE_CO_OP when it is marked and asked for as unmarked.
+        Raises MQRC_NO_MSG_UNDER_CURSOR when there is none (B4) or it has expired, which discards it
+        (E16). Raises MQRC_MSG_MARKED_BROWSE_CO_OP when it is marked and the options ask for
+        unmarked messages.
         """
         core = self.core
         try:
@@ -133,11 +133,11 @@ class Cursor:
         return result
 
     def get_under_cursor(self, request: GetRequest, unit_of_work: UnitOfWork | None) -> GetResult:
-        """Take the message at the cursor, match options ignored (B4).
+        """Take the message under the cursor; match options are ignored (B4).
 
-        Raises MQRC_NO_MSG_UNDER_CURSOR when there is none, or when it has expired: it is then
-        discarded, with its report, by this call (E16). MQRC_MSG_MARKED_BROWSE_CO_OP when another
-        handle of its co-operating set has marked it.
+        Raises MQRC_NO_MSG_UNDER_CURSOR when there is none or it has expired, which discards and
+        reports it (E16). Raises MQRC_MSG_MARKED_BROWSE_CO_OP when another handle of the
+        co-operating set has marked it.
         """
         core = self.core
         try:
@@ -164,7 +164,7 @@ class Cursor:
         return result
 
     def check_mark(self, key: int) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP when another of its set has marked a message."""
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle of the set has marked a message."""
         try:
             with self.core.engine_lock:
                 self._marks.check_own(key)
@@ -172,7 +172,7 @@ class Cursor:
             self.core.committer.run_deferred()
 
     def unlock(self) -> bool:
-        """Release the lock; False when nothing was locked (B6)."""
+        """Release the browse lock; return False when nothing was locked (B6)."""
         with self.core.engine_lock:
             was_locked = self.requester.locked is not None
             self.requester.release_lock()
@@ -180,7 +180,10 @@ class Cursor:
         return was_locked
 
     def step(self, step: _Step, *, in_parts: bool) -> tuple[GetResult | None, bool]:
-        """Look for the next message once; the flag is True when the search is not at its end."""
+        """Search once for the next message; return it or None, and whether the search was cut.
+
+        Raises MQRC_GET_INHIBITED. With ``in_parts`` a long search is cut.
+        """
         assert self.core.engine_lock.is_held()
         core, place, request = self.core, self._place, step.request
         self._check_get()
@@ -225,17 +228,19 @@ class Cursor:
         return result, is_cut
 
     def _offer(self) -> None:
-        """Offer the queue to waiting browses: a message is unmarked. Not to be called in a step."""
+        """Let waiting browses try again, as a message is no longer marked; not within a step."""
         with self.core.engine_lock:
             self.core.waits.offer(self.path.queue.number)
         self.core.committer.run_deferred()
 
     def _check_get(self) -> None:
+        """Resolve the name again; raise MQRC_GET_INHIBITED if it forbids a get."""
         self.path = self.core.registry.refreshed(self.path)
         if self.path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {self.path.name}")
 
     def _at_cursor(self, now_ms: int, met_by: MetBy) -> Found:
+        """Return the message under the cursor; MQRC_NO_MSG_UNDER_CURSOR if gone or expired."""
         core, queue = self.core, self.path.queue
         found = None if self._key is None else self._row(self._key)
         hidden = queue.owner.hidden
@@ -251,6 +256,7 @@ class Cursor:
         return found
 
     def _row(self, key: int) -> Found | None:
+        """Return the message with a key, None if it is gone."""
         queue = self.path.queue
         for persistence in (VOLATILE, PERSISTENT):
             row = queue.owner.messages(persistence).row(key)
@@ -265,7 +271,7 @@ class Cursor:
 
 
 class _Browser(Getter):
-    """One browse: asked for the next message at once, and again whenever one arrives."""
+    """A browse as a get that only looks: it tries at once, and again whenever a message arrives."""
 
     def __init__(self, cursor: Cursor, step: _Step, place: SelectorProgress | None) -> None:
         super().__init__(
@@ -277,33 +283,34 @@ class _Browser(Getter):
         self._cursor, self._step = cursor, step
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Browse once, at the start of a verb: the lock of the last browse ends."""
+        """Browse once at the start of a verb, which ends the lock of the last browse."""
         self._cursor.begin_step()
         return self._look(in_parts=in_parts)
 
     def attempt(self) -> object:
-        """Browse for a waiting thread; SEARCH_UNLOCKED when it is a long search."""
+        """Browse for a waiting thread; SEARCH_UNLOCKED when a selector makes the search long."""
         outcome = self._look(in_parts=self.has_selector)
         return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
+        """Search once; set ``is_cut`` if the search was cut."""
         result, self.is_cut = self._cursor.step(self._step, in_parts=in_parts)
         return None if result is None else (result, None)
 
 
 def marks_of(queue: LocalQueue) -> Marks:
-    """Return the marks on a queue; of a shared one all queue managers of its group see the same."""
+    """Return the browse marks of a queue; members of a group share those of a shared queue."""
     assert isinstance(queue.owner, Core)
     return queue.owner.marks
 
 
 class HandleMarks:
-    """The marks of one handle on its queue; all but :meth:`narrowed` is under the lock."""
+    """The marks of one handle on its queue; all methods but :meth:`narrowed` need the lock."""
 
     def __init__(
         self, core: Core, queue: LocalQueue, requester: Requester, *, co_operates: bool
     ) -> None:
-        """Begin with nothing marked; ``co_operates`` when it was opened with MQOO_CO_OP."""
+        """Begin without marks; ``co_operates`` is True for a handle with MQOO_CO_OP."""
         self._core = core
         self._queue = queue
         self._marks = marks_of(queue)
@@ -313,13 +320,13 @@ class HandleMarks:
         self._unmarked: Unmarked | None = None
 
     def narrowed(self, request: GetRequest) -> GetRequest:
-        """Return a request that passes over what is marked for this handle or its set."""
+        """Return a request that skips messages marked by this handle or its co-operating set."""
         with self._core.engine_lock:
             unmarked = self._not_marked()
         return request._replace(match=request.match._replace(unmarked=unmarked))
 
     def change(self, found: Found, options: int) -> None:
-        """Mark and unmark a message that is browsed now, by MQGMO options."""
+        """Mark or unmark a browsed message as MQGMO options say; a set's mark lasts MARKINT."""
         core, marks, requester = self._core, self._marks, self._holder
         if options & c.MQGMO_MARK_BROWSE_HANDLE:
             marks.mark(found, requester)
@@ -336,17 +343,17 @@ class HandleMarks:
             marks.unmark_for_set(found[1].k)
 
     def end_expired_leases(self) -> None:
-        """End the marks of all sets whose time is over, before anything is asked about them."""
+        """End marks of co-operating sets whose MARKINT is over."""
         if self._marks.marked:
             self._marks.end_expired_leases(self._core.now_ms(), self._core.waits.offer)
 
     def check_unmarked(self, row: StoredMessage) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP for a message that is asked for as unmarked."""
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP for a message that is marked."""
         if self._not_marked().hides(row):
             raise mq_error(rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "the message is marked")
 
     def check_own(self, key: int) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP when another handle of its set has the mark."""
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle of the set has marked a message."""
         if self._co_operates:
             self.end_expired_leases()
             if self._marks.is_of_another(key, self._holder):
@@ -355,6 +362,7 @@ class HandleMarks:
                 )
 
     def _not_marked(self) -> Unmarked:
+        """Return the unmarked messages of the queue for this handle, made at first use."""
         if self._unmarked is None:
             self._unmarked = Unmarked(
                 self._marks,

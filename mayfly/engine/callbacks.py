@@ -1,7 +1,7 @@
-"""Verbs that do not wait: a callback tells their outcome, outside of the lock.
+"""Callbacks for verbs that do not wait: a function is called with their outcome, without locks.
 
-A callback must not block: until it returns no other callback of the queue manager is called, and a
-commit may be waiting for its thread. It may call verbs; their callbacks are called after it.
+A callback must not block. Until it returns, no other callback of the queue manager is called, and a
+commit may wait for its thread. It may call verbs; their callbacks come after it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class Callbacks:
-    """Callbacks in the order in which what they report was decided; one is called at a time.
+    """A queue of callbacks in the order of their decisions; one is called at a time.
 
-    They are added with or without the lock, and called by the next caller of
-    ``Committer.run_deferred``.
+    They are added with or without the lock. The next call of ``Committer.run_deferred`` calls them.
     """
 
     __slots__ = ("_is_calling", "_lock", "waiting")
@@ -46,7 +45,7 @@ class Callbacks:
         self._is_calling = False
 
     def call(self) -> None:
-        """Call what waits, without the lock; a thread that is at it already calls the rest."""
+        """Call the waiting callbacks, without the lock, unless another thread does that."""
         while True:
             with self._lock:
                 if self._is_calling or not self.waiting:
@@ -60,27 +59,32 @@ class Callbacks:
 
 
 class Completion:
-    """The transaction that a verb has left to be made durable, and the step in memory after it."""
+    """What a verb has left for later: a transaction to make durable, and a step in memory after it.
+
+    ``finish`` is that step; it receives the error of the transaction or None. ``job`` is a function
+    in place of a transaction; it may block and does not fail.
+    """
 
     __slots__ = ("finish", "job", "transaction")
 
     def __init__(self) -> None:
         self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
-        #: Stands in the place of a transaction: a function that may wait, and does not fail.
+        #: In place of a transaction: a function that may block, and does not fail.
         self.job: Callable[[], None] | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left: the verb is over."""
+        """Whether nothing is left, as the verb is over."""
         return self.transaction is None and self.job is None and self.finish is None
 
 
 class Gathering:
-    """Decides whether a sync waits for the callers that shared the last one.
+    """Decides whether a disk sync waits for callers that shared the last one.
 
-    Programs that put one message after the other come again together once they are answered: a sync
-    costs as much as several of their puts. A wait that brought nobody is not repeated for a while.
+    Programs that put one message after another return together once they are answered, and a sync
+    costs as much as several of their puts. After a wait that brought nobody, some syncs do not
+    wait.
     """
 
     __slots__ = ("_pause", "_pause_left", "expected")
@@ -91,27 +95,27 @@ class Gathering:
         self._pause = self._pause_left = 0
 
     def is_due(self, count: int) -> bool:
-        """Return True if a sync is to wait for more than ``count`` callers; asked once a sync."""
+        """Return True if a sync with ``count`` callers should wait for more; ask once a sync."""
         if count >= self.expected:
             return False
         self._pause_left, is_paused = max(self._pause_left - 1, 0), self._pause_left > 0
         return not is_paused
 
     def note_wait(self, *, has_gained: bool) -> None:
-        """Note whether a wait has brought another caller."""
+        """Record whether a wait has brought another caller."""
         self._pause = 0 if has_gained else min(2 * self._pause + 1, _LONGEST_PAUSE)
         self._pause_left = self._pause
 
 
 class Background:
-    """One thread that makes durable, in order, what verbs have left for later.
+    """One thread that makes the transactions of callback verbs durable, in order.
 
-    Transactions that are handed over while it is at work share one sync. It ends when none comes
-    for a while.
+    Transactions that arrive while it works share one sync. The thread ends when none arrives for a
+    second.
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
-        """Begin without a thread; ``run`` runs transactions, as ``Committer.run``."""
+        """Begin without a thread; ``run`` runs transactions like ``Committer.run``."""
         self._callbacks, self._run_works = callbacks, run
         self._runtime = runtime
         self._ready = runtime.condition()
@@ -123,13 +127,16 @@ class Background:
         self._wanted_count = 1
 
     def check_capacity(self) -> None:
-        """Raise MQRC_RESOURCE_PROBLEM when the disk is too far behind for another put."""
+        """Raise MQRC_RESOURCE_PROBLEM when MAX_PUTS_UNDER_WAY puts wait for the disk."""
         if len(self._jobs) >= MAX_PUTS_UNDER_WAY:
             text = f"{MAX_PUTS_UNDER_WAY} puts are on their way to the disk"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, text)
 
     def end_with(self, completion: Completion, on_end: OnEnd) -> None:
-        """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""
+        """Call ``on_end``, with None or the error, when what a verb has left is done.
+
+        Call it without the lock.
+        """
         transaction = completion.transaction
         report = partial(self._report_end, completion.finish, on_end)
         if completion.job is not None:
@@ -150,13 +157,13 @@ class Background:
         self._callbacks.call()
 
     def do(self, job: Callable[[], None]) -> None:
-        """Let the thread do a job that would hold up the caller; the job raises nothing."""
+        """Run a function on the thread, because it would block the caller; it must not raise."""
         self._hand_over(None, lambda _error: job())
 
     def settle(self) -> None:
-        """Return when all that has been handed over by now has ended; call it without a lock.
+        """Return when all that was handed over before has ended; call it without a lock.
 
-        In a callback of this very thread it returns at once: the rest waits for the callback.
+        In a callback on the thread itself it returns at once.
         """
         if self._thread_id == self._runtime.thread_id():
             return
@@ -165,11 +172,13 @@ class Background:
         over.wait()
 
     def _report_end(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
+        """Run ``finish``, then queue the call of ``on_end``."""
         if finish is not None:
             finish(error)
         self._callbacks.waiting.append(partial(on_end, error))
 
     def _hand_over(self, transaction: Transaction | None, end: OnEnd) -> None:
+        """Add a transaction or job, and start the thread if it does not run."""
         with self._ready:
             self._jobs.append((transaction, end))
             is_new, self._has_thread = not self._has_thread, True
@@ -184,7 +193,7 @@ class Background:
                 raise
 
     def _turn(self) -> bool:
-        """Make durable what was handed over; False when nothing comes for a while."""
+        """Run what was handed over; return False when nothing arrived for a second."""
         self._thread_id = self._runtime.thread_id()
         with self._ready:
             if not self._jobs:
@@ -203,7 +212,7 @@ class Background:
         return True
 
     def _gather(self) -> None:
-        """Wait for callers that are likely to come, as long as they come."""
+        """Wait for more callers while they arrive, as Gathering decides."""
         first_count = count = len(self._jobs)
         if not self._gathering.is_due(count):
             return
@@ -216,6 +225,7 @@ class Background:
         self._gathering.note_wait(has_gained=count > first_count)
 
     def _end(self, jobs: list[tuple[Transaction | None, OnEnd]]) -> None:
+        """Run the transactions together, then each job's function with its own error or None."""
         transactions = [transaction for transaction, _end in jobs if transaction is not None]
         failure: MQError | None = None
         try:
@@ -239,7 +249,7 @@ class Background:
 
 
 def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
-    """Return why one of several transactions has failed, None when it has taken effect."""
+    """Return why one of several transactions failed; None when it has taken effect."""
     unit = transaction.unit
     if unit.is_safe:
         return None
@@ -247,6 +257,7 @@ def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
 
 
 def _call(callback: Callable[[], object]) -> None:
+    """Call a callback and log what it raises, since nobody else would see that."""
     try:
         callback()
     except (Exception, SystemExit):  # noqa: BLE001 - it is the program's, and nobody else would hear

@@ -1,8 +1,7 @@
-"""Platform, command level and settings of a queue manager: given at its start, kept by its folder.
+"""Platform, command level and settings of a queue manager: given at a start, stored in its folder.
 
-Values that are given are kept: a later start without values has the same. The platform is chosen
-when a queue manager is made and never changes. Command level and settings change when they are
-given, at a start or while the queue manager runs.
+Given values are stored, so a later start without values uses the same. The platform never changes;
+command level and settings may, at a start or while the queue manager runs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NO_SETTINGS: Mapping[str, SettingValue] = MappingProxyType({})
 
 
 class Configuration(NamedTuple):
-    """The given values; None, or a missing setting, stands for the folder's, else the default."""
+    """Given values; None, or a missing setting, means the stored value, else the default."""
 
     platform: str | None = None
     command_level: int | None = None
@@ -36,13 +35,14 @@ class Configuration(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is given."""
         return self.platform is None and self.command_level is None and not self.settings
 
 
 def checked_configuration(
     platform: str | None, command_level: int | None, settings: Mapping[str, SettingValue] | None
 ) -> Configuration:
-    """Return what was given; raises ValueError naming the field and its wrong value."""
+    """Return the given values; raises ValueError with the field and its wrong value."""
     if platform is not None and platform not in PLATFORMS:
         raise ValueError(f"platform {platform!r} is not one of {tuple(PLATFORMS)}")
     if command_level is not None and (type(command_level) is not int or command_level < 1):
@@ -52,11 +52,11 @@ def checked_configuration(
 
 
 def configure(core: Core, given: Configuration) -> None:
-    """Give a queue manager that starts its configuration, and write it where the store lacks it.
+    """Configure a queue manager that starts, and store what is new.
 
-    A folder of an older Mayfly keeps no platform: the first one that is given becomes its own.
-    Raises ValueError for another platform than the store's, StoreError for what only a later Mayfly
-    can have written, MQRC_STORAGE_MEDIUM_FULL.
+    A folder of an older Mayfly has no platform and takes the first that is given. Raises ValueError
+    for another platform than the stored one, StoreError for values of a newer Mayfly,
+    MQRC_STORAGE_MEDIUM_FULL.
     """
     is_new = not any(kind == QMGR for kind, _name, _number, _attributes in core.store.objects())
     now = _kept(core.store, given, is_new=is_new)
@@ -66,11 +66,11 @@ def configure(core: Core, given: Configuration) -> None:
 
 
 def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = ()) -> None:
-    """Change the configuration of a running queue manager, durably; it acts on later calls.
+    """Change command level and settings of a running queue manager, durably.
 
-    ``forgotten`` are settings, or ``command_level``, that have their default again. Raises
-    ValueError for another platform and for what :func:`checked_configuration` refuses,
-    MQRC_STORAGE_MEDIUM_FULL.
+    ``forgotten`` names settings, or ``command_level``, that return to their default. Raises
+    ValueError for another platform or a wrong value, MQRC_STORAGE_MEDIUM_FULL,
+    MQRC_CONNECTION_BROKEN.
     """
     core.check_running()
     given = checked_configuration(*given)
@@ -97,6 +97,7 @@ def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = (
 
 
 def _check_platform(given: Configuration, made_for: str | None) -> None:
+    """Raise ValueError if another platform is given than the queue manager was made for."""
     if given.platform is not None and made_for not in (None, given.platform):
         raise ValueError(
             f"platform {given.platform!r}: this queue manager was made for {made_for!r}, "
@@ -109,6 +110,7 @@ def _stored_form(configuration: Configuration) -> dict[str, Any]:
 
 
 def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
+    """Return stored values with given ones over them, and store the result if it differs."""
     stored = read_configuration(store.persistent)
     kept = _known(stored, store)
     _check_platform(given, kept.platform)
@@ -124,6 +126,7 @@ def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
 
 
 def _known(stored: dict[str, Any], store: Store) -> Configuration:
+    """Return the stored configuration; raises StoreError if it has values of a newer Mayfly."""
     try:
         return checked_configuration(
             stored.get("platform"), stored.get("command_level"), stored.get("settings")

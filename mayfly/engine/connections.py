@@ -1,4 +1,4 @@
-"""The connections of a queue manager as an operator sees them, and their end by an operator."""
+"""The connections of a queue manager as an operator sees and stops them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayfly.mqi.errors import mq_error
 
 
 class ConnectionView(NamedTuple):
-    """A connection. ``unit_of_work_ms`` is when its unit of work began, None without one."""
+    """A connection; ``unit_of_work_ms`` is when its unit of work began, None without one."""
 
     number: int
     user: str
@@ -23,7 +23,7 @@ class ConnectionView(NamedTuple):
 
 
 def view_connections(manager: Engine) -> list[ConnectionView]:
-    """Return the open connections of a queue manager, the oldest first."""
+    """Return the open connections, oldest first; raises MQRC_CONNECTION_BROKEN."""
     with manager.engine_lock:
         manager.check_running()
         sessions = sorted(_open_sessions(manager), key=lambda session: session.number)
@@ -41,16 +41,15 @@ def view_connections(manager: Engine) -> list[ConnectionView]:
 
 
 def is_disk_full(manager: Engine) -> bool:
-    """Return True while the disk of a queue manager has no room for puts."""
+    """Return True while puts are refused for a full disk; raises MQRC_CONNECTION_BROKEN."""
     manager.check_running()
     return manager.store.is_full
 
 
 def stop_connection(manager: Engine, number: int) -> bool:
-    """End a connection from outside; False when there is none of this number.
+    """Stop a connection and back out its unit of work; return False if the number is unknown.
 
-    Its unit of work is backed out. Its verbs fail with MQRC_CONNECTION_BROKEN from now on, as do
-    its gets that wait.
+    Its waiting gets and later verbs fail with MQRC_CONNECTION_BROKEN.
     """
     manager.check_running()
     with manager.engine_lock:

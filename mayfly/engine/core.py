@@ -1,6 +1,6 @@
-"""The core of a queue manager, which verbs take: its state, and the committer of its transactions.
+"""The core of a queue manager, which verbs take: its state, and the committer of transactions.
 
-The committer says how engine transactions become durable, then effective, and what follows them.
+The committer makes transactions durable, then effective, and runs what follows from them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LOG = logging.getLogger("mayfly")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Core(EngineState):
-    """The state of a queue manager with its committer."""
+    """The state of a queue manager, with its committer and its background thread."""
 
     def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
-        """Begin without a store; the queue manager opens it."""
+        """Begin without a store; the engine opens it."""
         super().__init__(name, engine_lock, clock, runtime)
         #: Its queue-sharing group, for a member of one.
         self.group: Core | None = None
@@ -38,30 +38,30 @@ class Core(EngineState):
 
 
 class ArrivalHook(Protocol):
-    """Looks at messages that have just become visible before anybody gets them: triggering."""
+    """A function of the engine, triggering, that sees messages before any get can take them."""
 
     #: Keys of messages that were noted and are still to be looked at, by queue.
     arrived: dict[LocalQueue, list[int]]
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
-        """Note messages of a queue that have arrived, or come back."""
+        """Note messages of a queue that have arrived or returned."""
 
     def look_at_arrivals(self) -> None:
-        """Look at what was noted."""
+        """Process the noted messages."""
 
 
 class MultiStoreCommitter(Protocol):
-    """Runs transactions that change several stores: a queue-sharing group."""
+    """Runs transactions that change several stores of a queue-sharing group."""
 
     def run(self, transactions: Sequence[Transaction]) -> None:
-        """Run transactions, those that change one store too; raises as ``Committer.run``."""
+        """Run transactions, those that change one store only too; raises as ``Committer.run``."""
 
     def take_back(self, queue_owner: QueueOwner, part: Transaction) -> None:
-        """Undo the part of a transaction that was to change another store."""
+        """Undo the part of a transaction that was for another store."""
 
 
 class Committer:
-    """Runs the engine transactions of one queue manager; the lock guards what it keeps."""
+    """Runs the transactions of one queue manager; its data are under the lock."""
 
     #: Made by the queue manager before anything can happen.
     arrival_hook: ArrivalHook
@@ -81,10 +81,10 @@ class Committer:
         self._running, self._pausing = 0, False
 
     def run(self, *transactions: Transaction) -> None:
-        """Make transactions effective and return when they are durable; call it without the lock.
+        """Make transactions durable and effective; call it without the lock.
 
-        Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
-        the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
+        Raises MQRC_STORAGE_MEDIUM_FULL or MQRC_Q_MGR_STOPPING when nothing changed, and
+        MQRC_CONNECTION_BROKEN when the outcome is unknown and the queue manager stops.
         """
         if self.multi_store is not None and any(transaction.parts for transaction in transactions):
             self.multi_store.run(transactions)
@@ -100,7 +100,7 @@ class Committer:
         try:
             state.store.commit([transaction.unit for transaction in transactions])
         except BaseException:
-            # Of several some may have taken effect; somebody runs what these lead to.
+            # Of several some may have taken effect; their follow-ups are deferred.
             with state.engine_lock:
                 self.deferred += self.settle(transactions)
             state.callbacks.call()
@@ -111,9 +111,10 @@ class Committer:
         self.run_deferred()
 
     def run_at_once(self, transaction: Transaction) -> bool:
-        """Make a transaction effective at once if nothing in it is durable; else return False.
+        """Make a transaction effective under the lock; False if something in it is durable.
 
-        Non-persistent messages take this short way; the caller runs what is deferred afterwards.
+        Non-persistent messages take this short way. The caller runs deferred transactions
+        afterwards.
         """
         if transaction.unit.is_durable() or transaction.effects or transaction.parts:
             return False
@@ -126,9 +127,9 @@ class Committer:
         return True
 
     def run_deferred(self) -> None:
-        """Run the transactions found under the lock and those they lead to; then wake the clock.
+        """Run deferred transactions, then wake the clock if needed and make callbacks.
 
-        Each verb that may have left something to do calls it, once the lock is free again.
+        Every verb that may have left some calls this after it has released the lock.
         """
         state = self._state
         try:
@@ -156,24 +157,24 @@ class Committer:
                 follower.run_remaining()
 
     def run_remaining(self) -> None:
-        """Do as ``run_deferred`` if anything is left to do and the queue manager still runs."""
+        """Do :meth:`run_deferred` if anything is left and the queue manager runs."""
         if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
             self.run_deferred()
 
     def pause(self) -> None:
-        """Hold new transactions back and wait until none is under way, nor a flush."""
+        """Hold new transactions back; return when none is running and the ledger is flushed."""
         state = self._state
         assert state.engine_lock.is_held()
         self._pausing = True
         state.engine_lock.wait_while(lambda: self._running or state.store.settled_totals() is None)
 
     def resume(self) -> None:
-        """Let transactions run again after :meth:`pause`."""
+        """Admit transactions again after :meth:`pause`."""
         self._pausing = False
         self._state.engine_lock.tell()
 
     def offer(self, returned: Sequence[Found]) -> None:
-        """Let triggers look at messages that can be seen again, then offer them to waiting gets."""
+        """Show messages that are visible again to triggers, then to waiting gets."""
         for queue, row, _side in returned:
             self.arrival_hook.note(queue, [row.k])
         self.arrival_hook.look_at_arrivals()
@@ -181,7 +182,7 @@ class Committer:
             self._state.waits.offer(number)
 
     def take_back(self, transaction: Transaction) -> None:
-        """Undo a transaction that will not be run."""
+        """Undo a transaction that nobody will run."""
         assert self._state.engine_lock.is_held()
         offered: dict[int, LocalQueue] = {}
         self._take_back(transaction, offered)
@@ -194,9 +195,9 @@ class Committer:
         self._state.engine_lock.tell()
 
     def enter(self, transactions: Collection[Transaction]) -> None:
-        """Begin to run transactions; the caller settles each of them, or calls ``leave``.
+        """Begin to run transactions; the caller then calls :meth:`settle` or :meth:`leave`.
 
-        Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING; the transactions stay as they are
+        Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING, and leaves the transactions unchanged
         then.
         """
         state = self._state
@@ -211,7 +212,7 @@ class Committer:
             queue_state.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
-        """End to run transactions whose effect is left open."""
+        """Stop running transactions whose outcome is still open."""
         state = self._state
         with state.engine_lock:
             self.under_way.difference_update(transactions)
@@ -220,9 +221,9 @@ class Committer:
         self.settle(())
 
     def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:
-        """Let those that are durable take effect, and take the others back.
+        """Make durable transactions effective in memory, and undo the others.
 
-        Returns the transactions that this leads to; see :meth:`run_follow_ups`.
+        Returns the transactions that follow from them, for :meth:`run_follow_ups`.
         """
         state = self._state
         follow_ups: list[Transaction] = []
@@ -238,7 +239,7 @@ class Committer:
                     ]
                 else:
                     self._take_back(transaction, offered)
-            # Before a get that waits takes away what counts.
+            # Before a waiting get takes messages that triggers count.
             self.arrival_hook.look_at_arrivals()
             for queue in offered.values():
                 state.waits.offer(queue.number)
@@ -248,20 +249,22 @@ class Committer:
         return follow_ups
 
     def run_follow_ups(self, follow_ups: Sequence[Transaction]) -> None:
-        """Run what settled transactions have led to; on a full disk it is tried again later."""
+        """Run transactions that follow from others; on a full disk they are tried again later."""
         try:
             self.run(*follow_ups)
         except MQError as error:
             self._survive_a_full_disk(error)
 
     def _survive_a_full_disk(self, error: MQError) -> None:
-        # All of it is as it was and is tried again later. The caller's own put or get is another
-        # matter, which it must not take for failed; nor when the queue manager was closed since.
+        # Nothing changed, and it is tried again later. It must not make the caller's own put or get
+        # look as if that had failed.
+        """Log a full disk, or the close of the queue manager, and raise every other error."""
         if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self._state.is_closing:
             raise error
         _LOG.error("discards of %s postponed: %s", self._state.name, error)
 
     def _take_effect(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
+        """Make one transaction effective; add queues that waiting gets may try to ``offered``."""
         state, waits = self._state, self._state.waits
         if state.store.unsettled_since_ms is None:
             state.must_wake = True
@@ -286,6 +289,7 @@ class Committer:
                 offered[queue.number] = queue
 
     def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
+        """Undo one transaction; add queues that waiting gets may try to ``offered``."""
         for queue, row, _side in queue_state.take_back(self._state, transaction):
             self.arrival_hook.note(queue, [row.k])
             offered[queue.number] = queue

@@ -1,4 +1,4 @@
-"""Counts of one queue, and the proof that counters, totals and messages agree."""
+"""Counts of one queue, and a check that counters, totals and messages agree."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from mayfly.verbs.facts import Counts, Verification
 
 
 def counts_of(core: Core, name: str) -> Counts:
-    """Return the counts of the local queue that a name leads to; raises as ``resolve``."""
+    """Return the counts of the local queue that a name resolves to.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    """
     with core.engine_lock:
         core.check_running()
         return counts(core, core.registry.resolve(name).queue)
 
 
 def depth_of(core: Core, name: str) -> int:
-    """Return CURDEPTH of the local queue that a name leads to; raises as ``resolve``."""
+    """Return CURDEPTH of the queue that a name resolves to; MQRC_UNKNOWN_OBJECT_NAME for none."""
     with core.engine_lock:
         return core.registry.resolve(name).queue.depth
 
@@ -48,9 +51,9 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
 
 
 def counts_with(queue: LocalQueue, expired: int) -> Counts:
-    """Return the counts of a queue; ``expired`` of its visible messages have expired.
+    """Return the counts of a queue of whose visible messages ``expired`` have expired.
 
-    A number that was counted a moment ago may be higher than what is left of them.
+    More than are visible is corrected: messages may have left since they were counted.
     """
     assert queue.owner.engine_lock.is_held()
     visible = queue.depth - queue.uncommitted - queue.browse_locked
@@ -65,10 +68,10 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
 
 
 def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
-    """Count expired messages of all queues at once, by queue number, without hidden messages.
+    """Count the expired messages of all queues that nobody hides, by queue number.
 
-    The cost is what has expired and what is hidden, however many queues there are. Call it without
-    the lock: the lock is taken only for what is not persistent and what is hidden.
+    Call it without the lock. Its cost depends on how many messages are expired or hidden, not on
+    the number of queues.
     """
     found = Counter[int](dict(core.store.statistics_reader.rows(EXPIRED_BY_QUEUE, (now_ms,))))
     with core.engine_lock:
@@ -83,9 +86,9 @@ def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
 
 
 def verify(core: Core) -> Verification:
-    """Recount every queue and compare with counters and totals; new work is held back meanwhile.
+    """Recount every queue, compare with counters and totals, and read the files of the store.
 
-    The files of the store are read as well. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    Transactions wait meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     core.check_running()
     problems: list[str] = []
@@ -113,6 +116,7 @@ def verify(core: Core) -> Verification:
 
 
 def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str]) -> int:
+    """Return the number of messages on a queue; add wrong counters to ``problems``."""
     name = queue.name
     present = [
         core.messages(persistence).count(queue.low, queue.high)
@@ -129,6 +133,7 @@ def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str])
 
 
 def _check_claims(core: Core) -> Iterator[str]:
+    """Yield a problem if the claimed messages are not as many as counted."""
     counted = {queue.name: queue.claimed for queue in core.registry.queues() if queue.claimed}
     found = core.store.claimed.counts()
     if found != counted:
@@ -136,6 +141,7 @@ def _check_claims(core: Core) -> Iterator[str]:
 
 
 def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]:
+    """Yield differences between the totals of a queue and its counters."""
     name, present, claimed = queue.name, queue.present, queue.claimed
     own = totals.get(queue.number)
     if own is None:
@@ -154,6 +160,6 @@ def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]
 
 
 def volatile_count(core: Core) -> int:
-    """Return how many messages are not persistent: they end with the queue manager."""
+    """Return the number of non-persistent messages, which the next close or crash loses."""
     with core.engine_lock:
         return sum(queue.present[VOLATILE] for queue in core.registry.queues())

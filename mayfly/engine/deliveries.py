@@ -1,8 +1,7 @@
-"""Messages that a session holds one by one: each is settled alone, beside the unit of work.
+"""Deliveries: messages that a session holds one by one and settles each alone.
 
-A delivery is hidden from everybody and can neither expire nor be released (E15) until it is
-settled. A delivery that is not settled when its session ends goes back counted (G8), after a kill
-as well.
+A delivery is hidden, and neither expires nor is released (E15), until it is settled. If the session
+ends first, it returns to its queue with its backout count raised (G8), also after a kill.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ _MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))
 
 
 class Deliveries(Hold):
-    """The deliveries of one session, by number; the numbers of a session never come again.
+    """The unsettled deliveries of one session, by number; a session uses a number once.
 
-    It holds those itself that owe no report. The others have a unit of work each, which has the
-    report.
+    It holds messages that owe no report itself. Each other one has a unit of work, with its report.
     """
 
     locks = True
 
     def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
-        """Begin with none; the ``terminated_by`` of its messages is that of the session."""
+        """Begin with none; ``terminated_by`` is that of the session."""
         self._core, self.terminated_by = core, terminated_by
         self._held: dict[int, Got] = {}
         self._numbers = count(1)
@@ -47,11 +45,11 @@ class Deliveries(Hold):
         self._is_ended = False
 
     def __len__(self) -> int:
-        """Return how many are not settled."""
+        """Return the number of unsettled deliveries."""
         return len(self._held)
 
     def new_unit(self) -> UnitOfWork:
-        """Return what holds one message."""
+        """Return an empty unit of work for one message."""
         return UnitOfWork(self._core, self.terminated_by)
 
     def pending_get(
@@ -61,11 +59,11 @@ class Deliveries(Hold):
         on_done: Callable[[Delivery | MQError], object],
         on_refused: Callable[[int, MQError], object] | None,
     ) -> PendingGet:
-        """Return a get whose message is ``held``; MQError tells why it has got none.
+        """Return a get on several handles that calls ``on_done`` with a delivery or an error.
 
-        The getters, by the numbers of their handles, take into that unit of work. With None they
-        take elsewhere or not at all, and there is nothing to settle. ``on_refused`` hears of each
-        that cannot take, once for a reason; the others go on then.
+        ``getters`` are by handle number and take into the unit of work ``held``. With ``held`` None
+        there is nothing to settle, and the delivery has number 0. ``on_refused`` is called when a
+        handle's queue cannot be got from, once for each reason; the other handles continue.
         """
         number, handle = 0, 0
         handles = list(getters)
@@ -95,9 +93,9 @@ class Deliveries(Hold):
         return PendingGet(self._core, list(getters.values()), report, take, refuses)
 
     def get(self, handle: int, getter: Getter, held: UnitOfWork) -> Delivery:
-        """Get a message that is ``held``, the unit of work of the getter; waits as it says.
+        """Get a message into the unit of work ``held``, perhaps waiting; return its delivery.
 
-        Raises as ``get.get``; a message that has come meanwhile is on its queue again.
+        Raises as ``get.get``; the message is on its queue again then.
         """
         try:
             result = obtain(self._core, getter)
@@ -127,10 +125,10 @@ class Deliveries(Hold):
         max_messages: int,
         max_bytes: int,
     ) -> list[Delivery]:
-        """Hold up to ``max_messages`` messages that are there, until bodies have ``max_bytes``.
+        """Hold up to ``max_messages`` messages that are there, about ``max_bytes`` of bodies.
 
-        They may be fewer than there are: a long search is left to a get that waits. Expired
-        messages are discarded later, in the background. Raises as ``get.get``, when there is none.
+        It returns fewer where a selector makes a long search. Expired messages are discarded in the
+        background. Raises as ``get.get`` when it would return none.
         """
         core, found = self._core, list[Delivery]()
         with core.engine_lock:
@@ -161,11 +159,11 @@ class Deliveries(Hold):
         put_elsewhere: Callable[[UnitOfWork, Message], None],
         completion: Completion | None = None,
     ) -> None:
-        """Settle deliveries by their numbers, all or none.
+        """Settle deliveries, all or none.
 
-        ``put_elsewhere`` puts a message that is dead-lettered or set aside where it belongs, in a
-        unit of work. Raises MQRC_HMSG_ERROR for a number that is not held (any more), and the error
-        of ``put_elsewhere``: all are held as before then. On a full disk all go back.
+        ``put_elsewhere`` puts a message that is dead-lettered or set aside on another queue, in a
+        unit of work. Raises MQRC_HMSG_ERROR for a number that is not held, and the errors of
+        ``put_elsewhere``; nothing changes then. On a full disk all return to their queue.
         """
         with self._core.engine_lock:
             taken = {number: self._got(number) for number in numbers}
@@ -194,9 +192,9 @@ class Deliveries(Hold):
             held.backout(counts=settlement is Settlement.BACKED_OUT)
 
     def move_into(self, unit_of_work: UnitOfWork, numbers: Iterable[int]) -> None:
-        """Let a unit of work end deliveries: taken at its commit, counted at its backout.
+        """Make deliveries part of a unit of work, whose commit or backout settles them.
 
-        Raises as :meth:`settle`, and MQRC_SYNCPOINT_LIMIT_REACHED: they are held as before then.
+        Raises MQRC_HMSG_ERROR and MQRC_SYNCPOINT_LIMIT_REACHED; nothing changes then.
         """
         with self._core.engine_lock:
             moved = {number: self._got(number) for number in numbers}
@@ -206,7 +204,7 @@ class Deliveries(Hold):
                 self._absorb(unit_of_work, got)
 
     def end(self) -> None:
-        """Give back, counted, all that is not settled: their session ends."""
+        """Return all unsettled deliveries to their queues, backout counts raised."""
         with self._core.engine_lock:
             self._is_ended = True
             held, self._held = self._held, {}
@@ -214,6 +212,7 @@ class Deliveries(Hold):
             self._joined(held.values()).backout()
 
     def _hold_again(self, taken: Mapping[int, Got]) -> None:
+        """Undo the removal of deliveries whose settlement failed."""
         with self._core.engine_lock:
             is_ended = self._is_ended
             if not is_ended:
@@ -222,6 +221,7 @@ class Deliveries(Hold):
             self._joined(taken.values()).backout()
 
     def _joined(self, parts: Collection[Got]) -> UnitOfWork:
+        """Return one unit of work that has all the given messages."""
         if len(parts) == 1:
             (only,) = parts
             if isinstance(only, UnitOfWork):
@@ -233,12 +233,14 @@ class Deliveries(Hold):
         return joined
 
     def _absorb(self, unit_of_work: UnitOfWork, got: Got) -> None:
+        """Make a held message part of a unit of work."""
         if isinstance(got, UnitOfWork):
             unit_of_work.absorb(got)
         else:
             unit_of_work.take_over(got, self)
 
     def _got(self, number: int) -> Got:
+        """Return what holds a delivery; raises MQRC_HMSG_ERROR for an unknown number."""
         got = self._held.get(number)
         if got is None:
             raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")

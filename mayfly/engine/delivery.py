@@ -1,4 +1,4 @@
-"""The put of a message onto a local queue: its row, its key, and the checks before it."""
+"""The put of a message on a local queue: its row, its key, and the checks before it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _ZERO_ID = bytes(ID_BYTES)
 
 
 class Ids(NamedTuple):
-    """MsgId, CorrelId (24 bytes each, CorrelId empty for all zeros) and the life continued."""
+    """MsgId and CorrelId of a message (24 bytes; CorrelId empty for all zeros), and its origin.
+
+    ``origin_id`` is the MsgId of the life that this one continues, None for a new message.
+    """
 
     msg_id: bytes
     correl_id: bytes
@@ -31,7 +34,7 @@ class Ids(NamedTuple):
 
 
 class OutgoingMessage(NamedTuple):
-    """A message on its way to a queue: checked descriptor, window, ids and data."""
+    """A message before its put: checked descriptor, window of its life, ids and data."""
 
     prepared: Prepared
     window: Window
@@ -44,22 +47,22 @@ MessageFields: TypeAlias = tuple[Prepared, Window, tuple[bytes, bytes, bytes | N
 
 
 def new_id(core: Core) -> bytes:
-    """Return a new MsgId."""
+    """Return a new MsgId, 24 bytes."""
     assert core.engine_lock.is_held()
     return generated_id(core.start_of_ids, core.store.sequence.next())
 
 
 def new_message_id(core: Core) -> bytes:
-    """Return a new MsgId; the lock is taken for it."""
+    """Return a new MsgId, 24 bytes; it takes the lock."""
     with core.engine_lock:
         return new_id(core)
 
 
 def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
-    """Raise what refuses a message of this size on a path now (C5, P7, P8).
+    """Raise why a path refuses a message of this size now (C5, P7, P8).
 
-    As :func:`check_open`, and MQRC_PERSISTENT_NOT_ALLOWED; MQRC_NOT_AUTHORIZED for the staging
-    queue, which takes delayed messages only.
+    MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL;
+    MQRC_PERSISTENT_NOT_ALLOWED on a temporary queue; MQRC_NOT_AUTHORIZED on the staging queue.
     """
     queue = path.queue
     if queue.is_staging:
@@ -70,7 +73,7 @@ def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
 
 
 def check_open(path: Path, body_bytes: int) -> None:
-    """Raise what refuses any message of this size on a path now (P7, P8).
+    """Raise why a path refuses any message of this size now (P7, P8).
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL.
     """
@@ -79,7 +82,7 @@ def check_open(path: Path, body_bytes: int) -> None:
 
 
 def refusal(path: Path, body_bytes: int) -> MQError:
-    """Return what refuses a message of this size, persistent maybe, that a path does not take."""
+    """Return the error of a path that refuses a message of this size."""
     queue = path.queue
     if path.put_inhibited:
         return mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on the way to {path.name}")
@@ -95,14 +98,14 @@ def refusal(path: Path, body_bytes: int) -> MQError:
 
 
 def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
-    """Return how long the data of a message are on the queue a path leads to."""
+    """Return the bytes that a message takes on its queue, with a transmission header."""
     return body_bytes if path.remote is None else body_bytes + header_bytes(descriptor)
 
 
 def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
-    """Return the row of a message on an ordinary queue; an empty MsgId asks for a new one.
+    """Return the row of a message on an ordinary queue, with a new MsgId if it has none.
 
-    For another queue manager it is wrapped, under an id of its own (E23).
+    For another queue manager it is behind a transmission header and has a MsgId of its own (E23).
     """
     assert core.engine_lock.is_held()
     if path.remote is not None:
@@ -139,6 +142,7 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
 
 
 def _in_transit(core: Core, remote: Remote, message: MessageFields) -> OutgoingMessage:
+    """Return a message behind a transmission header."""
     prepared, window, (msg_id, given_correl_id, origin_id), body = message
     msg_id = msg_id or new_id(core)
     outer, correl_id, data = wrapped(
@@ -150,14 +154,14 @@ def _in_transit(core: Core, remote: Remote, message: MessageFields) -> OutgoingM
 def arrive(
     core: Core, transaction: Transaction, path: Path, prepared: Prepared, row: StoredMessage
 ) -> None:
-    """Reserve room for a row and add it to a transaction."""
+    """Reserve space for a row on a queue, and add its put to a transaction."""
     queue_state.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 
 def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMessage) -> None:
-    """Add the put of a message of the queue manager itself to a transaction: report, dead letter.
+    """Add a message of the queue manager, such as a report, to a transaction.
 
-    The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_capacity`.
+    The expiry caps of the path apply from now on (X1, X3). Raises as :func:`check_capacity`.
     """
     assert core.engine_lock.is_held()
     prepared, window, _ids, body = message

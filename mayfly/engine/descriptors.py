@@ -1,4 +1,4 @@
-"""The descriptor of a put: checked (P1), and filled in from queue and user; cached."""
+"""The descriptor of a put: checked (P1), and completed from queue and user; cached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _U32 = 0xFFFFFFFF
 
 
 class Context(NamedTuple):
-    """The putter of a message, as the queue manager fills it in with the default context (P6)."""
+    """The user and program that put a message, for the default context (P6)."""
 
     user_identifier: str
     put_appl_type: int
@@ -63,7 +63,10 @@ class Context(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A descriptor as it will be stored; ``warning`` is a reason code or 0."""
+    """A checked descriptor as it will be stored; ``warning`` is a reason code or 0.
+
+    ``checks_header`` is True when the Format announces a header in the data that must be checked.
+    """
 
     descriptor: Descriptor
     packed: bytes
@@ -83,13 +86,14 @@ def prepare(
     *,
     transmits: bool = False,
 ) -> Prepared:
-    """Check a descriptor and fill in what the queue and the user give.
+    """Check a descriptor, and complete it with defaults of the queue and the context.
 
-    When the queue ``transmits``, values that only the last queue manager of the way must know pass.
+    With ``transmits`` it accepts values that only the last queue manager on the way has to know.
 
-    Raises the reason code of the first wrong field: MQRC_MD_ERROR for one that has no room in an
-    MQMD, MQRC_MSG_TYPE_ERROR, FEEDBACK_ERROR, PRIORITY_ERROR, PERSISTENCE_ERROR,
-    REPORT_OPTIONS_ERROR, MSG_FLAGS_ERROR, MSG_SEQ_NUMBER_ERROR, OFFSET_ERROR, MISSING_REPLY_TO_Q.
+    Raises the reason code of the first wrong field: MQRC_MD_ERROR for a value that does not fit an
+    MQMD, MQRC_MSG_TYPE_ERROR, MQRC_FEEDBACK_ERROR, MQRC_PRIORITY_ERROR, MQRC_PERSISTENCE_ERROR,
+    MQRC_REPORT_OPTIONS_ERROR, MQRC_MSG_FLAGS_ERROR, MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR,
+    MQRC_MISSING_REPLY_TO_Q.
     """
     descriptor = fitted(as_placed(descriptor))
     warning = _check(descriptor, transmits=transmits)
@@ -118,12 +122,13 @@ def prepare(
 
 @lru_cache(maxsize=1024)
 def check_header(descriptor: Descriptor, body: bytes) -> None:
-    """Raise the structure's own reason code when the announced header is not in the data (P12)."""
+    """Raise a structure's reason code when the header that Format announces is missing (P12)."""
     big_endian = is_big_endian(descriptor.encoding)
     _CHECKED_HEADERS[descriptor.format].unpack(body, big_endian=big_endian)
 
 
 def _check(d: Descriptor, *, transmits: bool) -> int:
+    """Return a warning (MQRC_*) or 0 for a descriptor; raises as :func:`prepare`."""
     if not c.MQMT_SYSTEM_FIRST <= d.msg_type <= c.MQMT_APPL_LAST:
         raise _wrong(rc.MQRC_MSG_TYPE_ERROR, "MsgType", d.msg_type)
     if not c.MQFB_NONE <= d.feedback <= c.MQFB_APPL_LAST:
@@ -152,6 +157,7 @@ def _check(d: Descriptor, *, transmits: bool) -> int:
 
 
 def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
+    """Return the descriptor with the context fields that the put option asks for."""
     if option == c.MQPMO_SET_ALL_CONTEXT:
         return d
     if option == c.MQPMO_NO_CONTEXT:

@@ -1,4 +1,4 @@
-"""Reports and dead letters: a message leaves its queue other than by a get."""
+"""Reports and dead letters: what happens to a message that leaves its queue other than by a get."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOG = logging.getLogger("mayfly.disposal")
 def original_of(
     queue: LocalQueue, row: StoredMessage, descriptor: Descriptor, now_ms: int
 ) -> Original:
-    """Return the message as its sender knows it: without the staging header (R9, D18)."""
+    """Return a message as its sender has put it, without the delay header (R9, D18)."""
     left_ms = remaining_ms(row.expire_at_ms, now_ms)
     if queue.is_staging:
         row = original_row(row)
@@ -42,11 +42,11 @@ def original_of(
 
 
 def behind_transit(core: Core, queue: LocalQueue, original: Original) -> Original:
-    """Return the message behind the MQXQH of one that ends on a transmission queue (R8).
+    """Return the message behind the MQXQH, for one that ends on a transmission queue (R8).
 
-    Everything is that message's own, the report options as well; a header made by hand that asks
-    for no report leaves that to the descriptor outside. On any other queue an MQXQH is data like
-    any other. A header that no queue could take is reported on as it stands.
+    All of it is that message's, also its report options; if it asks for no report, those of the
+    outer descriptor apply. A message on another queue, or with an unusable MQXQH, is returned
+    unchanged.
     """
     embedded = embedded_or_none(original.body, original.descriptor) if queue.transmits else None
     if embedded is None:
@@ -73,11 +73,11 @@ def send_report(
     *,
     always_kept: bool = False,
 ) -> bool:
-    """Add the report of a cause to a transaction if it is owed; False if it cannot be delivered.
+    """Add the report for a cause to a transaction, if the message owes it; False if it was dropped.
 
-    An undeliverable report goes to the dead-letter queue (R4); where that fails, too, it is dropped
-    and the transaction goes on (R5). One that says MQRO_DISCARD_MSG itself is discarded instead,
-    which settles it; ``always_kept`` sends it to the dead-letter queue all the same (D22).
+    A report that cannot be delivered goes to the dead-letter queue (R4); if that fails, it is
+    dropped and logged, and the transaction continues (R5). A report with MQRO_DISCARD_MSG is
+    discarded instead, unless ``always_kept`` (D22).
     """
     if not is_owed(cause, original.descriptor):
         return True
@@ -104,7 +104,7 @@ def send_report(
 
 
 def dead_letter_queue_of(core: Core) -> str:
-    """Return the name in DEADQ; raises MQRC_UNKNOWN_OBJECT_NAME for none."""
+    """Return the queue name in DEADQ; raises MQRC_UNKNOWN_OBJECT_NAME when it is blank."""
     name = core.registry.queue_manager.deadq
     if not name:
         raise mq_error(MQRC_UNKNOWN_OBJECT_NAME, "there is no dead-letter queue: DEADQ is blank")
@@ -118,10 +118,10 @@ def dead_letter(
     reason: int,
     target: str,
 ) -> None:
-    """Add a message to the dead-letter queue behind an MQDLH (Q1); its life goes on (E21, Q2).
+    """Add the put of a message on the dead-letter queue, behind an MQDLH, to a transaction (Q1).
 
-    A CAPEXPRY of that queue may end it sooner (X3). Raises the reason why it cannot go there;
-    MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
+    Its life continues (E21, Q2); a CAPEXPRY of that queue may shorten it (X3). Raises the reason
+    code with which the queue refuses it, MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message
     path = core.registry.resolve_target(dead_letter_queue_of(core))
@@ -139,7 +139,7 @@ def dead_letter(
 def dead_letter_of(
     core: Core, descriptor: Descriptor, reason: int, target: str
 ) -> tuple[Descriptor, bytes]:
-    """Return the descriptor and the MQDLH of a letter that the queue manager itself makes (Q1)."""
+    """Return descriptor and MQDLH of a dead letter that the queue manager puts itself (Q1)."""
     queue, _, manager = target.partition("@")
     dest = manager or core.name
     refusal = Refusal(reason, queue, dest, MQAT_QMGR, core.name, core.now_ms())
@@ -147,7 +147,10 @@ def dead_letter_of(
 
 
 def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
-    """Return a descriptor the queue manager itself puts, with the context it already has."""
+    """Return a descriptor prepared for a put by the queue manager, with the context that it has.
+
+    Raises as ``descriptors.prepare``.
+    """
     context = Context("", MQAT_QMGR, core.name, core.name)
     report = descriptor.report
     # A message in transit may ask for reports without naming a queue; nobody is left to refuse it.
@@ -161,6 +164,7 @@ def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
 def _put_report(
     core: Core, transaction: Transaction, report: Report, window: Window, ids: Ids
 ) -> None:
+    """Add the put of a report, with the authority of the user of the message (R6)."""
     name = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
     path = core.registry.resolve_target(name)
     # R6: with the authority of whose message it is about.

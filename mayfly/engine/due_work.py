@@ -1,4 +1,4 @@
-"""Due work of an engine: its next moment, its execution, and the bookkeeping that is part of it."""
+"""The due work of an engine: when it is next due, how it runs, and housekeeping in the store."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SETTLE_MS = SECOND_MS
 
 
 class DueWork:
-    """The due work of one engine, which its clock drives."""
+    """The work of one engine that falls due by time; the clock runs it."""
 
     def __init__(
         self, core: Core, processor: DelayProcessor, claims: Claims, membership: Membership[Any]
     ) -> None:
-        """Begin without a clock; the engine loads its store first."""
+        """Begin without a clock: the engine loads its store first, then calls :meth:`begin`."""
         self.core, self.processor, self.claims = core, processor, claims
         self.housekeeping = Housekeeping(core)
         self._scan, self._triggering = ExpiryScan(core), triggering_of(core)
@@ -47,11 +47,11 @@ class DueWork:
         self._is_running = False
         #: Until then nothing that needs the disk is tried again, after the disk was full.
         self._postponed_to_ms = 0
-        #: An error by a message, a claim or another item, which says nothing of the store.
+        #: An error of one message, claim or other item, not of the store.
         self._mistake: Exception | None = None
 
     def begin(self) -> None:
-        """Let the clock drive it, and whatever has work for it wake the clock."""
+        """Attach to the clock; wake-ups of the engine wake the clock from now on."""
         core = self.core
         core.do_due = self.run_due
         core.on_wake.append(partial(core.clock.wake, self))
@@ -59,12 +59,12 @@ class DueWork:
         core.wake()
 
     def end(self) -> None:
-        """Let the clock drive it no longer; another thread may still be doing due work."""
+        """Detach from the clock; another thread may still be inside :meth:`run_due`."""
         self.is_ended = True
         self.core.clock.detach(self)
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time of the next due work, None when nothing is to come."""
+        """Return the clock time of the next due work; None when nothing is planned."""
         core = self.core
         with core.engine_lock:
             if core.is_stopped:
@@ -85,12 +85,11 @@ class DueWork:
         return None if due_ms is None else due_ms - core.ahead_ms
 
     def run_due(self) -> None:
-        """Do everything that is due now: release, scan, end waits, settle the ledger.
+        """Do all work that is due now: releases, scan, ends of waits, housekeeping.
 
-        A message that becomes available at the very end of a wait wins: waits end last. An error
-        in one kind of work keeps no other kind from being done, and is raised in the end; that kind
-        is tried again later. Where the store fails, or a wait cannot be ended, the queue manager
-        stops.
+        Waits end last, so a message that becomes available at the very end of a wait is still got.
+        An error in one kind of work is raised after the others are done, and that kind is tried
+        again a second later. If the store fails or waits cannot end, the queue manager stops.
         """
         core = self.core
         with self.lock:
@@ -108,7 +107,7 @@ class DueWork:
             finally:
                 self._is_running = False
                 if not is_done:
-                    # Better no queue manager than one whose waits never end.
+                    # A stopped queue manager is better than one whose waits never end.
                     with core.engine_lock:
                         core.break_off("its due work has failed")
             mistake, self._mistake = self._mistake, None
@@ -116,7 +115,7 @@ class DueWork:
                 raise mistake
 
     def run_pass(self) -> bool:
-        """Do a bounded part of the due work; return True if messages are still to be released."""
+        """Do a bounded part of the due work; return True while delayed messages are due."""
         core = self.core
         if self._postponed_to_ms <= core.now_ms():
             self._try(self._membership.finish)
@@ -133,12 +132,13 @@ class DueWork:
         return self._is_release_due()
 
     def _is_release_due(self) -> bool:
+        """Return True if delayed messages are due now."""
         with self.core.engine_lock:
             due_ms = self.release_due_ms()
         return due_ms is not None and due_ms <= self.core.now_ms()
 
     def release_due_ms(self) -> int | None:
-        """Return when delayed messages are released next, None when none waits for it."""
+        """Return when the next delayed messages are released; None if none waits for that."""
         assert self.core.engine_lock.is_held()
         due_ms = self.processor.next_due_ms()
         return None if due_ms is None else max(due_ms, self._postponed_to_ms)
@@ -147,7 +147,7 @@ class DueWork:
         return f"<DueWork of {self.core.name}>"
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do due work; work that a full disk refuses changes nothing and is tried again later."""
+        """Do one kind of work; on a full disk or an error, postpone it by a second."""
         core = self.core
         try:
             work()
@@ -164,12 +164,13 @@ class DueWork:
             self._mistake = error
 
     def _next_end_ms(self) -> int | None:
-        """Return when the next wait ends whose end is the engine's own to decide."""
+        """Return when the next wait ends, unless the queue-sharing group ends it."""
         end_ms = self.core.waits.next_end_ms()
         is_open = end_ms is None or self._membership.may_bring(end_ms)
         return None if is_open else end_ms
 
     def _end_waits(self) -> None:
+        """End marks and waits whose time has come."""
         core = self.core
         with core.engine_lock:
             core.marks.end_expired_leases(core.now_ms(), core.waits.offer)
@@ -177,7 +178,7 @@ class DueWork:
         core.committer.run_deferred()
 
     def _is_decided(self, queue_number: int, end_ms: int) -> bool:
-        """Return True if a wait may end: no message still to be released can come in time."""
+        """Return True if a wait may end, as no release can bring it a message in time."""
         if self._membership.may_bring(end_ms):
             return False
         due_ms, queue = self.release_due_ms(), self.core.registry.by_number(queue_number)
@@ -185,11 +186,7 @@ class DueWork:
 
 
 class Housekeeping:
-    """Work on the books that falls due by time; no piece of it waits for another.
-
-    Balance rows are written, rows of the ledger beyond its retention are deleted, ids of lives are
-    made findable, and the time in the store is kept near to the queue manager's own.
-    """
+    """Regular work in the store: balance rows, ledger retention, index of ids, stored time."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -203,7 +200,7 @@ class Housekeeping:
         self._turn = 0
 
     def next_due_ms(self) -> int | None:
-        """Return the moment of the next work, None when there is none."""
+        """Return when the next piece is due; None when nothing is to do."""
         assert self._core.engine_lock.is_held()
         self._look_at_ledger()
         since = (
@@ -218,15 +215,13 @@ class Housekeeping:
         return min(moments, default=None)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
-        """Do what is due: of the ledger a bounded part, and the rest at the next call.
+        """Do the pieces that are due, of the ledger a bounded part.
 
-        While messages wait to be released (``should_yield``), only the next piece is done: the
-        release then waits for one transaction.
-
-        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        While ``should_yield`` returns True, it does one piece, so that a release waits for one
+        transaction only. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         core = self._core
-        # Each returns True if it was due and is done.
+        # Each returns True if it was due and is done now.
         pieces = (self._write_balances, self._trim_ledger, self._note_time, self._write_ids)
         for _ in pieces:
             piece = pieces[self._turn]
@@ -238,27 +233,32 @@ class Housekeeping:
             self._look_at_ledger()
 
     def _write_balances(self) -> bool:
+        """Write the balance rows if that is due; return whether it was."""
         if not self._is_due(self._core.store.unsettled_since_ms):
             return False
         self._core.store.write_balances()
         return True
 
     def _trim_ledger(self) -> bool:
+        """Delete ledger rows beyond the retention if that is due; return whether it was."""
         if not self._is_due(self._surplus_since_ms):
             return False
         self._core.store.retention.trim(self._core.settings.ledger_retention_count)
         return True
 
     def _write_ids(self) -> bool:
+        """Index some ids of ended lives if that is due; return whether it was."""
         if not self._is_due(self._unindexed_since_ms):
             return False
         self._core.store.ids.write_next()
         return True
 
     def _is_due(self, since_ms: int | None) -> bool:
+        """Return True if SETTLE_MS have passed since a moment; False for None."""
         return since_ms is not None and since_ms + SETTLE_MS <= self._core.now_ms()
 
     def _look_at_ledger(self) -> None:
+        """Note since when the ledger has surplus rows, and ids that are not indexed."""
         core = self._core
         if core.store.retention.surplus(core.settings.ledger_retention_count) <= 0:
             self._surplus_since_ms = None
@@ -271,12 +271,11 @@ class Housekeeping:
             self._unindexed_since_ms = core.now_ms()
 
     def _time_due_ms(self) -> int | None:
-        """Return a moment that has passed when the time should be noted in the store, else None.
+        """Return a past moment when the time should be stored now, else None.
 
-        A restart goes on from the time in the store. Without it, a message that has expired while
-        nothing was written would be alive again under a clock that is behind (E4). No moment ahead
-        is named: nothing happens at it, and a virtual clock, which notices at its next due moment
-        or at the end of its advance, would stop on its way every ten seconds.
+        A restart continues from the stored time. Without it a message that expired while nothing
+        was written would live again under a slow clock (E4). A moment in the future is never
+        returned: a virtual clock would stop there every ten seconds.
         """
         core = self._core
         if core.store.folder is None:
@@ -285,7 +284,7 @@ class Housekeeping:
         return due_ms if due_ms <= core.now_ms() else None
 
     def _note_time(self) -> bool:
-        """Write the time when that is due and anything in the store has a deadline or a delay."""
+        """Store the time if that is due and any message or subscription has a deadline or delay."""
         core = self._core
         if self._time_due_ms() is None:
             return False
@@ -300,7 +299,7 @@ class Housekeeping:
         return True
 
     def write_time(self) -> None:
-        """Write the present time into the store, unless it is written already."""
+        """Store the present time, unless it is stored already."""
         store = self._core.store
         if store.folder is not None and self._core.now_ms() > store.ledger_writer.high_water_ms:
             unit = Unit()

@@ -1,7 +1,7 @@
-"""Questions about lives that have ended, and about messages that have expired and are still there.
+"""Questions about ended lives in the ledger, and about expired messages that are still there.
 
-The ledger has no index but its positions. A question looks at a bounded number of rows, the newest
-first, and its answer says from where the next one goes on.
+The ledger is indexed by position only. A question reads a limited number of rows, newest first, and
+its answer has the position where the next question continues.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ _OF_TRACE: Final = {
 
 
 class EndedFilter(NamedTuple):
-    """A filter of lives; a field that is None matches all. The end of the time is exclusive.
+    """A filter of ended lives; a field that is None matches all.
 
-    ``identifier`` is a MsgId or CorrelId of 24 bytes, ``outcome`` a word of the ledger.
+    ``identifier`` is a MsgId or CorrelId of 24 bytes, ``outcome`` a word of the ledger. A life
+    matches if it ended at or after ``from_ms`` and before ``before_ms``.
     """
 
     queue: str | None = None
@@ -57,7 +58,7 @@ class EndedFilter(NamedTuple):
     identifier: bytes | None = None
 
     def condition(self) -> tuple[str, list[Any]]:
-        """Return what SQL has to ask for, and its values."""
+        """Return an SQL condition, which begins with AND or is empty, and its parameters."""
         parts: list[str] = []
         values: list[Any] = []
         for column, value in (
@@ -76,10 +77,10 @@ class EndedFilter(NamedTuple):
 
 
 class EndedPage(NamedTuple):
-    """Lives with their positions, the newest first.
+    """Ended lives with their positions, newest first.
 
-    ``next_before`` is where the next question goes on, None when all rows were looked at. A page
-    may be short, or empty, and not be the last one.
+    ``next_before`` is the position for the next question; None when all rows were read. A short or
+    empty page need not be the last.
     """
 
     lives: list[tuple[int, LifeRecord]]
@@ -87,9 +88,10 @@ class EndedPage(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """How many lives have ended, by queue and outcome; ``is_cut`` when older ones are not counted.
+    """The number of ended lives by queue and outcome.
 
-    Rows from ``first_position`` to ``last_position`` were looked at; with none the first is higher.
+    It covers the rows from ``first_position`` to ``last_position``, both inside; with no rows the
+    first is the higher one. ``is_cut`` is True when older lives are not counted.
     """
 
     counts: Counter[tuple[str, str]]
@@ -99,7 +101,7 @@ class Summary(NamedTuple):
 
 
 class ExpiredPresent(NamedTuple):
-    """Messages of a queue that have expired and are still there; the oldest deadline of them."""
+    """The expired messages that are still on a queue, and the earliest of their deadlines."""
 
     queue: str
     message_count: int
@@ -107,7 +109,7 @@ class ExpiredPresent(NamedTuple):
 
 
 def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None = None) -> EndedPage:
-    """Return the newest lives that a filter finds, those before a position."""
+    """Return up to ``limit`` of the newest lives that match, below position ``before``."""
     first, last = _span(core, where)
     high = last + 1 if before is None else min(before, last + 1)
     condition, values = where.condition()
@@ -126,7 +128,7 @@ def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None =
 
 
 def ended_summary(core: Core, where: EndedFilter) -> Summary:
-    """Return how many lives a filter finds, by queue and outcome."""
+    """Count the lives that match, by queue and outcome, among the newest two million rows."""
     first, last = _span(core, where)
     condition, values = where.condition()
     sql = (
@@ -141,9 +143,10 @@ def ended_summary(core: Core, where: EndedFilter) -> Summary:
 
 
 def expired_present(core: Core) -> list[ExpiredPresent]:
-    """Return the queues on which expired messages are still there, by name.
+    """Return the queues that have expired messages, by name.
 
-    Those that an open unit of work has are no part of them: they do not expire before it ends.
+    Messages that an open unit of work has put or got are not counted. Raises
+    MQRC_CONNECTION_BROKEN.
     """
     with core.engine_lock:
         core.check_running()
@@ -164,7 +167,7 @@ def expired_present(core: Core) -> list[ExpiredPresent]:
 
 
 def _reads(low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield half-open ranges of positions that together are one range, the highest first."""
+    """Yield parts of the range ``low`` .. ``high`` (exclusive), highest first, 50,000 rows each."""
     while high > low:
         start = max(low, high - _READ_ROWS)
         yield start, high
@@ -172,7 +175,7 @@ def _reads(low: int, high: int) -> Iterator[tuple[int, int]]:
 
 
 def _span(core: Core, where: EndedFilter) -> tuple[int, int]:
-    """Return the first and last position that a filter can find anything at."""
+    """Return the first and last position where a match can be."""
     core.check_running()
     core.store.settle()
     ledger = core.store.ledger
@@ -185,7 +188,7 @@ def _span(core: Core, where: EndedFilter) -> tuple[int, int]:
 
 
 def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
-    """Return the first position of a range that ended at a moment or later, else its end."""
+    """Return the first position of a range that ended at or after a moment, else its end."""
     low, high = within
     while low < high:
         middle = (low + high) // 2
@@ -202,10 +205,10 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
 def write_trace(
     core: Core, where: EndedFilter, max_messages: int, write: Callable[[str], object]
 ) -> bool:
-    """Write the newest lives that a filter finds as a trace in CSV, in the order of the ledger.
+    """Write the newest lives that match as CSV for replay, in ledger order (docs/REPLAY.md).
 
-    Lives that a get or a deadline has ended are written; ``max_messages`` positions are looked at
-    (docs/REPLAY.md). Returns whether older ones were left out.
+    Only lives that ended by a get, a transmission or expiry are written; at most ``max_messages``
+    positions are read. Returns True if older ones were left out.
     """
     first, last = _span(core, where)
     condition, values = where.condition()

@@ -1,4 +1,4 @@
-"""One open engine: the core with its features, opened from a store and closed again."""
+"""One open engine: the core with its features, from the opening of its store to the close."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _OPEN: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 class Engine(Core):
-    """The engine of a queue manager, or of a queue-sharing group for the queues that it shares.
+    """The engine of a queue manager, or of a queue-sharing group for its shared queues.
 
-    Functions of the engine take it as their core. Users have it in a ``mayfly.QueueManager``.
+    Functions of the engine take it as ``core``; programs use it through ``mayfly.QueueManager``.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Engine(Core):
         membership: Membership[Engine] | None = None,
         users: FileOfUsers | None = None,
     ) -> None:
-        """Open the engine of a folder, made when missing, or one in memory without it.
+        """Open the engine of a folder, made when missing; ``path`` None keeps all in memory.
 
-        ``users`` says the groups of users with a password. Other parameters and errors are
-        those of ``mayfly.QueueManager``.
+        ``users`` has the groups of users with a password, ``membership`` is that of a queue-sharing
+        group. The other parameters and the errors are those of ``mayfly.QueueManager``.
         """
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
@@ -117,6 +117,7 @@ class Engine(Core):
         self._membership.admit()
 
     def _start(self, given: Configuration) -> None:
+        """Load the store, and do work that fell due while it was closed, of a flood only a part."""
         self.store.claim(self.name)
         configure(self, given)
         self._load()
@@ -131,7 +132,7 @@ class Engine(Core):
 
     @property
     def label(self) -> str:
-        """Its name, where it lives, and whether it has stopped."""
+        """Its name, where its data are, and whether it has stopped; for logs and repr."""
         place = "in memory" if self.folder is None else f"in {self.folder}"
         return f"{self.name} {place}{', stopped' if self.is_stopped else ''}"
 
@@ -145,11 +146,11 @@ class Engine(Core):
         known_as: str = "",
         is_foreign_client: bool = False,
     ) -> Session:
-        """Connect; see ``mayfly.QueueManager.session``.
+        """Connect a user, as ``mayfly.QueueManager.session``; raises MQRC_NOT_AUTHORIZED.
 
-        With ``groups`` None they are those that are known of the user. ``known_as`` is the name in
-        messages, ledger and audit of a session that needs no authority. ``is_foreign_client`` is
-        True for a program in another process, which may call verbs at any moment.
+        ``groups`` None takes the groups that are known of the user. ``known_as`` is the name that a
+        session without authority checks shows in messages, ledger and audit. ``is_foreign_client``
+        is True for a program in another process.
         """
         session = Session(
             self,
@@ -166,12 +167,15 @@ class Engine(Core):
         return session
 
     def has_session(self, number: int) -> bool:
-        """Return True if an open session has a number."""
+        """Return True if an open session has this number."""
         with self.engine_lock:
             return any(each.number == number and each.is_open for each in self.sessions)
 
     def close(self) -> None:
-        """End: backs out open units of work, records what a restart loses, closes the store."""
+        """Back out open units of work, record non-persistent messages as lost, and close the store.
+
+        A second call does nothing.
+        """
         for end in self.before_close:
             end()
         with self.engine_lock:
@@ -190,7 +194,7 @@ class Engine(Core):
         self._membership.end()
 
     def crash(self) -> None:
-        """End as ``kill -9`` ends its process; see ``mayfly.QueueManager.crash``."""
+        """Stop as ``kill -9`` would, for tests: nothing is backed out or written."""
         with self.engine_lock:
             self.store.group.is_broken = True
             if not self.is_stopped:
@@ -198,11 +202,12 @@ class Engine(Core):
         self.close()
 
     def stop_in_child(self) -> None:
-        """Stop for good in a forked child; there is nothing to close either."""
+        """Stop the copy of the engine in a forked child, without touching its files."""
         self._is_closed = True
         super().stop_in_child()
 
     def _wind_up(self) -> None:
+        """Refuse new transactions, close all sessions, and write what the next start needs."""
         with self.engine_lock:
             self.is_closing = True
             self.committer.pause()
@@ -225,6 +230,7 @@ class Engine(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
+        """Load definitions, totals, claims, channels, subscriptions and retained publications."""
         self._membership.join(self)
         stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
         for definition, number in stored:

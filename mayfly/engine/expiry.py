@@ -1,8 +1,9 @@
-"""Expiry: expired messages end, with what they are owed; a scan finds those that nobody asks for.
+"""Expiry: the disposal of expired messages, and the scan that finds those nobody gets.
 
-Each is discarded, or moved to the queue that EXPQ names, and reported on. The report, or the move,
-is part of the transaction that ends the life, whether a get, a scan or the delay processor has met
-the deadline. So it happens once, or not at all. Watchers hear of it once that is durable.
+An expired message is discarded, or moved to the queue that EXPQ names, and reported. Report and
+move are part of the transaction that ends the life, so each happens once or not at all. A get, a
+browse, a channel, the scan or the delay processor detects the expiry. Watchers are called once it
+is durable.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ def discard_expired(
     met_by: MetBy,
     terminated_by: TerminatedBy = NOBODY,
 ) -> Transaction:
-    """Return the transaction that discards expired messages and sends their reports (E13, E14).
+    """Return the transaction that discards expired messages, with reports and moves (E13, E14).
 
-    The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
-    The records say what has met them, and on whose behalf.
+    The messages are hidden from now on; the caller runs the transaction. It is never part of a unit
+    of work. ``met_by`` is what has detected the expiry, ``terminated_by`` on whose behalf.
     """
     terminated_by = terminated_by._replace(met_by=met_by.value)
     transaction = Transaction()
@@ -86,10 +87,10 @@ def discard_late(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
-    """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
+    """Add the ends of puts that expired before their commit to its transaction (E17).
 
-    They are never part of their queues, where they have counted as uncommitted.
-    ``terminated_by`` is that of the unit of work.
+    They never reach their queues, where they counted as uncommitted; their reports and moves are
+    added as well. ``terminated_by`` is that of the unit of work.
     """
     for each in late:
         queue_state.end_late(core, transaction, each, now_ms, terminated_by)
@@ -105,7 +106,7 @@ def dispose_of_expired(
     row: StoredMessage,
     original: Original,
 ) -> None:
-    """Add to a transaction what the end of an expired message owes: its report, and EXPQ's move."""
+    """Add to a transaction the expiration report of a message, and its move to EXPQ."""
     send_report(core, transaction, Cause.EXPIRATION, original)
     origin, target = _expiry_queue_of(core, queue, row)
     if target:
@@ -115,6 +116,7 @@ def dispose_of_expired(
 def _dispose(
     core: Core, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> None:
+    """Do :func:`dispose_of_expired` where the message owes a report or its queue has an EXPQ."""
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report or queue.is_staging or queue.definition.expq:
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
@@ -122,9 +124,9 @@ def _dispose(
 
 
 def _expiry_queue_of(core: Core, queue: LocalQueue, row: StoredMessage) -> tuple[LocalQueue, str]:
-    """Return the queue whose EXPQ counts, and its EXPQ, "" for none.
+    """Return the queue whose EXPQ applies, and the EXPQ ("" for none).
 
-    A delayed message is one of the queue that it was put to.
+    For a delayed message that is the queue that it was put to.
     """
     if queue.is_staging and row.target is not None:
         try:
@@ -145,11 +147,10 @@ def _move(
     row: StoredMessage,
     original: Original,
 ) -> None:
-    """Add the put of an expired message to the queue that EXPQ names.
+    """Add the put of an expired message to the queue that EXPQ names, where it never expires.
 
-    It has no expiry there, whatever CAPEXPRY says: else it could expire on and on. Where the queue
-    does not take it, it goes to the dead-letter queue; where that does not either, or is the queue
-    where it has expired, nothing is left of it.
+    If that queue refuses the message, it goes to the dead-letter queue. If that refuses it too, or
+    is the queue where it expired, the message is gone and a warning is logged.
     """
     try:
         message = _moved(core, origin, row, original)
@@ -176,6 +177,7 @@ def _move(
 def _moved(
     core: Core, origin: LocalQueue, row: StoredMessage, original: Original
 ) -> OutgoingMessage:
+    """Return an expired message as it is put on the queue in EXPQ, without expiry."""
     assert row.expire_at_ms is not None
     descriptor, body = as_expired(original.descriptor, original.body, origin.name, row.expire_at_ms)
     window = Window(row.put_ms, row.put_ms, None)
@@ -183,14 +185,14 @@ def _moved(
     return OutgoingMessage(prepared_with_own_context(core, descriptor), window, ids, body)
 
 
-# Watchers hear of each message whose expiry was met, once that is durable
+# Watchers are called with each expired message once its end is durable
 
 
 class Expired(NamedTuple):
-    """A message whose expiry was met: ``message.seen_ms`` is the moment.
+    """A message whose expiry was detected, at ``message.seen_ms``, as its sender has put it.
 
-    ``queue`` is the one that it was on, or waited to reach: ``QUEUE@MANAGER`` for one that was on
-    its way to another queue manager. The message is as its sender has put it.
+    ``queue`` is the queue it was on, or was delayed for; ``QUEUE@MANAGER`` if it was on its way to
+    another queue manager.
     """
 
     queue: str
@@ -203,9 +205,9 @@ OnExpiry: TypeAlias = Callable[[Expired], object]
 
 
 def watch_expiry(core: Core, on_expiry: OnExpiry) -> Callable[[], None]:
-    """Call a function with each message whose expiry is met from now on; returns what ends that.
+    """Call ``on_expiry`` with each message that expires; return a function that ends this.
 
-    It is called outside of all locks, as callbacks of verbs are, and must not block.
+    ``on_expiry`` is called without locks, once the end is durable, and must not block.
     """
     watchers = core.on_expiry
     with core.engine_lock:
@@ -226,7 +228,7 @@ def notify_expired(
     now_ms: int,
     met_by: str | None,
 ) -> None:
-    """Let watchers hear of expired messages when the transaction that ends them takes effect."""
+    """Call the watchers with expired messages once the transaction that ends them takes effect."""
     assert core.engine_lock.is_held()
     expired = [_expired(queue, row, now_ms, met_by) for queue, row in found]
 
@@ -238,6 +240,7 @@ def notify_expired(
 
 
 def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | None) -> Expired:
+    """Return the event for watchers: without delay header or transmission header."""
     name = queue.name
     if queue.is_staging:
         name, row = row.target or name, original_row(row)
@@ -258,10 +261,10 @@ def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | N
 
 
 class ExpiryScan:
-    """Knows when the next scan is due and runs it in bounded batches."""
+    """The expiry scan: when it is due (EXPRYINT), and its run in batches (X9)."""
 
     def __init__(self, core: Core) -> None:
-        """Begin; the first scan comes one interval after the start or the change of EXPRYINT."""
+        """Begin; the first scan is one interval after the start, or after a change of EXPRYINT."""
         self._core = core
         self._interval_ms = 0
         self._next_ms: int | None = None
@@ -269,11 +272,10 @@ class ExpiryScan:
         self._began_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
-        """Return when the next scan is due that can find something.
+        """Return the moment of the next scan that can find an expired message.
 
-        None while EXPRYINT is OFF, or no message has a deadline. Scans that can find nothing are
-        passed over, also those that would meet locked messages only: under a virtual clock each
-        would cost a stop.
+        None while EXPRYINT is OFF or no message has a deadline. Scans that would find nothing, or
+        only locked messages, are skipped: under a virtual clock each would cost a stop.
         """
         assert self._core.engine_lock.is_held()
         seconds = self._core.registry.queue_manager.expryint
@@ -287,7 +289,7 @@ class ExpiryScan:
         try:
             deadlines = [self._earliest(h, s, now_ms) for h in self._holders() for s in _SIDES]
         except StoreDamaged:
-            # The scan meets it as well, where the queue manager stops for it.
+            # The scan reads the damage too, and the queue manager stops for it.
             return now_ms
         first_ms = min((d for d in deadlines if d is not None), default=None)
         if first_ms is None or first_ms > now_ms:
@@ -296,11 +298,11 @@ class ExpiryScan:
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
-        """Scan when due; the next scan is to end an interval after this one began.
+        """Scan if a scan is due.
 
-        So it begins earlier by the time that this one has taken, up to half of the interval. While
-        messages wait to be released (``should_yield``), one batch is done, and the rest at the next
-        calls.
+        The next scan starts an interval after this one began, earlier by the time that this one
+        took (at most half an interval). While ``should_yield`` returns True, it does one batch, and
+        the rest in later calls.
         """
         core = self._core
         with core.engine_lock:
@@ -318,7 +320,7 @@ class ExpiryScan:
             self._began_ms = began_ms
 
     def discard_all(self, should_yield: Callable[[], bool] = lambda: False) -> bool:
-        """Discard every expired message that nobody hides; False when ``should_yield`` ended it."""
+        """Discard all expired messages that nobody hides; False if ``should_yield`` stopped it."""
         return all(
             self._discard(holder, persistence, should_yield)
             for holder in self._holders()
@@ -326,14 +328,12 @@ class ExpiryScan:
         )
 
     def _holders(self) -> list[Core]:
+        """Return this queue manager and its queue-sharing group, if any."""
         group = self._core.group
         return [self._core] if group is None else [self._core, group]
 
     def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
-        """Return the earliest deadline that a scan could find, None when there is none.
-
-        A function that makes a message visible again need not call this: clocks ask by themselves.
-        """
+        """Return the earliest deadline of a message that a scan could discard; None for none."""
         messages = requester.messages(persistence)
         found = messages.earliest_deadlines(1)
         if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:
@@ -343,6 +343,7 @@ class ExpiryScan:
         return found[0][0] if found else None
 
     def _discard(self, requester: Core, persistence: int, should_yield: Callable[[], bool]) -> bool:
+        """Discard the expired messages of one store in batches; return False if stopped."""
         core, after = self._core, _START
         while True:
             with core.engine_lock:
@@ -367,9 +368,9 @@ class ExpiryScan:
 
 
 def scan_every(core: Core, seconds: int) -> None:
-    """Scan at another interval, MQEXPI_OFF for never, until the queue manager is closed.
+    """Set the interval of the expiry scan in memory until the close; MQEXPI_OFF means never.
 
-    EXPRYINT stays as it is stored.
+    The stored EXPRYINT does not change.
     """
     with core.engine_lock:
         core.registry.queue_manager.expryint = seconds

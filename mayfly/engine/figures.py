@@ -1,4 +1,4 @@
-"""The figures of a queue manager, once or watched live: queues, lateness, disk and ledger."""
+"""Statistics of a queue manager, once or watched live: queues, lateness, disk and ledger."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ PUT: Final = "put"
 
 
 class QueueFigures(NamedTuple):
-    """One local queue, or several together.
+    """Statistics of one local queue, or the sum of several.
 
-    ``depth`` is CURDEPTH. ``present`` counts messages by where they stand, None where nobody
-    counted. ``oldest_put_ms`` is when the oldest message was put, None without one or for several
-    queues. ``puts`` and ``ended`` (by outcome) run from the definition of the queue, over restarts.
+    ``depth`` is CURDEPTH. ``present`` counts messages by state, None where nobody counted.
+    ``oldest_put_ms`` is when the oldest message was put; None without a message, or for several
+    queues. ``puts`` and ``ended`` (by outcome) count from the definition of the queue on, over
+    restarts.
     """
 
     depth: int
@@ -46,12 +47,12 @@ class QueueFigures(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """A queue manager. Positions are those of the ledger; counts run from its opening.
+    """Statistics of a queue manager; counts run from its opening, positions are of the ledger.
 
-    ``next_due_ms`` is the earliest delivery time on the staging queue, None without one; it may be
-    earlier than the truth until the processor has looked. ``ledger_asked`` is the position behind
-    which a reader has asked for rows, None without one. ``others`` are the queues that have no
-    entry of their own.
+    ``others`` sums the queues without an entry of their own. ``next_due_ms`` is the earliest
+    delivery time on the staging queue, None without one; until the processor has looked it may be
+    too early. ``ledger_asked`` is the position behind which a reader last asked for rows, None
+    without one.
     """
 
     now_ms: int
@@ -70,19 +71,18 @@ class Figures(NamedTuple):
     is_disk_full: bool
 
     def oldest_age_ms(self, one: QueueFigures) -> int | None:
-        """Return the age of the oldest message of a queue, None without one."""
+        """Return the age in ms of the oldest message of a queue; None without a message."""
         return None if one.oldest_put_ms is None else max(0, self.now_ms - one.oldest_put_ms)
 
 
 def figures(
     engine: Engine, max_queues: int, only: str | None = None, *, after: str = ""
 ) -> Figures:
-    """Return the figures of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
+    """Return the statistics of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
-    ``max_queues`` predefined queues have an entry, the first ones by name behind ``after``.
-    Dynamic queues have none: their names come and go without end. With ``only`` the local queue of
-    that name has an entry, of whatever type. The lock is taken for each queue alone. Expired
-    messages are counted once for all queues, at ``now_ms``.
+    The first ``max_queues`` predefined queues by name, behind ``after``, have an entry of their
+    own; dynamic queues have none, as their names change without end. With ``only`` the local queue
+    of that name alone has an entry, of any type. Expired messages are counted at ``now_ms``.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -121,7 +121,7 @@ def figures(
 
 
 def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
-    """Return the totals of queues by number; their counts never fall from one call to the next."""
+    """Return puts and ends of queues by queue number; waits until the ledger has settled."""
     stores = [engine.store, *{queue.owner.store for queue in queues} - {engine.store}]
     engine.engine_lock.wait_while(lambda: any(store.settled_totals() is None for store in stores))
     found: dict[int, Totals] = {}
@@ -131,6 +131,7 @@ def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
 
 
 def _row(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> QueueFigures:
+    """Return the counters of a queue, with ``present`` as given and without the oldest message."""
     puts, ended = (0, {}) if totals is None else (totals.puts, totals.ended)
     inputs, outputs = queue.input_count, queue.output_count
     return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended)
@@ -139,7 +140,7 @@ def _row(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> Qu
 def _counted(
     engine: Engine, name: str, row: QueueFigures, expired: Mapping[int, int]
 ) -> QueueFigures:
-    """Add what messages of a queue have to be looked at for; nothing to one deleted meanwhile."""
+    """Add message counts and oldest put time to a queue, unless it was deleted meanwhile."""
     with contextlib.suppress(ObjectError), engine.engine_lock:
         queue = engine.registry.queue(name)
         present = counts_with(queue, expired.get(queue.number, 0))
@@ -149,7 +150,7 @@ def _counted(
 
 
 def summed(each: Iterable[QueueFigures]) -> QueueFigures:
-    """Return several queues summed up; those that nobody counted add nothing to ``present``."""
+    """Return the sum of several queues; a queue that nobody counted adds nothing to ``present``."""
     depth = inputs = outputs = puts = 0
     present, ended = [0] * len(Counts._fields), Counter[str]()
     for one in each:
@@ -167,14 +168,13 @@ def summed(each: Iterable[QueueFigures]) -> QueueFigures:
 
 
 class LiveFigures(NamedTuple):
-    """A queue manager; fields that ``Figures`` has as well mean the same.
+    """Statistics of a queue manager at one look of a Watch; other fields are as in Figures.
 
-    ``queues`` are those with the most messages, by name, and ``others`` all the rest. ``present``
-    counts the messages of all queues once: delayed ones are staged, and not live on the staging
-    queue; those of them that have expired are both. ``expired_as_of_ms`` is
-    when expired messages were counted. ``in_transit_count`` are messages on transmission queues.
-    ``flow`` counts messages since the watch began: PUT, and by the outcomes of lives. A message
-    that is released, or dead-lettered, goes on to another queue: it was put once.
+    ``queues`` are those with the most messages, ``others`` sums the rest. ``present`` counts each
+    message once: a delayed one as staged; if it has expired, also as expired. ``expired_as_of_ms``
+    is when expired messages were counted. ``in_transit_count`` counts messages on transmission
+    queues. ``flow`` counts messages since the watch began, under PUT and by outcome; a released or
+    dead-lettered message moves on and counts as one put.
     """
 
     now_ms: int
@@ -197,10 +197,10 @@ class LiveFigures(NamedTuple):
 
 
 class Watch:
-    """Looks at one queue manager again and again; one thread at a time."""
+    """Repeated statistics of one queue manager; one thread uses it at a time."""
 
     def __init__(self, engine: Engine, max_queues: int) -> None:
-        """``max_queues`` have an entry of their own."""
+        """Begin a watch in which up to ``max_queues`` queues have an entry of their own."""
         self._engine, self._max_queues = engine, max_queues
         self._expired: Mapping[int, int] = {}
         self._expired_at_ms = 0
@@ -212,7 +212,7 @@ class Watch:
         self._entries: dict[str, QueueFigures] = {}
 
     def look(self) -> LiveFigures:
-        """Return the figures now; raises MQRC_CONNECTION_BROKEN when it has stopped."""
+        """Return the statistics now; raises MQRC_CONNECTION_BROKEN when stopped."""
         engine = self._engine
         engine.check_running()
         with engine.engine_lock:
@@ -227,6 +227,7 @@ class Watch:
         return self._live_figures(_present(each), rest)
 
     def _live_figures(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
+        """Return the statistics of this look."""
         engine, store = self._engine, self._engine.store
         with engine.engine_lock:
             registry = engine.registry
@@ -260,7 +261,7 @@ class Watch:
     def _each(
         self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]
     ) -> dict[str, QueueFigures]:
-        """Return all queues as they are now, without the ages of their messages."""
+        """Return all queues with their present counts, without oldest messages."""
         found: dict[str, QueueFigures] = {}
         for start in range(0, len(queues), _STEP):
             with self._engine.engine_lock:
@@ -271,14 +272,14 @@ class Watch:
         return found
 
     def _chosen(self, each: Mapping[str, QueueFigures]) -> list[str]:
-        """Return the names of the queues with the most messages, those of before first."""
+        """Return the names of the queues with the most messages, known ones first at equal size."""
         if len(each) <= self._max_queues:
             return sorted(each)
         ranks = ((-_size(one), name not in self._entries, name) for name, one in each.items())
         return sorted(map(itemgetter(2), sorted(ranks)[: self._max_queues]))
 
     def _with_oldest(self, name: str, one: QueueFigures) -> QueueFigures:
-        """Add when the oldest message was put; nothing has changed that where counts are equal."""
+        """Add the oldest put time, which is read again only when counters have changed."""
         if not one.depth:
             return one
         known = self._entries.get(name)
@@ -292,7 +293,7 @@ class Watch:
         return one._replace(oldest_put_ms=oldest_ms)
 
     def _count_expired(self) -> None:
-        """Count expired messages by queue, where it is time to."""
+        """Count expired messages by queue; after a high count some looks do without."""
         if self._looks_to_count:
             self._looks_to_count -= 1
             return
@@ -301,7 +302,7 @@ class Watch:
         self._looks_to_count = counted.total() // _EXPIRED_A_LOOK
 
     def _add_flow(self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]) -> None:
-        """Add what has been put, and what has ended, since the last look."""
+        """Add what was put and what has ended since the last look to the flow."""
         flow, seen = Counter[str](), dict[int, tuple[str, int, Mapping[str, int]]]()
         for queue in queues:
             total = totals.get(queue.number)
@@ -326,7 +327,7 @@ class Watch:
 
 
 def _present(each: Mapping[str, QueueFigures]) -> Counts:
-    """Return where all messages stand; those that are delayed are no live ones."""
+    """Return the sum over all queues; messages on the staging queue are not live."""
     present, staging = summed(each.values()).present, each.get(STAGING_QUEUE)
     assert present is not None
     if staging is None or staging.present is None:
@@ -335,5 +336,6 @@ def _present(each: Mapping[str, QueueFigures]) -> Counts:
 
 
 def _size(one: QueueFigures) -> int:
+    """Return how many messages a queue has, staged and locked ones included."""
     assert one.present is not None
     return one.depth + one.present.staged + one.present.locked

@@ -1,7 +1,6 @@
-"""A message that was got goes elsewhere as the same message, its life running on.
+"""Forwarding: a message that was got moves to another queue with its ids, context and deadline.
 
-A service that cannot use a message puts it on: with its ids, its context and its deadline, in the
-unit of work that got it, so that the message is in one place whatever happens.
+The put is in the unit of work that got the message, so the message is never lost or doubled.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ def forward(
     message: Message,
     changed: tuple[Descriptor, bytes] | None = None,
 ) -> None:
-    """Put a message on another queue, in the session's unit of work (E21, Q2).
+    """Put a got message on another queue, in the session's unit of work (E21, Q2).
 
-    MsgId, CorrelId, context, PutDate and PutTime stay, and so does its deadline, but for a CAPEXPRY
-    of the target and the longest life of a put (E3). ``name`` may be ``QUEUE@MANAGER``; ``changed``
-    are another descriptor and body, None for its own. A message that was backed out BOTHRESH times
-    goes to BOQNAME of its queue and to the dead-letter queue by the authority of the queue manager:
-    a user with authority to get it alone would be stuck behind it. Raises the reason codes of open
-    and put; MQRC_UNKNOWN_OBJECT_NAME when the name is blank or a model queue's, whose dynamic queue
-    would end with the message.
+    MsgId, CorrelId, context, PutDate, PutTime and deadline stay; a CAPEXPRY of the target or the
+    longest allowed life (E3) may shorten it. ``name`` may be ``QUEUE@MANAGER``. ``changed``
+    replaces descriptor and body. A message backed out BOTHRESH times moves to BOQNAME or DEADQ with
+    the authority of the queue manager, because the user may have none to put there.
+
+    Raises the errors of open and put, and MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model
+    queue, whose dynamic queue would be deleted at once.
     """
     check_forward_target(core, name)
     if _is_requeued(core, message, name):
@@ -67,7 +66,7 @@ def forward(
 
 
 def _is_requeued(core: Core, message: Message, name: str) -> bool:
-    """Return True if the attributes of its queue send a message, often backed out, to a queue."""
+    """Return True if a message has reached BOTHRESH and ``name`` is BOQNAME or DEADQ."""
     source = core.registry.by_name(message.queue)
     if source is None or not 0 < source.definition.bothresh <= message.backout_count:
         return False
@@ -75,17 +74,17 @@ def _is_requeued(core: Core, message: Message, name: str) -> bool:
 
 
 def check_forward_target(core: Core, name: str) -> None:
-    """Raise MQRC_UNKNOWN_OBJECT_NAME for a name to which :func:`forward` moves no message."""
+    """Raise MQRC_UNKNOWN_OBJECT_NAME for a name to which :func:`forward` cannot move a message."""
     if not name:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "no queue is named for the message")
     core.registry.resolve_target(name)
 
 
 def put_dead_letter(core: Core, session: Session, message: Message, reason: int) -> None:
-    """Put a message on the dead-letter queue behind an MQDLH, in the session's unit of work (Q1).
+    """Put a got message on the dead-letter queue behind an MQDLH, in the unit of work (Q1).
 
-    The header names the queue it was got from, and the program of the session. Raises as
-    :func:`forward`.
+    The header has the reason code, the queue of the message and the session's program. Raises as
+    :func:`forward`, and MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     by = session.context
     refusal = Refusal(
@@ -97,10 +96,10 @@ def put_dead_letter(core: Core, session: Session, message: Message, reason: int)
 
 
 def set_aside(core: Core, session: Session, message: Message, reason: int) -> None:
-    """Put a message that nobody can use on BOQNAME of its queue, else on the dead-letter queue.
+    """Put a got message on BOQNAME, else on the dead-letter queue, in the unit of work.
 
-    The put is part of the session's unit of work. On the queue where it is already the message
-    would come again at once. Raises as :func:`forward`, MQRC_OPTIONS_ERROR for such a queue.
+    A queue where the message already is would deliver it again at once, and is not used. Raises
+    MQRC_OPTIONS_ERROR when that is the dead-letter queue, else as :func:`forward`.
     """
     source, dead_queue = core.registry.by_name(message.queue), core.registry.queue_manager.deadq
     name = "" if source is None else source.definition.boqname
@@ -113,6 +112,7 @@ def set_aside(core: Core, session: Session, message: Message, reason: int) -> No
 
 
 def _check_is_elsewhere(message: Message, name: str) -> None:
+    """Raise MQRC_OPTIONS_ERROR if ``name`` is the queue where the message already is."""
     if name == message.queue:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"the message is on {name} already")
 
@@ -126,13 +126,15 @@ def move_under_cursor(
     header_bytes: int,
     putter: str | None,
 ) -> int:
-    """Move the message under the browse cursor of a queue to another one, in the unit of work (Q2).
+    """Move the message under the browse cursor to another queue, under syncpoint (Q2).
 
-    It is put before it is got, so that a put that fails raises no backout count. ``descriptor``
-    replaces its own, ``header_bytes`` are left off the front of its data, and ``putter`` must be
-    allowed to put there. Returns a number that messages which come onto ``source`` later are above.
-    Raises as :func:`forward`; MQRC_NO_MSG_UNDER_CURSOR when the message has expired or was taken by
-    somebody else, MQRC_OPTIONS_ERROR for a name that leads to ``source``.
+    It is put before it is got, so a failed put raises no backout count. ``descriptor`` replaces its
+    own, ``header_bytes`` bytes are removed from the front of its data, and user ``putter`` must
+    have authority to put. Returns an arrival number: messages that arrive on ``source`` later have
+    a higher one.
+
+    Raises as :func:`forward`. Raises MQRC_NO_MSG_UNDER_CURSOR when the message has expired or was
+    taken, MQRC_OPTIONS_ERROR when ``name`` resolves to ``source``.
     """
     core = session.core
     if not name:
@@ -154,7 +156,8 @@ def move_under_cursor(
 def report_exception(core: Core, session: Session, message: Message, reason: int) -> bool:
     """Send the exception report that a message owes, in the session's unit of work.
 
-    ``reason`` is its Feedback, an MQRC_* or MQFB_*. Returns False when nobody takes the report.
+    ``reason`` is its Feedback, an MQRC_* or MQFB_*. Returns False when the report could not be
+    delivered.
     """
     original = Original(
         message.descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
@@ -167,11 +170,11 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
 
 
 def put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> int:
-    """Put a reply in the session's unit of work, with the authority of the user it is for (R6).
+    """Put a reply in the session's unit of work, with the authority of the user who asked (R6).
 
-    One that its queue does not take goes to the dead-letter queue with the reason, which is
-    returned; else 0. An empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED,
-    which is no fault of the queue, and the reason why the reply cannot be a dead letter either.
+    Returns 0, or the reason code when its queue refuses it and it went to the dead-letter queue; an
+    empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, which is no fault of
+    the queue, and the reason why the dead-letter queue refuses it.
     """
     try:
         if not name:
@@ -193,6 +196,7 @@ def put_reply(session: Session, name: str, user: str, body: bytes, request: PutR
 def _put_dead_letter_reply(
     session: Session, body: bytes, request: PutRequest, reason: int, target: str
 ) -> None:
+    """Put a refused reply on the dead-letter queue."""
     core, transaction = session.core, Transaction()
     with core.engine_lock:
         window = window_at_put(core.now_ms(), request.life_ms)
@@ -205,6 +209,7 @@ def _put_dead_letter_reply(
 
 
 def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest:
+    """Return the put request of a forwarded message, with the rest of its life."""
     left_ms = None
     if message.expire_at_ms is not None:
         # It may end right now; a put takes no life of 0.
@@ -224,7 +229,7 @@ def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest
 
 
 def find_got_message(session: Session, queue: str, token: bytes) -> Message | None:
-    """Return a message that its unit of work has got, by queue and MsgToken; None for none."""
+    """Return the message that the unit of work has got, by queue and MsgToken; None for none."""
     core, unit_of_work = session.core, session.unit_of_work
     with core.engine_lock:
         own = [pending for pending, is_got in unit_of_work.open_puts() if is_got]

@@ -43,12 +43,13 @@ _AS_STORED: Final = View.AS_STORED
 
 
 class GetRequest(NamedTuple):
-    """The request of a getter; ``max_length`` None takes a body of any length.
+    """What a get asks for: which messages, how long to wait, and how to return one.
 
-    ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever; ``persistent_only_syncpoint``
-    is MQGMO_SYNCPOINT_IF_PERSISTENT; ``view`` says how the message's properties are returned.
-    ``extends`` is for a caller with an MQMD of version 1: fields that it lacks, of a member of a
-    group, a segment, or a message that may be cut, come in an MQMDE before the data.
+    ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever. ``max_length`` is the size of
+    the buffer in bytes, None for any. ``accept_truncated`` is MQGMO_ACCEPT_TRUNCATED_MSG,
+    ``persistent_only_syncpoint`` MQGMO_SYNCPOINT_IF_PERSISTENT. ``view`` says how properties are
+    returned. ``extends`` is for a caller with an MQMD of version 1: group and segment fields come
+    in an MQMDE before the data.
     """
 
     match: Match = ANY
@@ -65,7 +66,7 @@ _NEXT: Final = GetRequest()
 
 
 def obtain_prepared(core: Core, prepared: PreparedGet) -> GetResult:
-    """Let a get take its message, waiting for it if asked to; raises as :func:`get`."""
+    """Run a prepared get or browse, waiting if it asks for that; raises as :func:`get`."""
     return prepared.finish(obtain(core, prepared.getter))
 
 
@@ -78,15 +79,16 @@ def get(
     *,
     place: SelectorProgress | None = None,
 ) -> GetResult:
-    """Take the next message, waiting for it if asked to; in a unit of work until its commit.
+    """Take the next matching message off its queue, and wait for one if the request says so.
 
-    A ``place`` lets a selector go on where the last get with it ended. Raises
-    MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
-    MQRC_SYNCPOINT_LIMIT_REACHED, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when another thread closes
-    the session or handle, the ``requester``, meanwhile: the message is on its queue then.
+    With a unit of work the get is final at its commit, else when this returns. ``place`` remembers
+    what a selector has refused. Raises MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED,
+    MQRC_WAIT_INTERVAL_ERROR, MQRC_SYNCPOINT_LIMIT_REACHED. When another thread closes the session
+    or handle meanwhile, raises MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR, and the message stays on its
+    queue.
 
-    Expired messages met on the way are discarded and reported on before this returns, whether the
-    unit of work is committed or backed out (E9, E14).
+    Expired messages on the way are discarded, with their reports, before this returns, even if the
+    unit of work is backed out later (E9, E14).
     """
     if request.match.selector is not None:
         place = place_for(place, core, path.queue, request.match)
@@ -97,7 +99,7 @@ def get(
 def next_message(
     core: Core, path: Path, unit_of_work: UnitOfWork | None, requester: Requester
 ) -> Message | None:
-    """Take whatever comes next, without a wait; None for an empty queue; raises as :func:`get`."""
+    """Take the next message without waiting; None for an empty queue; raises as :func:`get`."""
     try:
         return obtain(core, Getter(core, path, _NEXT, unit_of_work, requester)).message
     except NoMessage:
@@ -105,9 +107,10 @@ def next_message(
 
 
 def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) -> GetResult:
-    """Let a getter take its message, waiting for it if asked to; raises as :func:`get`.
+    """Run a get: take a message, search in parts if the search is long, wait if it asks for that.
 
-    With a list the work that makes the get final is left there for the caller to run.
+    Raises MQRC_NO_MSG_AVAILABLE when none came, else as :func:`get`. A list ``left`` receives the
+    transaction that makes the get final; the caller runs it then.
     """
     path, requester = getter.path, getter.requester
     is_over = False
@@ -145,6 +148,7 @@ def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) ->
 
 
 def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester) -> Waiter:
+    """Add the get to the waits on a queue, under the lock."""
     waiter = Waiter(getter.attempt, getter.until_ms, requester, takes_any=getter.takes_any)
     requester.wait(queue.number, waiter)
     if getter.until_ms is not None:
@@ -155,9 +159,10 @@ def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester
 def _outcome_of(
     core: Core, getter: Getter, waiter: Waiter
 ) -> tuple[GetResult, Transaction | None] | None:
-    """Run what is deferred, then wait; interrupted or closed meanwhile, this get takes no message.
+    """Run deferred transactions, then wait; return the outcome, or None to search again.
 
-    Except in a unit of work that is open or committed by the close. None: search on your own.
+    When the wait is interrupted, or the session or handle is closed, the message goes back to its
+    queue. A unit of work that the close has committed keeps it.
     """
     requester = getter.requester
     try:
@@ -183,13 +188,14 @@ def _outcome_of(
 
 
 def _take_back(core: Core, waiter: Waiter) -> None:
+    """Undo a get whose message has come but which nobody will receive."""
     outcome, waiter.result = waiter.result, None
     if outcome is not None and outcome[1] is not None:
         core.committer.take_back(outcome[1])
 
 
 class Getter:
-    """One get: tries to take a message, at once and again whenever one arrives."""
+    """One get: it tries to take a message at once, and again whenever a message arrives."""
 
     def __init__(
         self,
@@ -202,9 +208,10 @@ class Getter:
         place: SelectorProgress | None = None,
         only_looks: bool = False,
     ) -> None:
-        """Prepare a get on what a name resolved to; with a selector it has a place.
+        """Prepare a get on a resolved name; raises MQRC_WAIT_INTERVAL_ERROR.
 
-        One that ``only_looks`` finds what a get would take, and leaves it where it is.
+        A request with a selector needs a ``place``. With ``only_looks`` the get finds the message
+        that it would take and leaves it on the queue.
         """
         if request.wait_ms < MQWI_UNLIMITED:
             raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
@@ -216,11 +223,11 @@ class Getter:
         self.place = place
         self.only_looks = only_looks
         self.takes_any = request.match is ANY and not only_looks
-        #: A search with a selector may be long: nobody else is to do it.
+        #: A search with a selector may be long: no other thread should do it.
         self.has_selector = request.match.selector is not None
-        #: Whether a get with a callback is decided, so that the next one may have its place.
+        #: Whether a get with a callback is decided: the next one may continue at its place.
         self.is_over = False
-        #: Whether the last take has not come to the end of the queue, so that it is to be repeated.
+        #: Whether the last take stopped before the end of the queue, and must be repeated.
         self.is_cut = False
         #: When its wait ends, None for never or as long as it has not waited.
         self.until_ms: int | None = None
@@ -228,7 +235,7 @@ class Getter:
             place.begin()
 
     def may_wait(self) -> bool:
-        """Return True if there is time left to wait; the time begins with the first call."""
+        """Return True if wait time is left; the WaitInterval begins with the first call."""
         wait_ms = self._request.wait_ms
         if wait_ms == MQWI_UNLIMITED or not wait_ms:
             return bool(wait_ms)
@@ -238,21 +245,28 @@ class Getter:
         return now_ms < self.until_ms
 
     def attempt(self) -> object:
-        """Take a message for a waiting thread; SEARCH_UNLOCKED when it is a long search."""
+        """Take a message for a waiting thread; return the outcome of :meth:`take`, or None.
+
+        Returns SEARCH_UNLOCKED when a selector makes the search too long for the lock.
+        """
         outcome = self.take(in_parts=self.has_selector)
         return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def search_on(self) -> None:
-        """Go on with a search that was cut, without the lock, for the next take.
+        """Evaluate the selector without the lock on the rows that a cut search has left.
 
-        The selector is asked; whether what it takes is still there, the take sees. Raises
-        MQRC_CONNECTION_BROKEN, and the error of a holder that has ended.
+        The next :meth:`take` checks that the rows are still there. Raises MQRC_CONNECTION_BROKEN,
+        and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once session or handle is closed.
         """
         if self.place is not None:
             self.place.scout(self.requester)
 
     def ready(self) -> LocalQueue:
-        """Return the queue, from which nothing hinders a get now; raises what does."""
+        """Return the queue of the get; raises what forbids a get from it now.
+
+        That is MQRC_GET_INHIBITED, MQRC_SYNCPOINT_LIMIT_REACHED, MQRC_HCONN_ERROR, or an error of
+        the name.
+        """
         path, registry = self.path, self._core.registry
         if path.version != registry.version:
             path = registry.refreshed(path)
@@ -263,10 +277,11 @@ class Getter:
         return path.queue
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Take a message now, under the lock; None when there is none.
+        """Take a message now, under the lock; return result and transaction, or None for none.
 
-        The work, if any, makes the get final and must be run by the getter without the lock.
-        ``in_parts`` lets the lock go after DISCARD_BATCH expired messages (``is_cut``).
+        The caller runs the transaction without the lock, which makes the get final; it is None
+        where nothing is left to do. With ``in_parts`` the search stops after DISCARD_BATCH expired
+        messages or a long evaluation of the selector, and sets ``is_cut``.
         """
         core, unit_of_work = self._core, self._unit_of_work
         queue, now_ms = self.ready(), now_ms_of(core)
@@ -281,7 +296,7 @@ class Getter:
         if self.only_looks or ((result.warning or result.failure is not None) and result.stays):
             return result, None
         if self.takes_any:
-            # All before it was looked at, and is hidden.
+            # No message before it is visible.
             queue_state.pass_over(queue, persistence, row.k)
         if self.requester.locked is not None:
             self.requester.forget_lock(row.k)
@@ -293,7 +308,10 @@ class Getter:
     def _next_live(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> tuple[tuple[StoredMessage, int] | None, UncommittedPut | None]:
-        """Return the next live message, or the own uncommitted put that comes before it."""
+        """Return the next live message and None, or None and the own put that precedes it.
+
+        Both are None when nothing is there or the search was cut.
+        """
         core, place = self._core, self.place
         unit_of_work = self._unit_of_work
         own = None
@@ -318,7 +336,7 @@ class Getter:
             own = None
         if place is not None:
             place.reach(reached, is_end=not self.is_cut)
-            # A wait that begins now hears only of messages that come from now on.
+            # A wait that begins now only sees messages that arrive from now on.
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):
@@ -334,9 +352,10 @@ class Getter:
     def _own_put(
         self, unit_of_work: UnitOfWork, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> UncommittedPut | None:
-        """Return the first own put that matches, None when there is none.
+        """Return the first uncommitted put of the own unit of work that matches, else None.
 
-        None as well when rows are left to be asked about without the lock.
+        Returns None as well when rows are left for which the selector must be evaluated without the
+        lock.
         """
         match, place = self._request.match, self.place
         selector = match.selector
@@ -365,6 +384,7 @@ class Getter:
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:
+        """Return the result of an own uncommitted put, which becomes put and got."""
         result = result_for(self._core, self._request, own.queue, own.row, now_ms)
         if not result.stays:
             assert self._unit_of_work is not None
@@ -374,7 +394,7 @@ class Getter:
 
 
 class PreparedGet(NamedTuple):
-    """A get that may wait, and what is done with its result before anybody sees that."""
+    """A get or browse that may wait; ``finish`` changes its result before it is returned."""
 
     getter: Getter
     finish: Callable[[GetResult], GetResult]
@@ -383,9 +403,10 @@ class PreparedGet(NamedTuple):
 def result_for(
     core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> GetResult:
-    """Return what a getter or browser with this buffer sees of a row now (G5).
+    """Return what a getter or browser receives of a row that was alive at ``now_ms`` (G5).
 
-    Now is when it was found to be alive: the clock has gone on, and 0 is never left (E4).
+    It has the data as its view and buffer allow, a truncation warning, or why the properties cannot
+    be returned. ``now_ms`` also gives the remaining expiry, which so is never 0 (E4).
     """
     if queue.is_staging:
         row = shown(core, row)
@@ -411,6 +432,7 @@ def result_for(
 
 
 def _with_extension(row: StoredMessage) -> StoredMessage:
+    """Return a row whose group and segment fields are in an MQMDE before the data."""
     descriptor = unpack_descriptor(row.descriptor)
     if not descriptor.msg_flags:
         return row
@@ -418,7 +440,7 @@ def _with_extension(row: StoredMessage) -> StoredMessage:
     return row._replace(descriptor=pack_descriptor(announcing), body=extension + row.body)
 
 
-# A message that was found is taken, and expired ones that were met are discarded
+# A message that was found is taken, and expired ones are discarded
 
 
 def take_row(
@@ -428,9 +450,10 @@ def take_row(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> Transaction | None:
-    """Take a row under the lock: into the unit of work, or without one by a transaction to be run.
+    """Take a message under the lock and add the COD report that it owes.
 
-    The transaction has the ``terminated_by`` of the getter.
+    With a unit of work the message becomes part of it, and the result is None. Without one, returns
+    the transaction that the caller runs to make the get final.
     """
     queue, row, persistence = found
     if unit_of_work is not None:
@@ -451,7 +474,7 @@ def add_cod_report(
     unit_of_work: UnitOfWork | None,
     now_ms: int,
 ) -> None:
-    """Add the COD report, which is part of the getter's unit of work."""
+    """Add the COD report that a got message owes to the getter's unit of work or transaction."""
     queue, row, _side = found
     if row.descriptor == core.unconfirmed_descriptor:
         return
@@ -474,14 +497,14 @@ def take_rows(
     now_ms: int,
     requester: Requester,
 ) -> None:
-    """Take rows of one queue under the lock that are the next ones of all.
+    """Take the first visible messages of one queue under the lock; ``found`` is not empty.
 
-    They go into a unit of work, or into a transaction to be run.
+    They become part of a unit of work, or of a transaction that the caller runs.
     """
     queue = found[0][0]
     last_keys = {persistence: row.k for _queue, row, persistence in found}
     for persistence, last_key in last_keys.items():
-        # All before it was looked at, and is hidden.
+        # No message before it is visible.
         queue_state.pass_over(queue, persistence, last_key)
     if requester.locked is not None:
         for _queue, row, _persistence in found:
@@ -496,9 +519,9 @@ def take_rows(
 def discard_detected(
     core: Core, expired: Sequence[Found], now_ms: int, requester: Requester
 ) -> None:
-    """Discard expired messages under the lock that a get of whatever comes next has met.
+    """Discard the expired messages that a get without match options has passed; needs the lock.
 
-    The caller runs what is deferred.
+    The caller runs deferred transactions afterwards.
     """
     for queue, row, persistence in expired:
         queue_state.pass_over(queue, persistence, row.k)

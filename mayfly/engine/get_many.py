@@ -46,7 +46,7 @@ _PLAIN: Final = GetRequest()
 OWN: Final = -1
 #: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
 _ROWS_OF_TWO: Final = 32
-#: A message that is held: by the unit of work that has got it, or by a holder of many as it is.
+#: A held message: its own unit of work, or the message itself where one hold has many.
 Got: TypeAlias = UnitOfWork | Found
 
 
@@ -54,10 +54,11 @@ Got: TypeAlias = UnitOfWork | Found
 
 
 class Picked(NamedTuple):
-    """Messages that one turn of the lock has found; ``is_cut`` when it has not seen the last one.
+    """What one search has found.
 
-    ``confirmed`` are those of ``alive`` that owe a COD report, ``expired`` those that the getter
-    may discard.
+    ``confirmed`` are those of ``alive`` that owe a COD report. ``expired`` are those that the
+    getter may discard. ``is_cut`` is True when the search ended before the last message of the
+    queue.
     """
 
     alive: list[Found]
@@ -77,11 +78,11 @@ def pick(
     body_bytes: int,
     stop_at_cod: bool,
 ) -> Picked:
-    """Return up to ``max_messages`` messages in the order of gets, until they have ``body_bytes``.
+    """Return up to ``max_messages`` live messages in get order, about ``body_bytes`` of bodies.
 
-    ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
-    expired messages, and with ``stop_at_cod`` after a message that owes a COD report: that may
-    come to this queue.
+    ``own`` are rows that the getter's unit of work has put. The search also ends after
+    DISCARD_BATCH expired messages. With ``stop_at_cod`` it ends behind a message that owes a COD
+    report, since that report may arrive on this queue.
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
     may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
@@ -111,7 +112,7 @@ def pick(
 
 @lru_cache(maxsize=1_024)
 def owes_cod_report(descriptor: bytes) -> bool:
-    """Return True if a message of a packed descriptor owes its putter a COD report."""
+    """Return True if a message with this packed descriptor owes a COD report."""
     return bool(unpack_descriptor(descriptor).report & MQRO_COD)
 
 
@@ -126,18 +127,18 @@ def get_many(
     *,
     max_bytes: int = MAX_BYTES,
 ) -> list[Message]:
-    """Take up to ``max_messages`` messages in the order of gets; only the first one is waited for.
+    """Take up to ``max_messages`` messages in get order; only the first one is waited for.
 
-    The getter is one for whatever comes next. It takes those that are there, as a loop of ``get``
-    does, until the bodies have ``max_bytes``: own uncommitted puts in their place (P9), and
-    expired messages met on the way are discarded and reported on before this returns (E9, E14). In
-    a unit of work that has not room for all of them (MAXUMSGS) it takes those that it has room for.
+    ``getter`` must have no match options. It takes what is there, like a loop of single gets, until
+    the bodies reach ``max_bytes``: own uncommitted puts in their place (P9), and expired messages
+    on the way are discarded and reported before this returns (E9, E14). A unit of work takes no
+    more than MAXUMSGS allows.
 
-    Without a unit of work one transaction with one sync takes them all, with their COD reports.
-    They are gone on return, and after a kill before that all of them are there or none.
+    Without a unit of work one transaction takes them all, with their COD reports: all are gone on
+    return, and after a kill before that either all or none are.
 
-    Returns [] when none came. Raises as ``get.get`` when not even one is taken, and what is wrong
-    with the transaction: all are on the queue then.
+    Returns [] when none came. When not even one was taken, raises as ``get.get``. When the
+    transaction fails, raises its error, and all are on the queue.
     """
     batch = _Batch(core, getter, unit_of_work, max_messages, max_bytes)
     try:
@@ -155,7 +156,7 @@ def get_many(
 
 
 class _Batch:
-    """The messages of one call, as far as they are taken."""
+    """The messages of one call of :func:`get_many`, as they are taken."""
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class _Batch:
         self._transaction = Transaction()
 
     def take(self) -> None:
-        """Take what is there, as far as there is room."""
+        """Take what is there until a limit is reached."""
         while self._left > 0 and self._left_bytes > 0 and self._take_some():
             pass
 
@@ -189,7 +190,10 @@ class _Batch:
             self._left = 0
 
     def make_final(self) -> None:
-        """Run what ends them without a unit of work; raises as ``Committer.run``."""
+        """Run the transaction that ends their lives, without a unit of work.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
         core, transaction = self._core, self._transaction
         if not _has_work(transaction):
             return
@@ -203,7 +207,7 @@ class _Batch:
             core.committer.run(transaction)
 
     def give_back(self) -> None:
-        """Take none of them after all, but for those in a unit of work."""
+        """Return the messages to the queue, except those in a unit of work."""
         core = self._core
         if _has_work(self._transaction):
             with core.engine_lock:
@@ -224,7 +228,7 @@ class _Batch:
         return picked.is_cut or bool(picked.alive and picked.expired)
 
     def _ready(self) -> LocalQueue | None:
-        """Return the queue; None when nothing more can be got, raises why if nothing was."""
+        """Return the queue; None when no more can be got; raises why if nothing was got so far."""
         try:
             self._requester.check()
             return self._getter.ready()
@@ -234,7 +238,7 @@ class _Batch:
             return None
 
     def _take_next(self, queue: LocalQueue, now_ms: int) -> Picked:
-        """Take messages, and discard the expired ones between them."""
+        """Take the next live messages, and discard the expired ones between them."""
         core, unit_of_work, max_messages = (
             self._core,
             self._unit_of_work,
@@ -261,6 +265,7 @@ class _Batch:
         return picked
 
     def _own_puts(self, queue: LocalQueue, max_messages: int, now_ms: int) -> list[UncommittedPut]:
+        """Return the live puts of the own unit of work on a queue, up to ``max_messages``."""
         if self._unit_of_work is None:
             return []
         # An expired one stays until the commit: no discard and no report before it (E17).
@@ -269,6 +274,7 @@ class _Batch:
         return [*islice(live, max_messages)]
 
     def _end(self, picked: Picked, own: list[UncommittedPut], now_ms: int) -> None:
+        """Take the messages into the unit of work or the transaction, and add their COD reports."""
         core, unit_of_work = self._core, self._unit_of_work
         into = self._transaction if unit_of_work is None else unit_of_work
         stored = [found for found in picked.alive if found[2] != OWN] if own else picked.alive
@@ -282,17 +288,19 @@ class _Batch:
             add_cod_report(core, found, transaction, unit_of_work, now_ms)
 
     def _note(self, messages: list[Message]) -> None:
+        """Add messages to the result, and subtract them from the limits."""
         self.messages += messages
         self._left -= len(messages)
         self._left_bytes -= sum([len(message.body) for message in messages])
 
 
 def _has_work(transaction: Transaction) -> bool:
+    """Return True if a transaction, here or in a part, removes messages."""
     return bool(transaction.departures or transaction.parts)
 
 
 def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> list[Message]:
-    """Return messages as a getter sees them now; nearly all are as they are stored."""
+    """Return messages as a getter receives them; nearly all are returned as stored."""
     name, is_staging = queue.definition.name, queue.is_staging
     return [
         result_for(core, _PLAIN, queue, row, now_ms).message
@@ -314,12 +322,14 @@ def take_each(
     max_messages: int,
     max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
-    """Yield up to ``max_messages`` messages that are there, until their bodies have ``max_bytes``.
+    """Yield up to ``max_messages`` messages that are there, each to be settled alone.
 
-    Each is to be settled alone, and one that stays on its queue is not held. Read it under the
-    lock. They may be fewer than there are: a long search is left to a get that waits.
-    ``getter_into`` returns the getter for the request that takes into a unit of work. Those with
-    nothing but themselves to settle are held by ``holder``. Raises as ``get.get``.
+    It stops when their bodies reach ``max_bytes``, and earlier where a selector makes a long
+    search. Each item is what holds the message, and the result. ``getter_into`` returns a getter
+    that takes into a given unit of work. A message that owes no report and is on a queue of this
+    queue manager is held by ``holder``; each other one has a unit of work. A message that does not
+    fit the buffer stays on its queue, held by nobody. Consume it under the lock. Raises as
+    ``get.get``.
     """
     assert core.engine_lock.is_held()
     held = UnitOfWork(core, holder.terminated_by)
@@ -356,6 +366,7 @@ def _take_each_next(
     max_messages: int,
     max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
+    """Do :func:`take_each` for a get without match options, by one search."""
     queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
     if max_messages <= 0 or max_bytes <= 0:
         return
@@ -374,7 +385,7 @@ def _take_each_next(
         _queue, row, persistence = got
         result = result_for(core, request, queue, row, now_ms)
         if result.stays:
-            # What is behind it can still be seen, and is met again.
+            # What is behind it is still visible, and the next search finds it again.
             expired = [found for found in expired if found[1].k < row.k]
             yield got, result
             break

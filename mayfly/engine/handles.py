@@ -70,7 +70,10 @@ _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class HandleSession(NamedTuple):
-    """The part of a handle that its session gives."""
+    """What a handle uses of its session: context, unit of work, authority, and how to close.
+
+    It has no reference to the session itself, which can so be collected while handles exist.
+    """
 
     context: Context
     unit_of_work: UnitOfWork
@@ -82,8 +85,8 @@ class HandleSession(NamedTuple):
 class Handle:
     """One open queue of one session; closed by :meth:`close` or with its session.
 
-    With a selector, it gets and browses only messages that the selector takes; match options come
-    on top. The selector is not asked again about the message under the cursor.
+    With a selector, it gets and browses only messages that the selector accepts and the match
+    options match. The message under the cursor is not selected again.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class Handle:
         *,
         selector: Selector | None = None,
     ) -> None:
-        """Take what the session has opened; Session.open checks and counts."""
+        """Take what the session has opened; ``Session.open`` has checked the options."""
         self._core = core
         self._owner = owner
         self._path = path
@@ -104,12 +107,12 @@ class Handle:
         self.number = opened.number
         self.options = opened.options
         self._selector = selector
-        #: Where its puts, and its gets, stand in groups, once they have had to do with some.
+        #: The order of its puts, and of its gets, in groups; made by the first of them.
         self._put_order: PutOrder | None = None
         self._groups: GroupGets | None = None
-        #: How far the selector was asked by gets.
+        #: The last message for which gets have evaluated the selector.
         self._place: SelectorProgress | None = None
-        #: The get with a callback that was made last.
+        #: The last get with a callback.
         self._standing: Getter | None = None
         self._cursor = Cursor(
             core, path, opened.requester, co_operates=bool(self.options & c.MQOO_CO_OP)
@@ -117,7 +120,7 @@ class Handle:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither the handle nor its session has been closed."""
+        """Whether neither the handle nor its session was closed."""
         return self.opened.is_open
 
     @property
@@ -132,18 +135,21 @@ class Handle:
 
     @property
     def queue(self) -> LocalQueue:
-        """The local queue behind the handle, even when its definition is gone."""
+        """The local queue behind the handle, even after its definition was deleted."""
         return self._path.queue
 
     @property
     def path(self) -> Path:
-        """The path that the name resolves to, with its definitions as they stand now."""
+        """What the name of the handle resolves to, with the definitions of this moment.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME when the name resolves to nothing any more.
+        """
         if self._path.version != self._core.registry.version:
             self._path = self._core.registry.refreshed(self._path)
         return self._path
 
     def _last_path(self) -> Path:
-        """Return the path as it was when its name still led somewhere; a get finds that out."""
+        """Return the path, or the last known one when the name resolves to nothing any more."""
         try:
             return self.path
         except ObjectError:
@@ -162,13 +168,16 @@ class Handle:
         *,
         completion: Completion | None = None,
     ) -> PutResult:
-        """MQPUT with MQPMO options; raises the reason codes of ``put.put``, C8, P10 and P6.
+        """Put a message (MQPUT) with MQPMO options; raises what ``Session.put`` raises.
 
-        With a ``completion`` a persistent message outside of syncpoint is not durable on return,
-        unless it belongs to a group: the caller runs the transaction that the completion has then.
+        Also raises MQRC_NOT_OPEN_FOR_OUTPUT (C8), MQRC_OPTIONS_ERROR (P10), and for context options
+        MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_CONTEXT_HANDLE_ERROR,
+        MQRC_CONTEXT_NOT_AVAILABLE (P6).
 
-        ``context``, PMO.Context, is the handle, or its number, whose last message got gives the
-        context that MQPMO_PASS_IDENTITY_CONTEXT and MQPMO_PASS_ALL_CONTEXT pass on.
+        ``context`` is PMO.Context: the handle, or its number, whose last got message gives the
+        context that MQPMO_PASS_IDENTITY_CONTEXT or MQPMO_PASS_ALL_CONTEXT passes on. With a
+        ``completion`` a persistent message outside of syncpoint, and of no group, is not durable on
+        return: the caller runs the transaction that the completion has then.
         """
         self._check_open()
         if not self.options & c.MQOO_OUTPUT:
@@ -205,11 +214,12 @@ class Handle:
         *,
         completion: Completion | None = None,
     ) -> PutResult | None:
-        """MQPUT with MQPMO_ASYNC_RESPONSE: None when the queue refuses the message (P13).
+        """Put a message with MQPMO_ASYNC_RESPONSE; return None when the queue refuses it (P13).
 
-        Session.status tells why, and of warnings, which the result does not have then; a unit of
-        work without the message cannot be committed. A wrong call raises as :meth:`put`, by which a
-        persistent message outside of syncpoint is put.
+        ``Session.status`` then says why, and counts warnings, which the result does not have. A
+        unit of work that lacks the message cannot be committed. A wrong call raises as :meth:`put`
+        does. A persistent message outside of syncpoint is put as by :meth:`put`, and refused by an
+        exception.
         """
         try:
             result = self.put(body, request, options, context, completion=completion)
@@ -226,9 +236,12 @@ class Handle:
         return result._replace(warning=rc.MQRC_NONE) if result.warning else result
 
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
-        """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s.
+        """Get or browse a message (MQGET), as the MQGMO options say.
 
-        The handle may get a message that its own browse has locked: that ends the lock (B5).
+        A message that the handle's own browse has locked can be got, which ends the lock (B5).
+        Raises MQRC_NOT_OPEN_FOR_INPUT or MQRC_NOT_OPEN_FOR_BROWSE (C8), MQRC_OPTIONS_ERROR (B8),
+        MQRC_NO_MSG_AVAILABLE, MQRC_NO_MSG_UNDER_CURSOR, MQRC_GET_INHIBITED,
+        MQRC_SYNCPOINT_LIMIT_REACHED, and why the properties cannot be returned as asked for.
         """
         self._check_open()
         request = checked_get(request, options, self.options, self._selector)
@@ -254,10 +267,10 @@ class Handle:
         return result
 
     def begin_get(self, request: GetRequest, options: int, on_got: OnGot) -> PendingGet:
-        """Begin a get as :meth:`get` does it, told by ``on_got``, which raises nothing.
+        """Begin a get without waiting; ``on_got`` receives its result or error, and must not raise.
 
-        Raises what is wrong with the call, and MQRC_OPTIONS_ERROR for one under the cursor, which
-        never waits. Gets of one handle in this form follow each other.
+        A wrong call raises as :meth:`get` does, and MQRC_OPTIONS_ERROR for a get under the cursor,
+        which never waits. Begin the next get of this kind on a handle after the last one has ended.
         """
         self._check_open()
         if options & _UNDER_CURSOR:
@@ -289,17 +302,17 @@ class Handle:
         return PendingGet(self._core, [getter], on_got, lambda *_taken: None, finish=finished)
 
     def _note(self, result: GetResult, options: int) -> None:
-        """Keep the context of what was got; raises why its properties cannot be returned."""
+        """Save the context of a got message if asked to; raise the failure of the result."""
         if result.failure is not None:
             raise result.failure
         if self.options & c.MQOO_SAVE_ALL_CONTEXT and not result.stays:
             self.opened.saved = None if options & BROWSE else result.message
 
     def view(self, options: int, *, has_handle: bool) -> View:
-        """Return how a get with MQGMO options, perhaps with a message handle, sees properties.
+        """Return how a get with these MQGMO options returns properties.
 
-        PROPCTL is that of the name that was opened: of an alias, not of its target. Whether the
-        handle is open is not asked here: the get is what raises that.
+        ``has_handle`` is True for a get with a message handle. PROPCTL is that of the opened name:
+        of an alias, not of its target.
         """
         if options & _PROPERTIES:
             # Where the get itself says it, the queue is not asked.
@@ -307,12 +320,13 @@ class Handle:
         return view_of(options, self._last_path().property_control, has_handle=has_handle)
 
     def _with_groups(self) -> GroupGets:
+        """Return the state of gets by groups, made at first use."""
         owner, requester = self._owner, self.opened.requester
         self._groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
         return self._groups
 
     def _prepared(self, request: GetRequest, options: int) -> PreparedGet:
-        """Return a get or browse that may wait, without regard to groups."""
+        """Return a get or browse that may wait, without the rules of groups."""
         if options & BROWSE:
             return self._cursor.prepared(
                 request,
@@ -323,14 +337,14 @@ class Handle:
         return PreparedGet(self._getter(request, options), _unchanged)
 
     def _getter(self, request: GetRequest, options: int) -> Getter:
-        """Return a destructive get without regard to groups and cursor."""
+        """Return a destructive get, without the rules of groups and cursor."""
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         path, requester = self.path, self.opened.requester
         self._place = place = place_for(self._place, self._core, path.queue, request.match)
         return Getter(self._core, path, request, unit_of_work, requester, place=place)
 
     def _at_cursor(self, request: GetRequest, options: int) -> GetResult:
-        """Get or browse the message under the cursor, without regard to groups."""
+        """Get or browse the message under the cursor, without the rules of groups."""
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
             lock, marks = bool(options & c.MQGMO_LOCK), options & MARKS
             return self._cursor.browse_under_cursor(request, lock=lock, marks=marks)
@@ -338,10 +352,11 @@ class Handle:
         return self._cursor.get_under_cursor(request, unit_of_work)
 
     def getter(self, request: GetRequest, options: int, unit_of_work: UnitOfWork | None) -> Getter:
-        """Return a get that a callback ends: into a unit of work, or a look from the beginning.
+        """Return a get for a wait by callback, under syncpoint if ``unit_of_work`` is given.
 
-        Raises MQRC_OPTIONS_ERROR for a browse with a cursor, a get of groups or under a cursor;
-        else what :meth:`get` raises of its options.
+        With MQGMO_BROWSE_FIRST it only looks, from the start of the queue. Raises
+        MQRC_OPTIONS_ERROR for a browse with a cursor, a get of groups or under a cursor, and
+        MQRC_NOT_OPEN_FOR_INPUT or MQRC_NOT_OPEN_FOR_BROWSE.
         """
         self._check_open()
         if options & ~_WITH_CALLBACK or request.match.group_id is not None:
@@ -358,7 +373,7 @@ class Handle:
             wait_ms=request.wait_ms if options & c.MQGMO_WAIT else 0,
             accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
         )
-        # Several may wait on one handle, each with a place of its own.
+        # Several gets may wait on one handle, each with its own place.
         path, requester, last = self._last_path(), self.opened.requester, self._standing
         place = last.place if last is not None and last.is_over else None
         place = place_for(place, self._core, path.queue, request.match)
@@ -368,17 +383,17 @@ class Handle:
         return self._standing
 
     def unlock(self) -> int:
-        """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""
+        """Release the browse lock (MQGMO_UNLOCK); return 0, or MQRC_NO_MSG_LOCKED for none (B6)."""
         self._check_open()
         if not self.options & c.MQOO_BROWSE:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         return rc.MQRC_NONE if self._cursor.unlock() else rc.MQRC_NO_MSG_LOCKED
 
     def close(self, options: int = c.MQCO_NONE) -> int:
-        """MQCLOSE; releases the lock and, for a dynamic queue, deletes as asked (C9).
+        """Close the handle (MQCLOSE), end its browse lock, delete a dynamic queue as asked (C9).
 
         Returns 0, or MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP when its puts or gets in logical
-        order stopped within one.
+        order stopped within a message or group. Raises as ``Session.close_handle``.
         """
         self._check_open()
         self._owner.close_handle(self, options)
@@ -387,6 +402,7 @@ class Handle:
         return max(left, default=rc.MQRC_NONE)
 
     def _check_open(self) -> None:
+        """Raise MQRC_HOBJ_ERROR for a closed handle."""
         if not self.opened.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self._path.name} is closed")
         if self._core.left_behind.queues:

@@ -1,4 +1,4 @@
-"""How late moments were met: of releases against delivery times, of discards against deadlines."""
+"""Lateness: how long after their moment messages were released, or expired ones discarded."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ BOUNDS_MS: Final = (
 
 
 class LatenessCounts(NamedTuple):
-    """``counts`` has one number for each of BOUNDS_MS, of what was at most so late, and one more.
+    """A histogram: ``counts`` has one number for each bound of BOUNDS_MS, and one for later ones.
 
-    That last one counts what was later than all bounds; ``sum_ms`` is the lateness of all.
+    Each counts what was at most so late and later than the bound before; ``sum_ms`` adds all.
     """
 
     counts: tuple[int, ...]
@@ -38,14 +38,14 @@ class LatenessCounts(NamedTuple):
 
 
 class Lateness:
-    """Counts how late moments were met since the queue manager was opened; under its lock."""
+    """Counts lateness since the queue manager was opened; under its lock."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS_MS) + 1)
         self._sum_ms = 0
 
     def note(self, moments_ms: Iterable[int], now_ms: int) -> None:
-        """Count moments that are met now: one in the future is not late."""
+        """Count moments that are handled at ``now_ms``; one in the future is not late."""
         ordered = sorted(moments_ms)
         if ordered and ordered[-1] > now_ms:
             ordered = [min(moment_ms, now_ms) for moment_ms in ordered]
@@ -61,5 +61,5 @@ class Lateness:
         self._counts[-1] += end
 
     def counts(self) -> LatenessCounts:
-        """Return the counts until now."""
+        """Return the histogram so far."""
         return LatenessCounts(tuple(self._counts), self._sum_ms)

@@ -1,7 +1,7 @@
-"""Browse marks: of one handle, and of the co-operating handles of a queue (B7).
+"""Browse marks: those of one handle, and those of the co-operating handles of a queue (B7).
 
-A mark hides a message from browses of unmarked messages and from nothing else. It is in memory,
-like the handle it belongs to, and all of this is under the queue manager's lock.
+A mark hides a message from browses of unmarked messages only. It is in memory, and ends with its
+handle. All of it is under the engine's lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OnDeparture: TypeAlias = Callable[[Collection[int]], object]
 
 
 class _Marked:
-    """The marks on one message: by handles for themselves, and by one of them for its set."""
+    """The marks on one message: of single handles, and of one handle for its co-operating set."""
 
     __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
@@ -38,7 +38,7 @@ class _Marked:
 
 
 class _CoOperatingSet:
-    """All handles of one queue that were opened with MQOO_CO_OP: how many, and their marks."""
+    """The handles of one queue with MQOO_CO_OP: their number, and the messages they have marked."""
 
     __slots__ = ("handle_count", "keys", "lease_ends")
 
@@ -50,21 +50,21 @@ class _CoOperatingSet:
 
 
 class Marks:
-    """All browse marks of a queue manager, by the key of the message; a handle is its holder."""
+    """All browse marks of a queue manager, by message key."""
 
     def __init__(self, on_departure: list[OnDeparture]) -> None:
-        """Begin with nothing marked; while something is, departures are told to :meth:`_forget`."""
+        """Begin without marks; :meth:`_forget` is on ``on_departure`` only while some exist."""
         self._on_departure = on_departure
         self.marked: dict[int, _Marked] = {}
         self._keys: dict[object, set[int]] = {}
         self._sets: dict[int, _CoOperatingSet] = {}
 
     def join(self, queue: LocalQueue) -> None:
-        """Count a handle that was opened with MQOO_CO_OP."""
+        """Count a handle with MQOO_CO_OP."""
         self._sets.setdefault(queue.number, _CoOperatingSet()).handle_count += 1
 
     def leave(self, queue: LocalQueue, requester: object, *, co_operates: bool) -> None:
-        """End the marks of a handle that is closed, and with the last one those of its set."""
+        """End the marks of a closed handle; the last one of a co-operating set ends the set's."""
         for key in self._keys.pop(requester, ()):
             self.marked[key].handles.discard(requester)
             self._drop_unmarked(key)
@@ -78,11 +78,12 @@ class Marks:
                     self._drop_unmarked(key)
 
     def mark(self, found: Found, requester: object) -> None:
+        """Mark a message for one handle."""
         self._marked(found).handles.add(requester)
         self._keys.setdefault(requester, set()).add(found[1].k)
 
     def mark_for_set(self, found: Found, requester: object, until_ms: int | None) -> None:
-        """Mark a message for the set of a handle, up to a moment or for ever; renews its mark."""
+        """Mark a message for the co-operating set until ``until_ms``, None for ever."""
         queue, row, _side = found
         marked, co_operating = self._marked(found), self._sets[queue.number]
         marked.marker, marked.until_ms = requester, until_ms
@@ -97,7 +98,7 @@ class Marks:
                 heapify(lease_ends)
 
     def unmark(self, key: int, requester: object) -> None:
-        """End the mark of one handle on a message."""
+        """Remove the mark of one handle, if it has marked the message."""
         marked = self.marked.get(key)
         if marked is not None and requester in marked.handles:
             marked.handles.discard(requester)
@@ -106,7 +107,7 @@ class Marks:
             show(marked.queue, key, marked.persistence)
 
     def unmark_for_set(self, key: int) -> None:
-        """End the mark of a set on a message, and tell the browses that wait for it."""
+        """Remove the mark of the co-operating set, if there is one."""
         marked = self.marked.get(key)
         if marked is not None and marked.marker is not None:
             marked.marker = None
@@ -115,6 +116,7 @@ class Marks:
             show(marked.queue, key, marked.persistence)
 
     def _forget(self, keys: Collection[int]) -> None:
+        """Remove all marks of messages that are got or leave their queue."""
         for key in keys:
             marked = self.marked.pop(key, None)
             if marked is not None:
@@ -125,19 +127,19 @@ class Marks:
         self._unsubscribe_if_empty()
 
     def is_of_another(self, key: int, requester: object) -> bool:
-        """Return True if a message is marked for a set, and by another handle than this one."""
+        """Return True if another handle has marked a message for its co-operating set."""
         marked = self.marked.get(key)
         return marked is not None and marked.marker not in (None, requester)
 
     def next_lease_end_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
-        """Return when the next mark lapses that somebody on its queue may wait for."""
+        """Return when the next mark ends on a queue that is waited on; None for none."""
         return min(
             (s.lease_ends[0][0] for n, s in self._sets.items() if s.lease_ends and is_waited_on(n)),
             default=None,
         )
 
     def end_expired_leases(self, now_ms: int, offer: Callable[[int], None]) -> None:
-        """End the marks whose time is over and ``offer`` their queues, by number."""
+        """End the marks whose MARKINT is over, and ``offer`` their queues, by number."""
         for number, co_operating in list(self._sets.items()):
             lease_ends = co_operating.lease_ends
             has_ended = False
@@ -150,33 +152,37 @@ class Marks:
                 offer(number)
 
     def _is_current(self, lease_end: tuple[int, int]) -> bool:
+        """Return True if a mark with this end still exists."""
         until_ms, key = lease_end
         marked = self.marked.get(key)
         return marked is not None and marked.marker is not None and marked.until_ms == until_ms
 
     def _marked(self, found: Found) -> _Marked:
+        """Return the marks on a message, made at first use."""
         queue, row, persistence = found
         if not self.marked:
             self._on_departure.append(self._forget)
         return self.marked.setdefault(row.k, _Marked(queue, persistence))
 
     def _drop_unmarked(self, key: int) -> None:
+        """Forget a message that nobody marks any more."""
         marked = self.marked[key]
         if not marked.handles and marked.marker is None:
             del self.marked[key]
             self._unsubscribe_if_empty()
 
     def _unsubscribe_if_empty(self) -> None:
+        """Hear of departures no longer, once nothing is marked."""
         if not self.marked:
             self._on_departure.remove(self._forget)
 
 
 @weakly_held
 class Unmarked:
-    """Messages that neither a handle nor its set has marked (MQGMO_UNMARKED_BROWSE_MSG).
+    """The messages that neither a handle nor its co-operating set has marked, for one handle.
 
-    It remembers from where on there may be such a message, so that a browse from the start of the
-    queue does not walk over all that is marked; the queue tells what becomes visible before that.
+    It remembers the lowest key where such a message may be, so that a browse from the start skips
+    the marked ones. The queue calls it when messages become visible below that key.
     """
 
     __slots__ = (
@@ -212,7 +218,7 @@ class Unmarked:
         queue.watchers.add(self)
 
     def hides(self, row: StoredMessage) -> bool:
-        """Return True if a message is marked and alive; an expired one is met like any other."""
+        """Return True if a message is marked and has not expired."""
         marked = self._marks.marked.get(row.k)
         if marked is None or is_expired(row.expire_at_ms, self._now_ms()):
             return False
@@ -224,15 +230,15 @@ class Unmarked:
         return False
 
     def lower(self, key: int) -> None:
-        """Note that a message has become visible at a key."""
+        """Note that the message with this key has become visible."""
         self._first = min(self._first, key)
 
     def lower_from(self, key: int) -> None:
-        """Note that messages may have become visible from a key on."""
+        """Note that messages with this key and above may have become visible."""
         self.lower(key)
 
     def start_from(self, low: int) -> int:
-        """Return the lowest key from ``low`` on that may be there and unmarked."""
+        """Return the lowest key, not below ``low``, where an unmarked message may be."""
         if self._queue.is_staging:
             # Nobody tells what arrives there.
             return low
@@ -241,6 +247,6 @@ class Unmarked:
         return max(low, self._first)
 
     def reach(self, low: int, key: int) -> None:
-        """Note that a search from ``low`` on for anything unmarked has ended at a key."""
+        """Note that a search from ``low`` for any unmarked message has ended at ``key``."""
         if low <= self._first:
             self._first = key

@@ -1,4 +1,4 @@
-"""The place of a queue manager among others: outside of all queue-sharing groups, or in one."""
+"""The membership of a queue manager in a queue-sharing group, or in none."""
 
 from __future__ import annotations
 
@@ -13,39 +13,42 @@ _Engine = TypeVar("_Engine", bound=Core)
 
 
 class Membership(Generic[_Engine]):
-    """An engine's questions about its group, here of none; ``engine/sharing`` has the others."""
+    """What an engine asks of its queue-sharing group; this one is of no group.
+
+    ``engine/sharing`` has the membership in a group.
+    """
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether decided transactions wait until the disk has room."""
+        """Whether decided transactions wait until the disk has space."""
         return False
 
     def lock(self, runtime: Runtime) -> EngineLock:
-        """Return the engine's lock, which all of a group share."""
+        """Return the engine's lock; all members of a group share one."""
         return runtime.engine_lock()
 
     def join(self, engine: _Engine) -> None:
-        """Join while the store is open and nothing is loaded; StoreError refuses the folder."""
+        """Join the group, once the store is open; raises StoreError for another group's folder."""
         group, folder = group_of(engine.store.persistent), engine.store.folder
         if group and folder is not None:
             text = f"{engine.name} is a member of queue-sharing group {group}: open it with that"
             raise StoreError(text, folder)
 
     def recover(self) -> None:
-        """Do what was decided while it was closed, before anybody looks at a message."""
+        """Complete transactions that the group decided while the queue manager was closed."""
 
     def admit(self) -> None:
-        """Let names of the group lead to the queue manager, which is open now."""
+        """Make the queue manager known in the group by its name, now that it is open."""
 
     def finish(self) -> None:
-        """Do what was decided and a full disk has kept from being done."""
+        """Complete decided transactions that a full disk has delayed."""
 
     def may_bring(self, end_ms: int) -> bool:
-        """Return True if another engine of the group may release a message here by a moment."""
+        """Return True if another member may release a message to a shared queue by ``end_ms``."""
         return False
 
     def end_waits(self) -> None:
-        """Let the group end the waits that have waited for a round of due work."""
+        """End waits for which the group waited until the due work was done."""
 
     def end(self) -> None:
-        """Leave the others, as the queue manager is closed."""
+        """Leave the group, as the queue manager is closed."""

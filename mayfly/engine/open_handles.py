@@ -1,6 +1,6 @@
-"""The open handles of a session: the holds of each on its queue, and their end.
+"""The open handles of a session: what each takes from its queue, and their close.
 
-Nothing here knows the session or a Handle, so that it does not keep a dropped session alive.
+Nothing here refers to the session or a Handle, so that a dropped session can be collected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _numbers = count()
 
 
 class OpenQueue:
-    """One open handle as its queue knows it."""
+    """One open handle of a queue, as the queue sees it: its options and counters."""
 
     __slots__ = (
         "is_input",
@@ -52,7 +52,7 @@ class OpenQueue:
     def __init__(
         self, requester: Requester, queue: LocalQueue, options: int, *, owns_queue: bool
     ) -> None:
-        """Begin open; ``owns_queue`` when opening has made a dynamic queue."""
+        """Begin open; ``owns_queue`` is True when the open has made a dynamic queue."""
         self.queue = queue
         self.options = options
         self.owns_queue = owns_queue
@@ -67,18 +67,18 @@ class OpenQueue:
 
     @property
     def takes_queue_along(self) -> bool:
-        """Whether closing it deletes a temporary dynamic queue."""
+        """Whether its close deletes the queue, a temporary dynamic one."""
         kind = self.queue.definition.definition_type
         return self.owns_queue and kind == c.MQQDT_TEMPORARY_DYNAMIC
 
 
 class OpenObject:
-    """One open topic, process or queue manager; it takes nothing from anybody, and only counts."""
+    """One open handle of a topic, a process or the queue manager; it only counts for MAXHANDS."""
 
     __slots__ = ("is_open", "kind", "name", "number", "options")
 
     def __init__(self, kind: str, name: str, options: int) -> None:
-        """Begin open; the name of a topic is its topic string."""
+        """Begin open; ``kind`` is TOPIC, PROCESS or QMGR, ``name`` of a topic its topic string."""
         self.kind, self.name = kind, name
         self.options = options
         self.is_open = True
@@ -87,7 +87,7 @@ class OpenObject:
 
 
 class HandleView(NamedTuple):
-    """An open handle: QUEUE, TOPIC, PROCESS or QMGR, the name of the object, MQOO options."""
+    """An open handle for display: QUEUE, TOPIC, PROCESS or QMGR, object name, MQOO options."""
 
     kind: str
     name: str
@@ -95,7 +95,7 @@ class HandleView(NamedTuple):
 
 
 class OpenQueues:
-    """All that is open in one session, and its unit of work."""
+    """All open handles and subscriptions of one session."""
 
     def __init__(self, core: Core, unit_of_work: UnitOfWork) -> None:
         self._core = self.core = core
@@ -111,24 +111,21 @@ class OpenQueues:
         self.requester = Requester(core, unit_of_work.terminated_by)
 
     def __len__(self) -> int:
-        """Return how many handles are open."""
+        """Return the number of open handles."""
         return len(self._all) + len(self._objects)
 
     def views(self) -> list[HandleView]:
-        """Return the open handles, queues first."""
+        """Return the open handles for display, queues first."""
         assert self._core.engine_lock.is_held()
         queues = [HandleView(QUEUE, opened.queue.name, opened.options) for opened in self._all]
         return queues + [HandleView(each.kind, each.name, each.options) for each in self._objects]
 
     def __contains__(self, opened: object) -> bool:
-        """Return True if a handle is one of this session."""
+        """Return True if an open handle of a queue is one of this session."""
         return opened in self._all
 
     def open(self, queue: LocalQueue, options: int, *, owns_queue: bool) -> OpenQueue:
-        """Open a queue for a handle.
-
-        Raises MQRC_OBJECT_IN_USE (C4).
-        """
+        """Open a queue for a handle; raises MQRC_OBJECT_IN_USE for exclusive input (C4)."""
         assert self._core.engine_lock.is_held()
         requester = Requester(self._core, self.requester.terminated_by)
         opened = OpenQueue(requester, queue, options, owns_queue=owns_queue)
@@ -143,12 +140,13 @@ class OpenQueues:
         return opened
 
     def close(self, opened: OpenQueue, options: int = c.MQCO_NONE) -> None:
-        """Close a handle; its gets that wait end with MQRC_HOBJ_ERROR.
+        """Close a handle of a queue, and delete a dynamic queue as ``options`` say.
 
-        Raises as ``drop_dynamic_queue``; it stays open then.
+        Its waiting gets end with MQRC_HOBJ_ERROR. The handle stays open on an error of the delete:
+        MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE.
         """
         if opened.takes_queue_along:
-            # First: otherwise they would be told that their queue was deleted.
+            # First: otherwise their error would be that the queue was deleted.
             self._end_waits(opened)
         try:
             queue, terminated_by = opened.queue, opened.requester.terminated_by
@@ -167,10 +165,10 @@ class OpenQueues:
             drop_doomed(self._core, waits=False)
 
     def saved_message(self, number: int) -> Message:
-        """Return the message whose context an open handle of this session has saved (P6).
+        """Return the message whose context the handle with this number has saved (P6).
 
-        Raises MQRC_CONTEXT_HANDLE_ERROR for the number of any other handle, and
-        MQRC_CONTEXT_NOT_AVAILABLE when it has got nothing yet, or has browsed since.
+        Raises MQRC_CONTEXT_HANDLE_ERROR for a handle of another session or without
+        MQOO_SAVE_ALL_CONTEXT, and MQRC_CONTEXT_NOT_AVAILABLE when its last verb got no message.
         """
         with self._core.engine_lock:
             source = next((opened for opened in self._all if opened.number == number), None)
@@ -183,13 +181,16 @@ class OpenQueues:
         return source.saved
 
     def check_capacity(self) -> None:
-        """Raise MQRC_HANDLE_NOT_AVAILABLE when as many handles are open as MAXHANDS allows."""
+        """Raise MQRC_HANDLE_NOT_AVAILABLE when MAXHANDS handles are open."""
         limit = self._core.registry.queue_manager.maxhands
         if len(self) >= limit:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
 
     def open_object(self, kind: str, name: str, options: int) -> OpenObject:
-        """Open what is no queue for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
+        """Open a topic, process or the queue manager.
+
+        Raises MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_HCONN_ERROR.
+        """
         with self._core.engine_lock:
             self.check_capacity()
             if self.requester.is_ended:
@@ -199,7 +200,7 @@ class OpenQueues:
             return opened
 
     def close_object(self, opened: OpenObject) -> None:
-        """Close the handle of what is no queue."""
+        """Close a handle of a topic, process or the queue manager."""
         with self._core.engine_lock:
             opened.is_open = False
             self._objects.discard(opened)
@@ -207,8 +208,8 @@ class OpenQueues:
     def hold(self, subscription: Subscription) -> SubscriptionHandle:
         """Open a subscription.
 
-        Raises MQRC_NO_SUBSCRIPTION when it is gone, and MQRC_SUBSCRIPTION_IN_USE when it is open
-        and not shared.
+        Raises MQRC_NO_SUBSCRIPTION if it is gone, MQRC_SUBSCRIPTION_IN_USE if it is open and not
+        shared.
         """
         with self._core.engine_lock:
             if self._core.registry.subscriptions.by_id(subscription.sub_id) is None:
@@ -221,9 +222,9 @@ class OpenQueues:
             return hold
 
     def leave(self, hold: SubscriptionHandle) -> None:
-        """Close a subscription; one that is not durable goes with its last handle.
+        """Close a subscription; a non-durable one is removed with its last handle.
 
-        Its managed queue is left to drop_doomed.
+        ``drop_doomed`` deletes its managed queue later.
         """
         with self._core.engine_lock:
             self._holds.discard(hold)
@@ -234,14 +235,14 @@ class OpenQueues:
                     forget_subscription(self._core, subscription)
 
     def end_waits(self, error: MQError, *, is_backed_out: bool) -> None:
-        """Let nothing be got any more; all gets that wait end with an error."""
+        """Refuse further gets of the session and end its waiting ones with an error."""
         with self._core.engine_lock:
             self._unit_of_work.is_ended = True
             for requester in (self.requester, *(opened.requester for opened in self._all)):
                 requester.end(error.reason, error.detail, is_backed_out=is_backed_out)
 
     def close_all(self) -> None:
-        """Close all handles and subscriptions, whatever that meets."""
+        """Close all handles and subscriptions; an error of one is logged and stops nothing."""
         for opened_object in list(self._objects):
             self.close_object(opened_object)
         self._end_subscriptions()
@@ -256,10 +257,10 @@ class OpenQueues:
         drop_doomed(self._core)
 
     def abandon(self) -> None:
-        """End in the place of a session that was dropped without being closed: backed out (G9).
+        """Close all for a session that was dropped without a close, and back it out (G9).
 
-        Temporary queues are left to :func:`drop_ownerless`: this is called in the middle of other
-        verbs, by threads that may hold what a delete waits for.
+        Temporary queues are left to :func:`drop_ownerless`, because the calling thread may hold
+        what a delete waits for.
         """
         try:
             self._unit_of_work.backout()
@@ -271,23 +272,26 @@ class OpenQueues:
                 self._finish_close(opened)
 
     def _end_subscriptions(self) -> None:
+        """Close all subscriptions."""
         with self._core.engine_lock:
             for hold in list(self._holds):
                 self.leave(hold)
 
     def _end_waits(self, opened: OpenQueue) -> None:
+        """End the waiting gets of one handle with MQRC_HOBJ_ERROR."""
         with self._core.engine_lock:
             opened.requester.end(
                 rc.MQRC_HOBJ_ERROR, f"the handle of {opened.queue.name} was closed"
             )
 
     def _finish_close(self, opened: OpenQueue) -> None:
+        """Release the browse lock, the marks and the input and output counts of a handle."""
         queue = opened.queue
         with self._core.engine_lock:
             self._end_waits(opened)
             opened.is_open = False
             opened.requester.release_lock()
-            # The end of the queue manager and that of the session may meet here.
+            # The close of the queue manager and that of the session may run at once.
             if opened in self._all:
                 self._all.discard(opened)
                 co_operates = bool(opened.options & c.MQOO_CO_OP)
@@ -302,7 +306,10 @@ class OpenQueues:
 
 
 def begin_verb(core: Core) -> None:
-    """Let a verb of a session begin: raise what hinders all, and end what was dropped."""
+    """Raise what hinders every verb, and end what programs have dropped unclosed.
+
+    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    """
     # Before any lock: in a forked child a lock may be held by a thread that is not there. As
     # ensure_running does, without a call: every verb comes here.
     if core.is_stopped or core.is_closing or core.store.group.is_broken:
@@ -313,7 +320,10 @@ def begin_verb(core: Core) -> None:
 
 
 def drop_ownerless(core: Core) -> None:
-    """End what was dropped without a close, and temporary queues; call it as a verb begins."""
+    """End objects that programs have dropped unclosed, and delete their temporary queues.
+
+    Call it without locks.
+    """
     end_all(core.left_behind.objects)
     core.committer.run_deferred()
     while (queue := _next_ownerless(core)) is not None:
@@ -326,15 +336,18 @@ def drop_ownerless(core: Core) -> None:
 
 
 def _next_ownerless(core: Core) -> LocalQueue | None:
+    """Return a temporary queue that a dropped session has left, None for none."""
     with core.engine_lock:
         return core.left_behind.queues.pop() if core.left_behind.queues else None
 
 
 def _next_number() -> int:
+    """Return a number for a handle, MQHOBJ, from 1 on."""
     return next(_numbers) % _LARGEST_NUMBER + 1
 
 
 def _open_input(opened: OpenQueue) -> None:
+    """Count a handle for input; raises MQRC_OBJECT_IN_USE when it or another is exclusive (C4)."""
     queue, inputs = opened.queue, opened.options & _INPUT
     if inputs == c.MQOO_INPUT_AS_Q_DEF:
         inputs = queue.definition.defsopt

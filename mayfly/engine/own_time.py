@@ -1,7 +1,7 @@
-"""The time of a queue manager beside the clock of its machine: how far apart, and how they meet.
+"""The time of a queue manager and the clock of its machine: their difference, and how to end it.
 
-A queue manager keeps its own time where the wall clock steps too far forward, or steps back; a
-restart goes on from the time in the store. An operator who trusts the wall clock again accepts it.
+A queue manager keeps its own time when the wall clock steps back, or too far forward. A restart
+continues from the time in the store. An operator who trusts the wall clock again accepts it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("mayfly.clock")
 
 
 def warn_if_ahead(core: Core) -> None:
-    """Warn that a queue manager that is being opened goes on from a time that is still to come."""
+    """Warn if the time in a queue manager's store is ahead of the wall clock."""
     if core.ahead_ms > SLEW_MS:
         _LOG.warning(
             "%s is %d ms ahead of the wall clock, by the time in its folder; "
@@ -38,7 +38,7 @@ def warn_if_ahead(core: Core) -> None:
 
 
 def own_time(core: Core) -> OwnTime:
-    """Return own time, wall clock and what lies between them; reads each message once."""
+    """Return own time, wall clock, and the messages that their difference affects."""
     # Another clock than the machine's is the wall clock itself, and takes no steps.
     system = core.clock if isinstance(core.clock, SystemClock) else None
     with core.engine_lock:
@@ -63,10 +63,10 @@ def own_time(core: Core) -> OwnTime:
 
 
 def advance_clock(core: Core, ms: int) -> OwnTime:
-    """Move a clock on that stands still by itself, with all its queue managers.
+    """Advance a virtual clock by ``ms``, do the work that falls due, and return the times.
 
-    Work that falls due on the way is done, at its moment. Returns the times afterwards. Raises
-    MQRC_ENVIRONMENT_ERROR where time goes by itself, MQRC_OPTIONS_ERROR for a step back.
+    All queue managers of the clock are advanced. Raises MQRC_ENVIRONMENT_ERROR for another clock,
+    MQRC_OPTIONS_ERROR for ``ms`` below 0 or above the longest life.
     """
     core.check_running()
     if not isinstance(core.clock, VirtualClock):
@@ -80,12 +80,11 @@ def advance_clock(core: Core, ms: int) -> OwnTime:
 
 
 def follow_wall(core: Core) -> OwnTime:
-    """Follow the wall clock forward to where it is, however far; return the times from before.
+    """Set own time forward to the wall clock, however far; return the times from before.
 
-    Releases that fall due on the way are done at once; messages that expire are discarded when they
-    are met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back
-    while programs use it, see :func:`return_to_wall_clock`. MQRC_FUNCTION_NOT_SUPPORTED in a
-    queue-sharing group.
+    Delayed messages that fall due are released at once; expired ones are discarded as usual. Raises
+    MQRC_ENVIRONMENT_ERROR if own time is ahead, since time cannot go back under programs (see
+    :func:`return_to_wall_clock`); MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
     """
     found = _checked(core)
     if found.difference_ms < 0:
@@ -103,13 +102,12 @@ def follow_wall(core: Core) -> OwnTime:
 
 
 def return_to_wall_clock(core: Core, close: Callable[[], None]) -> OwnTime:
-    """Go back to the wall clock and ``close`` the queue manager; return the times from before.
+    """Set own time back to the wall clock and ``close``; return the times from before.
 
-    No message comes back to life: messages expired by the old time are discarded first, and their
-    reports sent. The put time of some messages is one that the wall clock has not reached. It is
-    moved back together with the deadline, so that such a message keeps the life that its putter
-    gave it. Other deadlines and delivery times stay, and come later by the difference. Raises
-    MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
+    Expired messages are discarded first, so none lives again. A message with a put time in the
+    future gets put time and deadline moved back, and keeps its life. Other deadlines and delivery
+    times stay, and so come later. Raises MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group,
+    MQRC_STORAGE_MEDIUM_FULL.
     """
     found = _checked(core)
     core.do_due()
@@ -126,6 +124,7 @@ def return_to_wall_clock(core: Core, close: Callable[[], None]) -> OwnTime:
 
 
 def _checked(core: Core) -> OwnTime:
+    """Return the times; raises MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group."""
     if core.committer.multi_store is not None:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,

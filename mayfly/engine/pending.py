@@ -1,4 +1,4 @@
-"""Gets and waits that end with a callback instead of making a thread wait."""
+"""Gets and waits that call a function at their end and block no thread."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.verbs.messages import GetResult
 
-#: Called under the lock once a get has its message, which nobody else will get then. The number
-#: says by which getter.
+#: Called under the lock when a get has its message, with the result and the index of its getter.
 OnTaken: TypeAlias = Callable[[GetResult, int], None]
-#: Called with what a get has got, or why it has got nothing.
+#: Called with the result of a get, or its error.
 OnGot: TypeAlias = Callable[[GetResult | MQError], object]
-#: Called under the lock with the number of a getter that is refused its message, and why; with None
-#: when it is not.
+#: Called under the lock with the index of a getter and the error that refuses it; with None when it
+#: is not refused.
 OnRefused: TypeAlias = Callable[[int, MQError | None], None]
-#: Numbers to wait under, which neither queues nor what else waits have.
+#: Numbers to wait under, which no queue has.
 _numbers = itertools.count(-(2**58))
 
 
 class PendingGet:
-    """One get that stands until a message, its time or a cancel ends it.
+    """One get on one or several queues that ends by a message, its WaitInterval or a cancel.
 
-    Its getters take into a unit of work, or for good; those that come first are asked first. The
-    decision is made under the lock, once, by the thread that brings the message, ends the wait or
-    cancels. ``on_got`` is called afterwards without the lock, when what was got for good is durably
-    so; after a cancel never. With ``on_refused`` a getter that is refused does not end it:
-    definitions that change let it be asked again.
+    Earlier getters are asked first. The thread that brings the message, ends the wait or cancels
+    makes the decision, once, under the lock. ``on_got`` is called afterwards without the lock, when
+    a get outside of syncpoint is durable; after a cancel never. With ``on_refused`` an error of one
+    getter does not end the whole: it is asked again when definitions change.
     """
 
     def __init__(
@@ -49,25 +47,32 @@ class PendingGet:
         *,
         finish: Callable[[GetResult | MQError], GetResult | MQError] | None = None,
     ) -> None:
-        """Prepare it for :meth:`begin`; ``finish`` turns an outcome into what ``on_got`` gets."""
+        """Prepare the get for :meth:`begin`.
+
+        ``on_taken`` is called under the lock with the result and the index of the getter.
+        ``finish`` changes the outcome before ``on_got`` receives it.
+        """
         self._core, self._getters = core, getters
         self._on_got, self._on_taken, self._on_refused = on_got, on_taken, on_refused
         self._finish = finish
         #: Whether it is being begun by a caller that takes the outcome, and the outcome.
         self._is_awaited = False
         self._outcome: GetResult | MQError | None = None
-        #: While it stands, one for each getter.
+        #: While it waits, one for each getter.
         self._waiters: list[Waiter] = []
         self._is_decided = False
 
     def begin(self) -> None:
-        """Take a message that is there, or stand; errors go to ``on_got``."""
+        """Take a message that is there, or begin to wait; ``on_got`` receives errors too."""
         with self._core.engine_lock:
             self._step()
         self._core.committer.run_deferred()
 
     def begin_at_once(self) -> GetResult | MQError | None:
-        """As :meth:`begin`; an outcome that needs no disk is returned and not told, else None."""
+        """Do as :meth:`begin`, but return an outcome that needs no disk.
+
+        Returns None when the outcome comes later, by a call of ``on_got``.
+        """
         with self._core.engine_lock:
             self._is_awaited = True
             self._step()
@@ -77,11 +82,11 @@ class PendingGet:
         return outcome if outcome is None or self._finish is None else self._finish(outcome)
 
     def is_pending(self) -> bool:
-        """Return False when it is decided, although that may not have been told yet."""
+        """Return False once it is decided, even if ``on_got`` is still to be called."""
         return not self._is_decided
 
     def cancel(self) -> bool:
-        """End it without a message; False when it was decided before: ``on_got`` tells how."""
+        """End it without a message; return False if it was decided: ``on_got`` is called then."""
         with self._core.engine_lock:
             if self._is_decided:
                 return False
@@ -90,7 +95,7 @@ class PendingGet:
         return True
 
     def _step(self) -> None:
-        """Ask each getter once; a search that was cut goes on in the background."""
+        """Ask each getter once; continue in the background if a search was cut."""
         core, is_cut = self._core, False
         if self._is_decided:
             return
@@ -115,6 +120,7 @@ class PendingGet:
             self._decide(mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message on {names}"))
 
     def _ask(self, place: int, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
+        """Ask one getter and report a refusal to ``on_refused``; return its outcome or None."""
         getter, on_refused = self._getters[place], self._on_refused
         if on_refused is None:
             return getter.take(in_parts=in_parts)
@@ -128,18 +134,20 @@ class PendingGet:
         return outcome
 
     def _attempt(self, place: int) -> object:
+        """Ask one getter for its waiter, which a message or a definition has woken."""
         getter = self._getters[place]
         outcome = self._ask(place, in_parts=getter.has_selector)
         return SEARCH_UNLOCKED if getter.is_cut else outcome
 
     def _begin_wait(self) -> None:
+        """Add a waiter for each getter."""
         asks_all = self._on_refused is None
         for place, getter in enumerate(self._getters):
             waiter = Waiter(
                 getter.attempt if asks_all else partial(self._attempt, place),
                 getter.until_ms,
                 getter.requester,
-                # Others may have a message that is refused to this one.
+                # Another get may take a message that this one is refused.
                 takes_any=getter.takes_any and asks_all,
                 on_decided=partial(self._end_wait, place),
             )
@@ -149,6 +157,7 @@ class PendingGet:
                 self._core.must_wake = True
 
     def _end_wait(self, place: int, waiter: Waiter) -> None:
+        """Decide by the waiter that has ended, or continue a long search in the background."""
         self._leave()
         if waiter.error is not None:
             self._decide(waiter.error)
@@ -158,14 +167,15 @@ class PendingGet:
             self._decide(waiter.result, place)
 
     def _leave(self) -> None:
+        """Withdraw all waiters."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            # Where it is being asked just now, it is asked no more.
+            # A waiter that is asked just now must not be asked again.
             waiter.drop()
             self._core.waits.withdraw(waiter)
 
     def _continue_search(self) -> None:
-        """Search on, without the lock: a selector may have to be asked of many messages."""
+        """Evaluate selectors without the lock, then ask again."""
         core = self._core
         try:
             core.committer.run_deferred()
@@ -181,6 +191,7 @@ class PendingGet:
     def _decide(
         self, outcome: tuple[GetResult, Transaction | None] | MQError, place: int = 0
     ) -> None:
+        """Record the outcome and queue the call of ``on_got``."""
         core = self._core
         self._end()
         result: GetResult | MQError
@@ -198,16 +209,17 @@ class PendingGet:
             else partial(self._run, result, transaction, self._getters[place])
         )
         if core.is_stopped or core.is_closing:
-            # Nobody calls verbs any more, by which others would be told.
+            # No verb makes the callbacks any more, so the background does.
             core.background.do(lambda: None)
 
     def _end(self) -> None:
+        """Mark it and its getters as decided."""
         self._is_decided = True
         for getter in self._getters:
             getter.is_over = True
 
     def _run(self, result: GetResult | MQError, transaction: Transaction, getter: Getter) -> None:
-        """Make the get of a message final, and tell; closed meanwhile, it takes none."""
+        """Make a get final, then call ``on_got``; a requester closed meanwhile gets no message."""
         core, requester = self._core, getter.requester
         with core.engine_lock:
             is_ended = requester.is_ended
@@ -227,23 +239,27 @@ class PendingGet:
         core.background.end_with(completion, end)
 
     def _report(self, outcome: GetResult | MQError) -> None:
+        """Call ``on_got``."""
         self._on_got(outcome if self._finish is None else self._finish(outcome))
 
 
 class PendingWaits:
-    """The waits of one connection; its end ends them."""
+    """The waits of one connection that end by a call; its end ends them."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._requester = Requester(core)
 
     def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
-        """Wait until the queue manager's time is a moment, maybe now; None is never."""
+        """Wait until the queue manager's time reaches ``moment_ms``; None waits for ever.
+
+        ``on_end`` receives None, or the error that ended the wait.
+        """
         number, nothing = next(_numbers), lambda: None
         return PendingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
 
     def for_definitions(self, on_end: OnEnd) -> PendingWait:
-        """Wait until a definition changes that is as it is now."""
+        """Wait until any definition changes."""
         registry = self._core.registry
         version = registry.version
 
@@ -253,14 +269,14 @@ class PendingWaits:
         return PendingWait(self._core, self._requester, DEFINITIONS, has_changed, None, on_end)
 
     def end(self) -> None:
-        """End all of them with MQRC_HCONN_ERROR, and any later one at once."""
+        """End all waits with MQRC_HCONN_ERROR, and each later one at once."""
         with self._core.engine_lock:
             self._requester.end(rc.MQRC_HCONN_ERROR, "the connection is closed")
         self._core.committer.run_deferred()
 
 
 class PendingWait:
-    """One wait; it is decided once, under the lock, and told without it. A cancel is not told."""
+    """One wait, decided once under the lock; ``on_end`` is called afterwards without it."""
 
     def __init__(
         self,
@@ -271,7 +287,7 @@ class PendingWait:
         until_ms: int | None,
         on_end: OnEnd,
     ) -> None:
-        """Begin to wait, under a number, until ``take`` returns something or until a moment."""
+        """Begin to wait under ``number`` until ``take`` returns something or ``until_ms``."""
         self._core, self._on_end = core, on_end
         self._is_decided = False
         self._waiter = waiter = Waiter(take, until_ms, requester, on_decided=self._decide)
@@ -290,7 +306,7 @@ class PendingWait:
         core.committer.run_deferred()
 
     def cancel(self) -> bool:
-        """End it; False when it is over: ``on_end`` has been or will be called."""
+        """End it without calling ``on_end``; return False if it is over already."""
         with self._core.engine_lock:
             if self._is_decided:
                 return False
@@ -300,10 +316,11 @@ class PendingWait:
         return True
 
     def _decide(self, waiter: Waiter) -> None:
+        """Mark it as decided and queue the call of ``on_end``; the end of its time is no error."""
         self._is_decided = True
         error = None if isinstance(waiter.error, NoMessage) else waiter.error
         core = self._core
         core.callbacks.waiting.append(lambda: self._on_end(error))
         if not core.is_usable:
-            # Nobody calls verbs any more, by which others would be told.
+            # No verb makes the callbacks any more, so the background does.
             core.background.do(lambda: None)

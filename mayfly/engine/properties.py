@@ -1,4 +1,4 @@
-"""Message properties at a put, within what the queue manager allows, and their forms at a get."""
+"""Message properties: their limit at a put, and their forms at a get."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _COMPATIBLE = re.compile(r"\s*<(?:mcd|jms|usr|mqext)[\s/>]")
 def with_properties(
     core: Core, descriptor: Descriptor, body: bytes, properties: Sequence[Property]
 ) -> tuple[Descriptor, bytes]:
-    """Return a message with these properties; raises as ``joined``.
+    """Return descriptor and body of a message with these properties in an MQRFH2.
 
-    Their names and values may have MAXPROPL bytes, else it is MQRC_PROPERTIES_TOO_BIG.
+    Raises MQRC_PROPERTIES_TOO_BIG if names and values exceed MAXPROPL bytes, else as ``joined``.
     """
     limit_bytes = core.registry.queue_manager.maxpropl
     if properties and limit_bytes != MQPROP_UNRESTRICTED_LENGTH:
@@ -56,7 +56,7 @@ def with_properties(
 
 
 class View(Enum):
-    """How properties are returned; the MQRFH2 of a message is its stored form of them."""
+    """How a get returns properties, which are stored in the MQRFH2 of a message."""
 
     AS_STORED = "as they were put"
     COMPATIBLE = "as they were put, if JMS or an older program may have put them; else not at all"
@@ -66,7 +66,7 @@ class View(Enum):
 
 
 class MessageView(NamedTuple):
-    """A row as a getter sees it; ``taken`` are the properties that go into its handle."""
+    """A row as a getter receives it, and the properties for its message handle, if any."""
 
     row: StoredMessage
     taken: list[Property] | None = None
@@ -93,9 +93,9 @@ _OF_OPTION = {
 
 @lru_cache(maxsize=256)
 def view_of(options: int, property_control: int, *, has_handle: bool) -> View:
-    """Return how a get with these MQGMO options from a queue with this PROPCTL sees properties.
+    """Return how a get with these MQGMO options and this PROPCTL returns properties.
 
-    Without an option the queue decides; a handle then takes them, unless PROPCTL is FORCE.
+    Without an option PROPCTL decides; a message handle then receives them, unless it is FORCE.
     """
     option = options & _OPTION_BITS
     if option in _OF_OPTION:
@@ -106,10 +106,10 @@ def view_of(options: int, property_control: int, *, has_handle: bool) -> View:
 
 
 def seen_as(view: View, row: StoredMessage) -> MessageView:
-    """Return a row as this view shows it.
+    """Return a row as a view shows it.
 
-    An MQRFH2 that cannot be read is a failure where the getter asked for its properties to be taken
-    out; where only the queue says so, the message is returned as it was put.
+    An MQRFH2 that cannot be read makes a ``failure`` where the getter asked for its properties;
+    where only the queue does, the message is returned unchanged.
     """
     if view is View.AS_STORED:
         return MessageView(row)
@@ -130,13 +130,14 @@ def seen_as(view: View, row: StoredMessage) -> MessageView:
 
 
 def _with_topic(row: StoredMessage, properties: list[Property]) -> list[Property]:
-    """Add the topic string that a publication's copy has beside it (MQTopicString)."""
+    """Return the properties with the topic string of a publication, if any (MQTopicString)."""
     if row.topic is None:
         return properties
     return overridden(properties, [Property(TOPIC, Typed("string", row.topic))])
 
 
 def _without(row: StoredMessage, descriptor: Descriptor, parts: Parts) -> StoredMessage:
+    """Return a row without its property folders."""
     if not parts.has_property_folder:
         return row
     plain, body = without_properties(descriptor, parts)

@@ -50,9 +50,11 @@ _OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
 
 
 class PutRequest(NamedTuple):
-    """The request of a putter: ids as stored (``delivery.stored_id``), lifetimes in ms.
+    """What a put asks for: descriptor, ids, life and delay in ms, context.
 
-    ``capped_by`` is the cap that has shortened the life before: the message moves on.
+    Ids are as stored (``stored_id``): 24 bytes, empty for none. ``life_ms`` None never expires.
+    ``context_option`` is an MQPMO_*_CONTEXT option. ``capped_by`` names the cap that shortened the
+    life on an earlier queue.
     """
 
     descriptor: Descriptor
@@ -74,7 +76,11 @@ def plain_request(
     msg_type: int,
     format_name: str,
 ) -> PutRequest:
-    """Return the request of a put without ids, lifetime and delay; as ``plain_descriptor``."""
+    """Return the request of a put without ids, life or delay; cached.
+
+    ``priority`` and ``persistent`` None are the defaults of the queue. Raises the reason code of a
+    wrong value.
+    """
     return PutRequest(
         plain_descriptor(priority, persistent, report, reply_to, msg_type, format_name)
     )
@@ -90,10 +96,16 @@ def put(
     unit_of_work: UnitOfWork | None,
     completion: Completion | None = None,
 ) -> PutResult:
-    """Put a message; in a unit of work it is visible at its commit, else when this returns.
+    """Put a message on the queue that a path leads to, or on the staging queue if it is delayed.
 
-    With a ``completion``, a put that would wait for the disk leaves its transaction there.
-    Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
+    In a unit of work the message is visible at the commit, else when this returns. With a
+    ``completion``, a put that would wait for the disk leaves its transaction there for the caller
+    to run.
+
+    Nothing is put on an error: a wrong descriptor (P1, P12), MQRC_PUT_INHIBITED, MQRC_Q_FULL,
+    MQRC_MSG_TOO_BIG_FOR_Q and MQRC_MSG_TOO_BIG_FOR_Q_MGR (P8), MQRC_EXPIRY_ERROR (E2, E3, D7), and
+    for a delay MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D6, D9) or the refusal of the
+    staging queue (D14, D19, D31).
     """
     prepared = prepared_for(core, path, body, request, context)
     with core.engine_lock:
@@ -139,7 +151,11 @@ def result_of(
     prepared: Prepared,
     window: Window,
 ) -> PutResult:
-    """Return the result of a put; where a message waits or travels it may have another MsgId."""
+    """Return the result of a put: MsgId, CorrelId, descriptor, window, and the resolved queue.
+
+    A delayed message and one for another queue manager have another MsgId in the store than the one
+    returned here.
+    """
     here, msg_id = path.queue, row.msg_id
     if path.remote is None:
         queue, manager = here.definition.name, core.name
@@ -148,7 +164,7 @@ def result_of(
     else:
         queue, manager = path.remote
         if not request.delay_ms:
-            # On the transmission queue it has an id of its own, on the staging queue it has not.
+            # Only on the transmission queue it has a separate MsgId.
             msg_id = row.correl_id
     correl_id, warning = request.correl_id, prepared.warning
     # Made without a call of Python, as every put comes here.
@@ -159,7 +175,10 @@ def result_of(
 def prepared_for(
     core: Core, path: Path, body: bytes, request: PutRequest, context: Context
 ) -> Prepared:
-    """Return the descriptor checked and filled in; the data are checked as far as it asks."""
+    """Return the descriptor of a put, checked and completed from queue and context.
+
+    Checks the data too if the Format announces a header, or the path leads to a transmission queue.
+    """
     asked, known = request.descriptor, path.prepared
     is_plain = not request.context_option
     if known is not None and known[0] is asked and known[1] is context and is_plain:
@@ -183,7 +202,10 @@ def prepared_for(
 def new_put(
     core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
-    """Return where a message goes now, its row there, and whether it is persistent; see put."""
+    """Return the queue where a message goes now, its row, and whether it is persistent.
+
+    Reserves nothing; raises as :func:`put`.
+    """
     persistent = prepared.persistent
     queue = path.queue
     if queue.is_staging:
@@ -198,8 +220,8 @@ def new_put(
         or queue.depth >= path.max_depth
         or (persistent and path.is_temporary)
     ):
-        # No name holds the error: with its traceback it would hold the message until Python looks
-        # for circles.
+        # No variable holds the error: its traceback would keep the message until the garbage
+        # collector runs.
         if request.delay_ms:
             raise _refused_by_target(core, refusal(path, size_bytes), len(body))
         raise refusal(path, size_bytes)
@@ -218,7 +240,7 @@ def new_put(
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
-    """Take a message, with its header, that an application puts on the staging queue by name."""
+    """Return the same for a message that a program puts on the staging queue by name."""
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
     check_open(path, len(body))
@@ -231,6 +253,7 @@ def _on_staging(
 
 
 def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
+    """Return the descriptor with ReplyToQMgr completed from a remote queue that ReplyToQ names."""
     address = reply_address(core.registry.find, asked.reply_to_q)
     if address is None:
         return asked
@@ -238,10 +261,10 @@ def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
 
 
 def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError:
-    """Return what refuses a delayed message at its target now (D19).
+    """Return the error of a delayed message that its target refuses now (D19).
 
-    The reason is that of the target; where the staging queue would refuse the message as well
-    (D14), the detail says so of both.
+    The reason code is the target's; the text adds the reason if the staging queue would refuse it
+    too (D14).
     """
     try:
         staging_path(core, body_bytes)
@@ -252,7 +275,11 @@ def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError
 
 
 def check_delay(core: Core, descriptor: Descriptor, body: bytes) -> None:
-    """Raise what refuses any delay: MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D9)."""
+    """Raise the error of a message that must not be delayed at all.
+
+    MQRC_FUNCTION_NOT_SUPPORTED below the command level of delivery delay (D5), MQRC_OPTIONS_ERROR
+    for a message in a group (D9).
+    """
     if core.command_level < DELAY_COMMAND_LEVEL:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
@@ -264,6 +291,7 @@ def check_delay(core: Core, descriptor: Descriptor, body: bytes) -> None:
 
 
 def _check_ungrouped(descriptor: Descriptor, body: bytes) -> None:
+    """Raise MQRC_OPTIONS_ERROR for a message in a group, which cannot be delayed."""
     if is_grouped(descriptor, body):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
 
@@ -275,7 +303,7 @@ def add_coa_report(
     transaction: Transaction | None,
     unit_of_work: UnitOfWork | None,
 ) -> None:
-    """Add the COA report to the putter's own unit of work."""
+    """Add the COA report that a message owes to the putter's unit of work or transaction."""
     if not is_owed(Cause.COA, descriptor):
         return
     left_ms = None if row.expire_at_ms is None else row.expire_at_ms - row.put_ms
@@ -290,7 +318,7 @@ def add_coa_report(
 
 
 class AsyncPuts:
-    """The status of one session: its asynchronous puts are counted, their first error is kept."""
+    """Counts the asynchronous puts of one session and keeps their first error, for MQSTAT (P13)."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -299,13 +327,13 @@ class AsyncPuts:
         self._success_count = 0
 
     def take(self) -> Status:
-        """Return the status and begin anew."""
+        """Return the status and start counting anew."""
         status = self._status._replace(success_count=self._success_count)
         self._status, self._success_count = Status(), 0
         return status
 
     def done(self, path: Path, result: PutResult) -> None:
-        """Count a put that has put its message, maybe with a warning."""
+        """Count a successful put, perhaps with a warning."""
         if not result.warning:
             self._success_count += 1
             return
@@ -313,11 +341,12 @@ class AsyncPuts:
         self._note(path, c.MQCC_WARNING, result.warning)
 
     def failed(self, path: Path, error: MQError) -> None:
-        """Count a put that has put nothing."""
+        """Count a put that failed, and keep its error if it is the first."""
         self._status = self._status._replace(failure_count=self._status.failure_count + 1)
         self._note(path, c.MQCC_FAILED, error.reason)
 
     def _note(self, path: Path, comp: int, reason: int) -> None:
+        """Keep a completion and reason code with its object, if it is worse than the last."""
         if comp <= self._status.comp:
             return
         definition = self._core.registry.find(path.name)
@@ -334,9 +363,9 @@ class AsyncPuts:
 
 
 def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
-    """Return True if the outcome of a put may come later: in a unit of work, or non-persistent.
+    """Return True if a put with MQPMO_ASYNC_RESPONSE may report its outcome later.
 
-    The outcome of a put of a persistent message outside of syncpoint comes at once.
+    That is one in a unit of work or of a non-persistent message.
     """
     persistence = request.descriptor.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:

@@ -1,14 +1,14 @@
-"""Which messages are hidden, by whom, and how many there are: this module alone changes it.
+"""The counters of queues, and which messages are hidden by whom; only this module changes them.
 
-Each change is something that happens to a message. It is put and arrives; a unit of work, a
-channel, a claim or a browse holds it; it is given back; it leaves for another queue; its life ends.
-The life table (``lifetime/life.py``) is asked with the state that the message has at that moment.
-That state follows from the holder: without one the message is AVAILABLE, on the staging queue
-DELAYED; under a hold that locks it is LOCKED; any other hold leaves its state as it was.
+Each change is an event of a message. It is put and arrives; a unit of work, a channel, a claim or a
+browse holds it; it is given back; it moves to another queue; its life ends. The table in
+``lifetime/life.py`` says which event may follow in which state. The state follows from the hold:
+without one the message is AVAILABLE, on the staging queue DELAYED; under a hold that locks it is
+LOCKED; any other hold does not change its state.
 
-Changes of a transaction happen in two steps: they are announced as the transaction is built, and
-``take_effect`` or ``take_back`` follows when it is durable or has failed. All of it is under the
-engine's lock. A pair that the table lacks raises TransitionError: it is a bug of the engine.
+Changes of a transaction have two steps: they are announced while the transaction is built, and
+``take_effect`` or ``take_back`` follows when it is durable or has failed. All functions need the
+engine's lock. An event that the table does not allow raises TransitionError: a bug of the engine.
 
 The order of this file: records of lives, puts, messages one by one, many messages, effects.
 """
@@ -32,7 +32,7 @@ ENDS: dict[State, dict[Event, str]] = {
     state: {event: after.value for event, after in pairs.items() if after in OUTCOMES}
     for state, pairs in NEXT.items()
 }
-#: Those of a message that nobody holds, by whether its queue is the staging queue.
+#: The same for a message that nobody holds, by whether its queue is the staging queue.
 OPEN_ENDS = ENDS[State.AVAILABLE], ENDS[State.DELAYED]
 LOCKED_ENDS = ENDS[State.LOCKED]
 #: How the lives end of those that are released together.
@@ -48,9 +48,10 @@ _ALIKE_MIN: Final = 8
 def lives_of(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> list[EndedLives]:
-    """Return the records of lives of one queue that end now, those of alike messages as one.
+    """Return the records of the lives of messages of one queue that end at ``ended_ms``.
 
-    Alike are persistent messages beside each other with one descriptor.
+    ``found`` is not empty. Persistent messages beside each other with the same descriptor, eight or
+    more, make one record together; every other message makes its own.
     """
     queue = found[0][0]
     lives: list[EndedLives] = []
@@ -76,6 +77,7 @@ def lives_of(
 def _ended_messages(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> EndedMessages:
+    """Return one record for persistent messages of one queue that have the same descriptor."""
     queue, first, _side = found[0]
     descriptor = unpack_descriptor(first.descriptor)
     return EndedMessages(
@@ -102,7 +104,12 @@ def life_of(
     *,
     reason: int = 0,
 ) -> LifeRecord:
-    """Return the record of a life that ends now; ``outcome`` is the value of its last state."""
+    """Return the ledger record of one life that ends at ``ended_ms``.
+
+    ``outcome`` is the value of the last State, ``reason`` the MQRC_* or MQFB_* of a message that
+    was dead-lettered or discarded, else 0. A message on the staging queue is recorded with the ids
+    and the length that its sender knows.
+    """
     descriptor = unpack_descriptor(row.descriptor)
     msg_id, correl_id, origin_id, body_bytes = (
         staged_identity(row)
@@ -136,19 +143,22 @@ def life_of(
     return tuple.__new__(LifeRecord, values)
 
 
-# Puts that no unit of work has committed yet: UNCOMMITTED. CURDEPTH counts them (P9), nobody else
-# can see them. In the end they arrive (``take_effect``), are withdrawn, or have a record without
-# ever having been seen.
+# Puts that are not committed yet: UNCOMMITTED. CURDEPTH counts them (P9), and only their unit of
+# work sees them. They arrive (``take_effect``), are withdrawn, or end without arriving.
 
 
 def reserve(queue: LocalQueue, message_count: int = 1) -> None:
-    """Count puts that are not effective yet: CURDEPTH has them from now on (P9)."""
+    """Count puts that are not effective yet as part of CURDEPTH and as uncommitted (P9)."""
     queue.depth += message_count
     queue.uncommitted += message_count
 
 
 def reserve_in_unit(queue: LocalQueue) -> None:
-    """Count the put of an open unit of work; a delayed one reaches no depth before it (D12)."""
+    """Count one put of an open unit of work.
+
+    On an ordinary queue CURDEPTH includes it at once. On the staging queue CURDEPTH includes it
+    only from the commit on (D12).
+    """
     if queue.is_staging:
         queue.uncommitted_staged += 1
     else:
@@ -157,14 +167,17 @@ def reserve_in_unit(queue: LocalQueue) -> None:
 
 
 def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
-    """Take reserved puts back: they were never part of the queue."""
+    """Undo :func:`reserve`: the puts were never visible on the queue.
+
+    Raises TransitionError when the queue has fewer uncommitted puts.
+    """
     _check_uncommitted(queue, message_count, Event.BACKOUT)
     queue.depth -= message_count
     queue.uncommitted -= message_count
 
 
 def withdraw_from_unit(queue: LocalQueue) -> None:
-    """Take back the put of a unit of work that is backed out."""
+    """Undo :func:`reserve_in_unit`, at a backout or because the put gets another time."""
     if queue.is_staging:
         queue.uncommitted_staged -= 1
     else:
@@ -172,14 +185,17 @@ def withdraw_from_unit(queue: LocalQueue) -> None:
 
 
 def withdraw_all(transaction: Transaction) -> None:
-    """Take back all puts of a transaction; messages that it would have taken stay hidden."""
+    """Undo the reservations of all puts of a transaction, those for other members of the group too.
+
+    The messages that the transaction was to remove stay hidden.
+    """
     withdraw_here(transaction)
     for part in transaction.parts.values():
         withdraw_all(part)
 
 
 def withdraw_here(transaction: Transaction) -> None:
-    """Take back what a transaction would have put on queues of the owner that runs it."""
+    """Undo the reservations of a transaction's puts and moves, without those of its ``parts``."""
     for queue, _row, _side in transaction.arrivals:
         withdraw(queue)
     for moving in transaction.moves:
@@ -194,7 +210,10 @@ def arrive(
     *,
     persistent: bool,
 ) -> None:
-    """Reserve room for a message and add its put to a transaction."""
+    """Reserve space for a message on a queue and add its put to a transaction of ``owner``.
+
+    A queue of another member of the queue-sharing group gets it in that member's part.
+    """
     queue.depth += 1
     queue.uncommitted += 1
     # As add_reserved does, without a call: every put comes here.
@@ -214,7 +233,7 @@ def add_reserved(
     *,
     persistent: bool,
 ) -> None:
-    """Add the put of a message that is reserved already to a work of an owner of queues."""
+    """Add the put of a message whose space is reserved already to a transaction of ``owner``."""
     if queue.owner is not owner:
         transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
@@ -228,7 +247,10 @@ def add_all_reserved(
     transaction: Transaction,
     reserved: Iterable[tuple[LocalQueue, StoredMessage, bool]],
 ) -> None:
-    """Add puts that are reserved already, and whether they are persistent, queue by queue."""
+    """Add puts whose space is reserved already to a transaction of ``owner``, grouped by queue.
+
+    Each item of ``reserved`` is the queue, the row, and whether the message is persistent.
+    """
     rows_of: dict[tuple[LocalQueue, bool], list[StoredMessage]] = {}
     for queue, row, persistent in reserved:
         rows = rows_of.get((queue, persistent))
@@ -246,21 +268,24 @@ def add_all_reserved(
 
 
 def reserve_staged(queue: LocalQueue) -> None:
-    """Reserve what a unit of work is to stage, as it is committed (D12)."""
+    """Count a put of a unit of work on the staging queue as reserved, at its commit (D12)."""
     queue.uncommitted_staged -= 1
     reserve(queue)
 
 
 def arrive_in_bulk(transaction: Transaction, queue: LocalQueue, keys: list[int]) -> None:
-    """Add reserved persistent messages to a transaction; its unit has them."""
+    """Add the arrival of reserved persistent messages, by key, whose rows the unit has already."""
     transaction.moves.append(Moving(queue, queue, [], keys))
 
 
-# Messages that one unit of work puts and gets, or that expire before its commit: never seen
+# Messages that one unit of work puts and gets, or that expire before its commit
 
 
 def get_uncommitted(queue: LocalQueue) -> None:
-    """Let a unit of work get what it has put itself: no longer part of the depth (P9)."""
+    """Count that a unit of work has got a message that it has put itself.
+
+    The message leaves CURDEPTH (P9). Raises TransitionError when the queue has no uncommitted put.
+    """
     _check_uncommitted(queue, 1, Event.GET_UNDER_SYNCPOINT)
     queue.depth -= 1
     queue.uncommitted -= 1
@@ -268,7 +293,7 @@ def get_uncommitted(queue: LocalQueue) -> None:
 
 
 def withdraw_put_and_got(queue: LocalQueue) -> None:
-    """Withdraw, by a backout, what the same unit of work has put and got."""
+    """Forget, at a backout, one message that the unit of work has both put and got."""
     _check_put_and_got(queue, Event.WITHDRAW)
     queue.put_and_got -= 1
 
@@ -280,7 +305,7 @@ def end_put_and_got(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
-    """Record the life of what a unit of work has put and got and now commits."""
+    """Add to the commit of a unit of work the life of a message that it has put and got."""
     _check_put_and_got(queue, Event.COMMIT)
     queue.put_and_got -= 1
     life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], terminated_by)
@@ -294,7 +319,7 @@ def end_late(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
-    """Record the life of a put that has expired before its commit (E17)."""
+    """Add the life of a put that expired before its commit: it never reaches its queue (E17)."""
     queue, row = late
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
@@ -305,17 +330,17 @@ def end_late(
 
 
 def hold_expired(queue: LocalQueue) -> None:
-    """Keep a queue for the record of a message that is too late for it."""
+    """Keep a queue from being deleted until the record of a too late message is written."""
     queue.put_and_got += 1
 
 
 def withdraw_expired(queue: LocalQueue) -> None:
-    """Let the queue go: nothing is recorded."""
+    """Undo :func:`hold_expired`, as nothing is recorded."""
     queue.put_and_got -= 1
 
 
 def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -> None:
-    """Record the life of a message that was too late; see :func:`hold_expired`."""
+    """Add the life of a too late message to a transaction, and undo :func:`hold_expired`."""
     transaction.unit.pass_through(queue.number, life)
     queue.put_and_got -= 1
 
@@ -323,7 +348,7 @@ def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -
 def life_of_expired(
     queue: LocalQueue, row: StoredMessage, now_ms: int, terminated_by: TerminatedBy
 ) -> LifeRecord:
-    """Return the record of a message whose life ends where it begins."""
+    """Return the record of a message that has expired before it could be put on its queue."""
     return life_of(
         queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], terminated_by
     )
@@ -337,7 +362,11 @@ def count_staged(
     *,
     persistent: bool,
 ) -> None:
-    """Count a staged message for the queue it waits to reach; durable like its other totals."""
+    """Add ``change`` (+1 or -1) to the count of messages staged for a target queue.
+
+    Nothing is counted for a message without a target, or whose target is unknown. The count is
+    durable with the transaction.
+    """
     if row.target_number is None:
         return
     target = queue.owner.target(row.target_number)
@@ -349,34 +378,35 @@ def count_staged(
 
 
 def _check_uncommitted(queue: LocalQueue, message_count: int, event: Event) -> None:
+    """Raise TransitionError if the queue has fewer than ``message_count`` uncommitted puts."""
     if queue.uncommitted < message_count:
         raise TransitionError(f"{queue.name}: {event} of a message that is not uncommitted")
 
 
 def _check_put_and_got(queue: LocalQueue, event: Event) -> None:
+    """Raise TransitionError if no unit of work has put and got a message on the queue."""
     if not queue.put_and_got:
         raise TransitionError(f"{queue.name}: {event} of what no unit of work has put and got")
 
 
-# Messages that can be seen: held, given back, shown, and what ends their lives. A :class:`Hold`, a
-# browsing handle or the transaction that ends its life hides a message; only that one may go on
-# with it.
+# Visible messages: held, given back, shown, and the end of their lives. A :class:`Hold`, a browsing
+# handle or the transaction that ends its life hides a message; only that one may change it then.
 
 
 class Hold:
-    """Holds messages, hidden from all others: a unit of work, a channel's batch, a pipeline."""
+    """An owner of hidden messages: a unit of work, a channel's or a pipeline's batch."""
 
     #: Whether its messages are LOCKED: got under syncpoint, in the words of the life table. When a
     #: transaction fails that ends them, LOCKED ones go back to their place; others stay held.
     locks = False
-    #: How many it has of those that it took many at a time.
+    #: How many of its messages :func:`hold_keys` has taken.
     count = 0
-    #: The party named by the records of lives that it ends.
+    #: Whom the ledger names for the lives that it ends.
     terminated_by = NOBODY
 
 
 def state_of(queue: LocalQueue, key: int) -> State:
-    """Return the state of a message that the store has: it follows from its holder."""
+    """Return the state of a message in the store: DELAYED, AVAILABLE or LOCKED."""
     requester = queue.owner.hidden.get(key)
     if isinstance(requester, Hold) and requester.locks:
         return State.LOCKED
@@ -384,7 +414,10 @@ def state_of(queue: LocalQueue, key: int) -> State:
 
 
 def hold(found: Found, by: Hold) -> None:
-    """Hide a message that can be seen; it is in its place in the store until its life ends."""
+    """Hide a visible message for ``by``; it keeps its place in the store.
+
+    Raises TransitionError when the message is hidden already.
+    """
     queue, row, _side = found
     hidden = queue.owner.hidden
     if row.k in hidden:
@@ -395,7 +428,11 @@ def hold(found: Found, by: Hold) -> None:
 
 
 def hold_got(found: Found, by: Hold) -> None:
-    """Hide a message that a get has got and not made final, so that a kill finds it (G8)."""
+    """Hide a message that a get has taken and not made final.
+
+    A persistent one is noted on disk, so that a start after a kill raises its backout count (G8).
+    Raises TransitionError when the message is hidden already.
+    """
     queue, row, persistence = found
     key, queue_owner = row.k, queue.owner
     hidden = queue_owner.hidden
@@ -409,21 +446,21 @@ def hold_got(found: Found, by: Hold) -> None:
 
 
 def give_back(found: Found, by: Hold) -> None:
-    """Let a message that is held be seen again, in its place, the same as before."""
+    """Make a message that ``by`` holds visible again, in its old place and unchanged."""
     end_hold(found, by)
     queue, row, persistence = found
     show(queue, row.k, persistence)
 
 
 def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
-    """Let another one hold a message from now on: a delivery becomes part of a unit of work."""
+    """Pass a hidden message from one hold to another, such as a unit of work."""
     queue, row, _side = found
     unhide(queue, row.k, by)
     queue.owner.hidden[row.k] = to
 
 
 def end_hold(found: Found, by: Hold) -> None:
-    """End the hold of a message that leaves at the same moment: it is not shown."""
+    """End the hold on a message that leaves its queue at once; it does not become visible."""
     queue, row, _side = found
     unhide(queue, row.k, by)
     queue.depth += 1
@@ -441,11 +478,12 @@ def end(
     reason: int = 0,
     by: Hold | None = None,
 ) -> None:
-    """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
+    """Add the end of a message's life to a transaction of ``owner``.
 
-    Without ``by`` it is one that can be seen. A held message stays held until the transaction has
-    taken effect. ``terminated_by`` names the party that ends it, ``reason`` why it was
-    dead-lettered or discarded.
+    ``by`` is the hold that has the message; without it the message is a visible one. It stays
+    hidden until the transaction takes effect. ``event`` gives the outcome, ``terminated_by`` names
+    who ends the life, ``reason`` says why it was dead-lettered or discarded. Raises TransitionError
+    when somebody else hides the message, or the event ends no life in its state.
     """
     queue, row, persistence = found
     queue_owner, key, is_staging = queue.owner, row.k, queue.is_staging
@@ -469,7 +507,7 @@ def end(
 
 
 def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
-    """Add the end of a non-persistent message that a restart loses; its holder is gone."""
+    """Add the end of a non-persistent message, as lost at a restart, whoever held it."""
     queue, row, _side = found
     requester = owner.hidden.pop(row.k, None)
     if requester is not None:
@@ -479,7 +517,7 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
 
 
 def is_held(found: Found, by: Hold) -> bool:
-    """Return True if ``by`` still holds a message; the close of its queue manager may end that."""
+    """Return True if ``by`` holds a message; the close of the queue manager may end a hold."""
     queue, row, _persistence = found
     return queue.owner.hidden.get(row.k) is by
 
@@ -487,9 +525,10 @@ def is_held(found: Found, by: Hold) -> bool:
 def reschedule(
     transaction: Transaction, found: Found, row: StoredMessage, by: Hold | None = None
 ) -> None:
-    """Add another delivery time of a delayed message to a transaction: ``row``, under another key.
+    """Add to a transaction that a delayed message gets another delivery time, and so another key.
 
-    Its life on the queue goes on. A unit of work that holds it gives it back there, at its commit.
+    ``row`` is the message under the new key; its life goes on. ``by`` is the unit of work that
+    holds it, None for a visible message.
     """
     queue, old, persistence = found
     queue_owner, unit = queue.owner, transaction.unit
@@ -512,7 +551,7 @@ def reschedule(
 
 
 def lock_for_browse(found: Found, requester: object) -> None:
-    """Hide a message from everybody but the handle that has browsed it (B5)."""
+    """Hide a message from all but the session or handle that has browsed it (B5)."""
     queue, row, _side = found
     if row.k in queue.owner.hidden:
         raise hold_mismatch(queue, row.k)
@@ -521,14 +560,14 @@ def lock_for_browse(found: Found, requester: object) -> None:
 
 
 def unlock(found: Found, requester: object) -> None:
-    """End the lock of a browse; it is not shown, for the message may leave at the same moment."""
+    """End the lock of a browse; the caller shows or removes the message."""
     queue, row, _side = found
     unhide(queue, row.k, requester)
     queue.browse_locked -= 1
 
 
 def show(queue: LocalQueue, key: int, persistence: int) -> None:
-    """Note that a message can be seen, so that reading starts no later than there."""
+    """Make searches start no later than a message that has become visible."""
     if key < queue.first[persistence]:
         queue.first[persistence] = key
     queue.ahead[persistence].lower(key)
@@ -540,20 +579,20 @@ def show(queue: LocalQueue, key: int, persistence: int) -> None:
 
 
 def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
-    """Note that nothing can be seen up to a key, so that nobody walks there again."""
+    """Make searches start behind ``key``: no message of this persistence is visible before."""
     if key >= queue.first[persistence]:
         queue.first[persistence] = key + 1
 
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
-    """Hide a message no more; raises TransitionError unless ``by`` hides it."""
+    """Remove the mark that hides a message; raises TransitionError unless ``by`` has set it."""
     if queue.owner.hidden.get(key) is not by:
         raise hold_mismatch(queue, key)
     del queue.owner.hidden[key]
 
 
 def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
-    """Return the error for a message that somebody else hides, or nobody."""
+    """Return the error for a message that is hidden by another than expected, or by nobody."""
     requester = queue.owner.hidden.get(key)
     who = "nobody" if requester is None else type(requester).__name__
     return TransitionError(f"message {key} of {queue.name} is held by {who}, and not as expected")
@@ -563,14 +602,14 @@ def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
 
 
 def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
-    """Hide messages that can be seen, many at a time."""
+    """Hide visible messages of one queue, by key, for a hold that counts them."""
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
     by.count += len(keys)
 
 
 def hold_gets(found: Sequence[Found], by: Hold) -> None:
-    """Do as ``hold_got`` with messages of one queue, many at a time."""
+    """Do what :func:`hold_got` does for many messages of one queue; ``found`` is not empty."""
     queue = found[0][0]
     keys = [row.k for _queue, row, _side in found]
     _hide_all(queue, keys, by)
@@ -591,7 +630,7 @@ def end_all(
     terminated_by: TerminatedBy,
     by: Hold | None = None,
 ) -> None:
-    """Do as ``end`` with messages of one queue, many at a time."""
+    """Do what :func:`end` does for many messages of one queue; ``found`` is not empty."""
     queue = found[0][0]
     queue_owner, is_staging = queue.owner, queue.is_staging
     keys = [row.k for _queue, row, _side in found]
@@ -616,7 +655,7 @@ def end_all(
 
 
 def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
-    """Let messages that are held be seen again, many at a time."""
+    """Make messages that :func:`hold_keys` has hidden visible again."""
     for key in keys:
         unhide(queue, key, by)
         for persistence in (VOLATILE, PERSISTENT):
@@ -628,9 +667,9 @@ def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
 
 
 def leave(transaction: Transaction, moving: Moving) -> None:
-    """Add to a transaction that due messages leave the staging queue, reserved on their target.
+    """Add to a transaction that due messages move from the staging queue to their target.
 
-    Their lives end as released; the unit of the transaction has them.
+    The space on the target is reserved, and the unit of the transaction has the rows and lives.
     """
     source, _target, old_keys, _new_keys = moving
     _hide_all(source, old_keys, transaction)
@@ -640,7 +679,7 @@ def leave(transaction: Transaction, moving: Moving) -> None:
 def count_released(
     transaction: Transaction, queue: LocalQueue, number: int, message_count: int
 ) -> None:
-    """Count staged messages that need not wait any more for the queue of a number."""
+    """Subtract released messages from the staged count of the queue with ``number``, if known."""
     target = queue.owner.target(number)
     if target is not None:
         transaction.unit.delta(-number).present -= message_count
@@ -648,7 +687,7 @@ def count_released(
 
 
 def claim(transaction: Transaction, claiming: Claiming) -> None:
-    """Add to a transaction that messages go from their queue to a claim, where they are LOCKED."""
+    """Add to a transaction that messages move from their queue to a claim, as LOCKED."""
     queue, keys, _volatile_count = claiming
     _hide_all(queue, keys, transaction)
     queue.locked += len(keys)
@@ -656,18 +695,18 @@ def claim(transaction: Transaction, claiming: Claiming) -> None:
 
 
 def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int) -> str:
-    """Add the end of claimed messages to a transaction; return the outcome, for its unit."""
+    """Add the end of claimed messages, as got, to a transaction; return that outcome."""
     transaction.ended_claims.append(Unclaiming(queue, message_count))
     return LOCKED_ENDS[Event.COMMIT]
 
 
 def give_back_claimed(transaction: Transaction, unclaiming: Unclaiming) -> None:
-    """Add to a transaction that claimed messages go back to their queue."""
+    """Add to a transaction that claimed messages return to their queue."""
     transaction.ended_claims.append(unclaiming)
 
 
 def load_claimed(queue: LocalQueue, message_count: int) -> None:
-    """Take what was claimed before a restart, and is on no queue, out of its counters."""
+    """Move messages that were claimed before a restart from ``present`` to the claimed counters."""
     queue.present[PERSISTENT] -= message_count
     queue.depth -= message_count
     queue.locked += message_count
@@ -675,12 +714,13 @@ def load_claimed(queue: LocalQueue, message_count: int) -> None:
 
 
 def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
-    """Take over what a store has for a queue that is opened, and what is staged for it."""
+    """Set the counters of an opened queue: its persistent messages, and those staged for it."""
     queue.present[PERSISTENT] = queue.depth = message_count
     queue.staged_for = staged_count
 
 
 def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
+    """Hide visible messages, by key; raises TransitionError if one is hidden already."""
     hidden = queue.owner.hidden
     if not hidden.keys().isdisjoint(keys):
         raise hold_mismatch(queue, next(key for key in keys if key in hidden))
@@ -689,6 +729,7 @@ def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
 
 
 def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
+    """Raise TransitionError unless ``by`` holds all messages."""
     hidden = queue.owner.hidden
     for key in keys:
         if hidden.get(key) is not by:
@@ -699,11 +740,11 @@ def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
 
 
 def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
-    """Hide persistent messages until their transaction takes effect.
+    """Hide the persistent messages that a transaction brings until it takes effect.
 
-    The disk has them a moment before that. The non-persistent ones that it brings are not yet on
-    their queue then, and may come before them (G1); and a message that is gone before it has
-    arrived would arrive all the same. Moved ones are hidden only for the first reason.
+    The disk has them a moment earlier, and its non-persistent messages are not on their queue yet.
+    A get would take them out of order (G1), or before they have arrived in memory. Moved messages
+    are hidden only when the transaction has non-persistent messages as well.
     """
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts:
@@ -716,7 +757,7 @@ def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 
 
 def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
-    """Hide what a transaction brings no more: it is as far as the others, or is not run."""
+    """End what :func:`hide_arrivals` has begun; messages that others hide by now stay hidden."""
     hidden = owner.hidden
     for _queue, row, _side in transaction.arrivals:
         key = row.k
@@ -730,7 +771,7 @@ def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 
 
 def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
-    """Let all that a transaction of an owner of queues has announced be so."""
+    """Apply what a durable transaction has announced to counters and hidden messages."""
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts or (unit.moves and unit.volatile_inserts):
         show_arrivals(owner, transaction)
@@ -781,9 +822,9 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
 
 
 def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
-    """Undo what a transaction has announced: it will not be run, or it has failed.
+    """Undo what a transaction has announced: it failed, or nobody will run it.
 
-    Returns the messages that were to leave and can be seen again.
+    Returns the messages that were to leave their queue and are visible again.
     """
     hidden, returned = owner.hidden, list[Found]()
     show_arrivals(owner, transaction)
@@ -821,6 +862,7 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
 
 
 def _move(hidden: dict[int, object], moving: Moving) -> None:
+    """Apply a move in memory."""
     source, target, old_keys, new_keys = moving
     for key in old_keys:
         del hidden[key]
@@ -831,6 +873,7 @@ def _move(hidden: dict[int, object], moving: Moving) -> None:
 
 
 def _unclaim(unclaiming: Unclaiming) -> None:
+    """Apply the end of claimed messages in memory."""
     queue, message_count, returned, _keys = unclaiming
     queue.locked -= message_count
     queue.claimed -= message_count
@@ -845,6 +888,7 @@ def _unclaim(unclaiming: Unclaiming) -> None:
 
 
 def _show_all(queue: LocalQueue, keys: Sequence[int], persistence: int) -> None:
+    """Make searches start no later than messages that have become visible."""
     low_key = min(keys)
     queue.first[persistence] = min(queue.first[persistence], low_key)
     queue.ahead[persistence].lower(low_key)

@@ -1,6 +1,6 @@
-"""One local queue in memory: counters, places to start reading, waiting gets.
+"""One local queue in memory: its counters, and where searches start.
 
-Everything here is guarded by the queue manager's lock.
+All of it is under the engine's lock.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Ids = tuple[int, bytes | None, bytes | None]
 
 
 class Watcher(Protocol):
-    """A listener for messages that become visible."""
+    """An object that a queue calls when messages become visible."""
 
     def lower(self, key: int) -> None:
-        """Note that the message with this key has."""
+        """Note that the message with this key has become visible."""
 
     def lower_from(self, key: int) -> None:
-        """Note that some have, the first of them with this key."""
+        """Note that messages with this key and above may have become visible."""
 
 
 class QueueOwner(Protocol):
-    """The state of the engine whose store holds a queue, as far as a queue needs it."""
+    """What a queue uses of the engine that stores it."""
 
     name: str
     engine_lock: EngineLock
@@ -59,22 +59,25 @@ class QueueOwner(Protocol):
 
     @property
     def target(self) -> Callable[[int], LocalQueue | None]:
-        """Returns the queue of a number for which messages are staged, even a deleted one."""
+        """A function that returns the queue with a number, for which messages are staged, or None.
+
+        It finds a deleted queue too, while messages are staged for it.
+        """
 
     @property
     def note_due(self) -> Callable[[int], None]:
-        """Is told of the key of each delayed message that can be seen from now on."""
+        """A function to call with the key of each delayed message that becomes visible."""
 
     def messages(self, persistence: int) -> Messages:
-        """Return the persistent or the volatile messages."""
+        """Return the persistent messages for PERSISTENT, the others for VOLATILE."""
 
 
 class LocalQueue:
-    """One queue that holds messages; its counters are changed by ``engine/queue_state.py`` alone.
+    """One queue that holds messages; only ``engine/queue_state.py`` changes its counters.
 
-    ``depth`` is CURDEPTH: committed and uncommitted puts, less messages got in open units of work.
-    ``present`` counts rows by side (VOLATILE, PERSISTENT), taken ones included, so that an empty
-    side is not read; ``first`` is by side the lowest key that may be visible.
+    ``depth`` is CURDEPTH: committed and uncommitted puts, without messages got in open units of
+    work. ``present`` counts rows by persistence, got ones included. ``first`` is, by persistence,
+    the lowest key that may be visible.
     """
 
     __slots__ = (
@@ -105,7 +108,7 @@ class LocalQueue:
     )
 
     def __init__(self, definition: QueueDefinition, number: int, queue_owner: QueueOwner) -> None:
-        """Begin empty; the manager sets the counters when it opens a store."""
+        """Begin empty; ``queue_state.load`` sets the counters when a store is opened."""
         self.definition = definition
         self.number = number
         #: The lowest key of each priority, 0 first.
@@ -148,17 +151,17 @@ class LocalQueue:
 
     @property
     def transmits(self) -> bool:
-        """Whether its messages are in transit: USAGE(XMITQ)."""
+        """Whether it is a transmission queue, USAGE(XMITQ)."""
         return self.definition.usage == MQUS_TRANSMISSION
 
     @property
     def is_open(self) -> bool:
-        """Whether a handle is open on the queue."""
+        """Whether a handle for input or output is open on it."""
         return bool(self.input_count or self.output_count)
 
     @property
     def has_uncommitted_work(self) -> bool:
-        """Whether a unit of work has put or got here and not ended."""
+        """Whether an open unit of work has put or got here."""
         return bool(self.uncommitted or self.uncommitted_staged or self.locked or self.put_and_got)
 
 
@@ -168,10 +171,7 @@ Found = tuple[LocalQueue, StoredMessage, int]
 
 @weakly_held
 class SearchStarts:
-    """By ids a key: each message with these ids before it is hidden, and told of when seen again.
-
-    It is all under the lock.
-    """
+    """Where searches for a MsgId or CorrelId start: matches before that key are hidden."""
 
     __slots__ = ("__weakref__", "_highest", "_keys")
 
@@ -180,22 +180,22 @@ class SearchStarts:
         self._highest = 0
 
     def of(self, ids: Ids, low: int) -> int:
-        """Return where a search that would begin at ``low`` may begin."""
+        """Return the key where a search for these ids starts, at least ``low``."""
         return max(low, self._keys.get(ids, low))
 
     def note(self, ids: Ids, key: int) -> None:
-        """Note that a search from the start of the queue has come to a key."""
+        """Note that a search from the start of the queue has ended at a key."""
         if len(self._keys) >= _MAX:
             self._keys.clear()
         self._keys[ids] = key
         self._highest = max(self._keys.values())
 
     def lower(self, key: int) -> None:
-        """Note that a message has become visible at a key."""
+        """Start no later than the message with this key, which has become visible."""
         if key < self._highest:
             self._keys = {ids: start for ids, start in self._keys.items() if start <= key}
             self._highest = max(self._keys.values(), default=0)
 
     def lower_from(self, key: int) -> None:
-        """Note that messages may have become visible from a key on."""
+        """Start no later than this key, as messages there and above may have become visible."""
         self.lower(key)

@@ -1,4 +1,4 @@
-"""The party of gets and browses: a session or a handle, with its browse lock, until its close."""
+"""The requester of gets and browses: a session or a handle, with its browse lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mayfly.verbs.contracts.outcomes import NOBODY, TerminatedBy
 class Requester:
     """A session or a handle that gets messages; its close ends the waits of its gets.
 
-    Its browse lock hides a message from everybody else (B5). Every method needs the engine lock.
+    Its browse lock hides one message from all others (B5). Every method needs the engine lock.
     """
 
     __slots__ = (
@@ -29,7 +29,7 @@ class Requester:
     )
 
     def __init__(self, core: Core, terminated_by: TerminatedBy = NOBODY) -> None:
-        """Begin open, with nothing locked; lives that it ends have its ``terminated_by``."""
+        """Begin open, with nothing locked; the ledger has ``terminated_by`` for its gets."""
         self._core, self.terminated_by = core, terminated_by
         self.locked: tuple[LocalQueue, StoredMessage, int] | None = None
         #: Whether nothing can be got for it any more.
@@ -40,46 +40,46 @@ class Requester:
         self._end = rc.MQRC_NONE, ""
 
     def check(self) -> None:
-        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once it has ended."""
+        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once it is closed."""
         if self.is_ended:
             raise self.error()
 
     def error(self) -> MQError:
-        """Return why nothing can be got for it any more."""
+        """Return the error with which its gets fail since its close."""
         return mq_error(*self._end)
 
     def wait(self, queue_number: int, waiter: Waiter) -> None:
-        """Let one of its gets wait on a queue, or under the number of something else."""
+        """Add a waiter of one of its gets to a queue, or to another number to wait under."""
         self._has_waited = True
         self._core.waits.add(queue_number, waiter)
 
     def end(self, reason: int, detail: str, *, is_backed_out: bool = False) -> None:
-        """Let nothing be got any more; gets that wait end with the reason code."""
+        """Refuse further gets, and end waiting ones with this reason code."""
         if self.is_ended:
             return
         self._end, self.is_backed_out = (reason, detail), is_backed_out
         self.is_ended = True
         if self._has_waited:
-            # Few ever wait; the others close without a look at all waits.
+            # Most never wait, and close without a search of all waits.
             self._core.waits.fail_owner(self, mq_error(reason, detail))
 
     def resume(self) -> None:
-        """Take the end back: closing it was refused."""
+        """Undo :meth:`end`, because the close was refused."""
         self.is_ended = False
 
     def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
-        """Hide a message from everybody else."""
+        """Hide a message from all others."""
         queue_state.lock_for_browse(found, self)
         self.locked = found
 
     def forget_lock(self, key: int) -> None:
-        """Unlock a message that leaves its queue under the same lock: nobody gets to see it."""
+        """Remove the browse lock on the message with this key, which leaves its queue at once."""
         if self.locked is not None and self.locked[1].k == key:
             queue_state.unlock(self.locked, self)
             self.locked = None
 
     def release_lock(self) -> None:
-        """Make the locked message visible again, and offer it; the caller runs deferred work."""
+        """Make the locked message visible and offer it; the caller runs deferred work."""
         if self.locked is not None:
             queue, row, persistence = self.locked
             self.forget_lock(row.k)

@@ -1,4 +1,4 @@
-"""What a start takes up from the store, and what a close writes for the next start."""
+"""What a start reads from the store, and what a close writes for the next start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 5_000
 
 
 def recover_totals(core: Core) -> None:
-    """Account for non-persistent messages that a crash has taken; load the counters."""
+    """Record non-persistent messages that a crash has lost, and load the counters of all queues."""
     transaction = core.store.ledger_writer.recovery()
     if transaction.deltas or transaction.statements:
         transaction.wants_balances = True
@@ -42,8 +42,8 @@ def recover_totals(core: Core) -> None:
 def count_interrupted(core: Core) -> None:
     """Raise the backout counts of messages that units of work held when their process was killed.
 
-    On z/OS those of private queues with NOHARDENBO stay as they were; elsewhere the attribute says
-    nothing (HardenGetBackout). Call it before anything is got.
+    On z/OS, private queues with NOHARDENBO are left out; on other platforms the attribute has no
+    effect (HardenGetBackout). Call it before any get.
     """
     held = core.store.held_gets
     unit = Unit()
@@ -64,7 +64,7 @@ def count_interrupted(core: Core) -> None:
 
 
 def end_non_persistent(core: Core) -> None:
-    """Record the end of non-persistent messages, if there will be a restart to miss them."""
+    """Record all non-persistent messages as lost, if a folder remains for a restart."""
     if core.store.folder is None:
         return
     for queue in core.registry.queues():
@@ -73,6 +73,7 @@ def end_non_persistent(core: Core) -> None:
 
 
 def _end_batch(core: Core, queue: LocalQueue) -> bool:
+    """Record up to 5,000 messages of a queue; return False when none was left."""
     with core.engine_lock:
         transaction, now_ms = Transaction(), core.now_ms()
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)

@@ -46,11 +46,12 @@ _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
 
 
 class Session(TopicVerbs):
-    """One connection; used by one thread at a time, except that any may close it: waits end then.
+    """One connection to a queue manager, with one unit of work.
 
-    Transacted, every put and get is part of its unit of work: leaving the ``with`` block normally
-    commits, leaving it by an exception backs out. Verbs raise MQError with the reason code; only an
-    empty queue is no error for the native get, which then returns None.
+    One thread uses it at a time, but any thread may close it, which ends its waits. When it is
+    transacted, every put and get is part of its unit of work. Leaving the ``with`` block commits;
+    leaving it by an exception backs out. Verbs raise MQError with the reason code, except that
+    :meth:`get` returns None for an empty queue.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Session(TopicVerbs):
         known_as: str = "",
         is_foreign_client: bool = False,
     ) -> None:
-        """Connect; the queue manager calls this, see ``Engine.session``."""
+        """Connect a user; called by ``Engine.session``, which explains the parameters."""
         self._core = core
         #: The user's rights; None for an administrator: everything.
         self.authority = authority_of(core, user or "", groups, known_as=known_as)
@@ -108,14 +109,17 @@ class Session(TopicVerbs):
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
     ) -> bytes:
-        """Put a message and return its MsgId (24 bytes).
+        """Put a message and return its MsgId, 24 bytes.
 
-        Ids are up to 24 bytes, or their hexadecimal digits as the command line prints them.
-        ``queue`` and ``reply_to_q`` may be ``QUEUE@MANAGER``, of another queue manager (C2);
-        ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
-        ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message
-        is durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_Q_FULL, MQRC_PROPERTY_NAME_ERROR and the others of P1 and P8; nothing is put then.
+        ``msg_id`` and ``correl_id`` are up to 24 bytes, or their hexadecimal digits. ``queue`` and
+        ``reply_to_q`` may be ``QUEUE@MANAGER``, for a queue of another queue manager (C2).
+        ``time_to_live_ms`` None never expires; with ``delay_ms`` the message waits on the staging
+        queue first. ``priority`` and ``persistent`` None are the defaults of the queue. Not
+        transacted, a persistent message is durable on return.
+
+        Nothing is put on an error: MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_Q_FULL, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_PROPERTY_NAME_ERROR, and those
+        of a wrong descriptor (P1, P8).
         """
         if time_to_live_ms is not None:
             check_life_ms(time_to_live_ms)
@@ -152,12 +156,12 @@ class Session(TopicVerbs):
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
-        """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
+        """Take the next matching message, or return None when none came within ``wait_ms``.
 
-        ``selector`` is a condition, ``"colour = 'red' AND JMSPriority > 4"``; to get many messages
-        by one, :meth:`open` a handle with it, which remembers what it has refused. Raises
-        MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_OBJECT_IN_USE when another session has the queue open for exclusive input.
+        -1 waits for ever. ``selector`` is a condition like ``"colour = 'red' AND JMSPriority >
+        4"``; for many gets with one selector, :meth:`open` a handle, which remembers the refused
+        messages. Raises MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
+        and MQRC_OBJECT_IN_USE while another session has the queue open for exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         # As _path_to_get does, without a call.
@@ -176,9 +180,10 @@ class Session(TopicVerbs):
             return None
 
     def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
-        """Take the next messages that are there, up to ``max_messages``; [] when none came.
+        """Take up to ``max_messages`` messages that are there; only the first one is waited for.
 
-        It waits for the first one alone. See ``get_many.get_many``; raises as :meth:`get`.
+        Returns [] when none came within ``wait_ms``. Without a unit of work one transaction takes
+        them all. Raises as :meth:`get`.
         """
         check_max_messages(max_messages)
         unit_of_work = self.unit_of_work if self._usable() else None
@@ -195,7 +200,10 @@ class Session(TopicVerbs):
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Iterator[Message]:
-        """Yield the messages of a queue in get order, each read when it is asked for."""
+        """Yield the matching messages of a queue in get order, each read when it is asked for.
+
+        They stay on the queue. Raises as :meth:`get`, when the caller asks for the next message.
+        """
         self._usable()
         path = self._core.registry.resolve(queue)
         if self.authority is not None:
@@ -211,25 +219,31 @@ class Session(TopicVerbs):
 
     @property
     def schedule(self) -> Schedule:
-        """The delayed messages: list, show, cancel, reschedule and release them."""
+        """The delayed messages, to list, show, cancel, reschedule and release them."""
         terminated_by = self._opened.requester.terminated_by
         return Schedule(self._core, terminated_by, self._unit_in_use, self.authority)
 
     def _unit_in_use(self) -> UnitOfWork | None:
+        """Return the unit of work if transacted, else None; raises MQRC_HCONN_ERROR."""
         return self.unit_of_work if self._usable() else None
 
     def commit(self, completion: Completion | None = None) -> None:
-        """Commit the unit of work; ``completion`` and errors are as in ``UnitOfWork.commit``."""
+        """Commit the unit of work: puts become visible, gets final.
+
+        Raises MQRC_BACKED_OUT after a failed asynchronous put, MQRC_STORAGE_MEDIUM_FULL (all is
+        undone), and MQRC_CONNECTION_BROKEN (outcome unknown). With a ``completion`` nothing is
+        durable on return.
+        """
         self._usable()
         self.unit_of_work.commit(completion)
 
     def backout(self) -> None:
-        """Back the unit of work out: puts vanish, gets return with their backout count raised."""
+        """Back out the unit of work: puts vanish, gets return with their backout count raised."""
         self._usable()
         self.unit_of_work.backout()
 
     def status(self) -> Status:
-        """MQSTAT: the outcome of the asynchronous puts since the last call (P13)."""
+        """Return the outcome of the asynchronous puts since the last call (MQSTAT, P13)."""
         self._usable()
         return self._opened.async_puts.take()
 
@@ -242,12 +256,12 @@ class Session(TopicVerbs):
         selector: str | None = None,
         alternate_user: str = "",
     ) -> Handle:
-        """MQOPEN: return a handle on a queue; a model queue's name makes a dynamic queue.
+        """Open a queue (MQOPEN) and return its handle; a model queue makes a dynamic queue.
 
-        ``selector`` is OD.SelectionString, ``alternate_user`` OD.AlternateUserId, whose authority
-        counts with MQOO_ALTERNATE_USER_AUTHORITY. Raises MQRC_OPTIONS_ERROR,
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7),
-        MQRC_OBJECT_IN_USE (C4), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR,
+        ``options`` are MQOO_*, ``selector`` is OD.SelectionString. With
+        MQOO_ALTERNATE_USER_AUTHORITY the authority of ``alternate_user`` counts. Raises
+        MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7), MQRC_OBJECT_IN_USE
+        (C4), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR,
         MQRC_SELECTOR_SYNTAX_ERROR, MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_ALWAYS_FALSE.
         """
         self._usable()
@@ -282,7 +296,11 @@ class Session(TopicVerbs):
     def open_definition(
         self, kind: str, name: str, options: int, *, alternate_user: str = ""
     ) -> DefinitionHandle:
-        """MQOPEN of a process or of the queue manager; raises as ``open_definition``."""
+        """Open a process or the queue manager (MQOPEN) to inquire or set its attributes.
+
+        ``kind`` is PROCESS or QMGR. Raises MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_NOT_AUTHORIZED, MQRC_HANDLE_NOT_AVAILABLE.
+        """
         self._usable()
         authority = self.authority
         if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
@@ -290,19 +308,20 @@ class Session(TopicVerbs):
         return open_definition(self._opened, authority, kind, name, options)
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
-        """Close a handle; MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue (C9).
+        """Close a handle (MQCLOSE); MQCO_DELETE* deletes a permanent dynamic queue (C9).
 
-        Its gets that wait on other threads end with MQRC_HOBJ_ERROR. Raises MQRC_NOT_AUTHORIZED and
-        as ``drop_dynamic_queue``; the handle stays open then.
+        Gets that wait on other threads end with MQRC_HOBJ_ERROR. The handle stays open on an error:
+        MQRC_NOT_AUTHORIZED, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE.
         """
         if options & _DELETES and self.authority is not None:
             self.authority.check_queue(handle.queue_name, words.DLT)
         self._opened.close(handle.opened, options)
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commits what is open (MQDISC), or backs it out (G9).
+        """Disconnect: commit the open unit of work (MQDISC), or back it out (G9).
 
-        Gets that wait on other threads end with MQRC_HCONN_ERROR.
+        Deliveries that are not settled go back to their queues. Gets that wait on other threads end
+        with MQRC_HCONN_ERROR. A second call does nothing.
         """
         if not self.is_open:
             return
@@ -336,9 +355,10 @@ class Session(TopicVerbs):
     def beside(
         self, unit_of_work: UnitOfWork | None = None, *, as_manager: bool = False
     ) -> Session:
-        """Return a transacted session of the same user with a unit of work, None for a new one.
+        """Return another transacted session of the same user and program.
 
-        ``as_manager`` gives it the authority of the queue manager.
+        It has the given unit of work, or a new one for None. ``as_manager`` gives it the authority
+        of the queue manager in place of the user's.
         """
         user, _kind, program, _manager = self.context
         session = Session(self.core, None, transacted=True, program=program, known_as=user)
@@ -349,15 +369,16 @@ class Session(TopicVerbs):
 
     @property
     def core(self) -> Core:
-        """The queue manager that it is connected to."""
+        """The engine of the queue manager that it is connected to."""
         return self._core
 
     @property
     def is_transacted(self) -> bool:
-        """Whether what it does waits for a commit or backout."""
+        """Whether its puts and gets wait for a commit or backout."""
         return self._transacted
 
     def _end_unit(self, *, commit: bool) -> None:
+        """Commit or back out, then close all handles."""
         try:
             if commit:
                 self.unit_of_work.commit()
@@ -367,14 +388,18 @@ class Session(TopicVerbs):
             self._opened.close_all()
 
     def _usable(self) -> bool:
-        """Raise MQRC_HCONN_ERROR when closed; return True if verbs are under syncpoint."""
+        """Begin a verb: raise MQRC_HCONN_ERROR when closed, return True if transacted."""
         if not self.is_open:
             raise mq_error(self.end_error.reason, self.end_error.detail)
         begin_verb(self._core)
         return self._transacted
 
     def _path_to_get(self, name: str) -> Path:
-        """Return what a name resolves to; raises what forbids the user to get there."""
+        """Return what a queue name resolves to, for a get.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE for exclusive
+        input elsewhere.
+        """
         path = self._core.registry.resolve(name)
         if self.authority is not None:
             self.authority.check_queue(name, words.GET)
@@ -383,11 +408,13 @@ class Session(TopicVerbs):
         return path
 
     def _check_exclusive(self, path: Path) -> None:
+        """Raise MQRC_OBJECT_IN_USE if another session has the queue open for exclusive input."""
         if path.queue.exclusive_holder not in self._opened:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{path.queue.name} is open for exclusive input")
 
 
 def _abandon(opened: OpenQueues, deliveries: Deliveries) -> None:
+    """Back out a session that its program has dropped without a close."""
     try:
         opened.abandon()
     finally:
@@ -395,6 +422,7 @@ def _abandon(opened: OpenQueues, deliveries: Deliveries) -> None:
 
 
 def _match(msg_id: Identifier | None, correl_id: Identifier | None, selector: str | None) -> Match:
+    """Return the match options for ids and a selector; None matches any."""
     match = ANY
     if msg_id is not None or correl_id is not None:
         match = Match(

@@ -1,4 +1,4 @@
-"""Settings of a queue manager: where the source documents disagree, the default and its switch."""
+"""Settings: switches for what the source documents leave open, with their defaults by platform."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SettingValue: TypeAlias = str | int | bool
 
 
 class Setting(NamedTuple):
-    """One row of the table; ``choices`` are the allowed values, or None for any positive number."""
+    """One setting; ``choices`` are its allowed values, None for any positive integer."""
 
     name: str
     default: SettingValue
@@ -85,15 +85,16 @@ MAX_EXPIRY_VARIABLE = "AMQ_ENFORCE_MAX_EXPIRY_ERROR"
 
 
 class Settings:
-    """The settings of one queue manager, resolved against the environment at its start.
+    """The settings in force for one queue manager.
 
-    ``given`` holds each setting that was given; one that was not has its platform's default.
+    ``given`` has the settings that were given; others have the default of the platform. Environment
+    variables are read at the start only.
     """
 
     def __init__(
         self, values: Mapping[str, SettingValue], environment: Mapping[str, str], platform: str
     ) -> None:
-        """Check the given values; raises ValueError naming an unknown setting or a wrong value."""
+        """Check and resolve settings; raises ValueError for an unknown setting or a wrong value."""
         check_settings(values)
         chosen = {**defaults_on(platform), **values}
         self.given: Mapping[str, SettingValue] = dict(values)
@@ -117,7 +118,7 @@ class Settings:
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
     def changed(self, values: Mapping[str, SettingValue]) -> Settings:
-        """Return other settings under the environment of the start; raises ValueError."""
+        """Return settings with other given values; raises ValueError for a wrong one."""
         return Settings(values, self._environment, self._platform)
 
 
@@ -127,9 +128,9 @@ def defaults_on(platform: str) -> dict[str, SettingValue]:
 
 
 def setting_value(name: str, text: str) -> SettingValue:
-    """Return the value of a setting that somebody typed, in either case.
+    """Return the value of a setting from its text, in upper or lower case.
 
-    Raises ValueError naming an unknown setting or what the value can be.
+    Raises ValueError for an unknown setting or a wrong value, with the allowed ones.
     """
     setting = _known(name)
     if setting.choices is None:
@@ -143,7 +144,7 @@ def setting_value(name: str, text: str) -> SettingValue:
 
 
 def check_settings(values: Mapping[str, SettingValue]) -> None:
-    """Raise ValueError naming an unknown setting or a wrong value."""
+    """Raise ValueError for an unknown setting or a wrong value."""
     for name, value in values.items():
         choices = _known(name).choices
         if choices is None:

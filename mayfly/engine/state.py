@@ -1,4 +1,4 @@
-"""The state of one open queue manager: its definitions, its waits, its time, whether it runs."""
+"""The state of one open queue manager: definitions, waits, time, and whether it runs."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
-#: The store has failed or is damaged, or what the engine holds for certain is not so: the queue
-#: manager stops. Any other error is one of the item whose work has raised it.
+#: Errors of a store that has failed or is damaged, or of an invariant: the queue manager stops. Any
+#: other error is one of the item whose work has raised it.
 BROKEN: Final = (StoreError, apsw.Error, OSError, AssertionError)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EngineState:
-    """Data that verbs and engine transactions share, under the engine's lock.
+    """Data that verbs and transactions share, under the engine's lock.
 
-    ``hidden`` maps the key of a message that must not be seen to its holder: a unit of work, a
-    browsing handle, a channel, a claim, or a transaction on its way to the disk.
+    ``hidden`` maps the key of a hidden message to what hides it: a unit of work, a browsing handle,
+    a channel, a claim, or a transaction that is not durable yet.
     """
 
     #: Made by the engine before anything can happen, like what follows.
@@ -51,7 +51,7 @@ class EngineState:
     settings: Settings
 
     def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
-        """Begin without a store; the queue manager opens it."""
+        """Begin without a store; the engine opens it."""
         self.name, self.engine_lock, self.clock, self.runtime = name, engine_lock, clock, runtime
         self.hidden: dict[int, object] = {}
         self.row_memory = RowMemory()
@@ -66,19 +66,19 @@ class EngineState:
         self.staging = StagingState(self, self.registry.staging)
         #: Return the queue of a number for which messages are staged, and note a staged message.
         self.target, self.note_due = self.registry.target, self.staging.note_due
-        #: Warnings of which a flood of messages would write a flood.
+        #: Warnings that many messages cause, as few log lines.
         self.alike_warnings = AlikeWarnings()
-        #: How late released messages left, and expired ones were met, for figures.
+        #: How late messages were released, and expired ones discarded, for statistics.
         self.release_lateness, self.expiry_lateness = Lateness(), Lateness()
-        #: Told of messages that are got, or leave their queue otherwise. A feature is here only
-        #: while it keeps something about messages, so that all other gets call nothing.
+        #: Functions to call with messages that are got or leave their queue. A feature is here only
+        #: while it stores something about messages, so that most gets call nothing.
         self.on_departure: list[OnDeparture] = []
         #: The last descriptor of a got message that asks for no COD report. The next one is mostly
         #: the same, and a comparison costs a tenth of unpacking it.
         self.unconfirmed_descriptor = b""
-        #: Told of messages whose expiry was met (``expiry_watch``); nobody without telemetry.
+        #: Functions to call with expired messages (``watch_expiry``); none without telemetry.
         self.on_expiry: list[Callable[[Any], object]] = []
-        #: Told of transactions that have taken effect, under the same rule.
+        #: Functions to call with transactions that have taken effect, under the same rule.
         self.on_effect: list[Callable[[Transaction], None]] = []
         #: The marks of browsing handles.
         self.marks = Marks(self.on_departure)
@@ -95,38 +95,39 @@ class EngineState:
         self.on_wake: list[Callable[[], None]] = []
         #: Does what is due now, without the clock; the queue manager sets it.
         self.do_due: Callable[[], None] = lambda: None
-        #: How far the store's time was ahead of the clock when it was opened; own time runs on.
+        #: How far the store's time was ahead of the clock at the opening; own time continues.
         self.ahead_ms = 0
 
     def _offer_definitions(self) -> None:
+        """Let waits for a change of definitions try again."""
         with self.engine_lock:
             self.waits.offer(DEFINITIONS)
 
     def messages(self, persistence: int) -> Messages:
-        """Return the persistent or the volatile messages."""
+        """Return the persistent messages for PERSISTENT, the others for VOLATILE."""
         return self.store.persistent if persistence else self.store.volatile
 
     @property
     def is_usable(self) -> bool:
-        """Whether it takes new transactions."""
+        """Whether it runs and is not closing."""
         return not (self.is_stopped or self.is_closing)
 
     def now_ms(self) -> int:
-        """Return the queue manager's time, which never falls behind what its store has seen."""
+        """Return the time in ms since 1970, UTC; never before a time that the store has."""
         return now_ms_of(self)
 
     def note_departure(self, keys: Collection[int]) -> None:
-        """Tell features that messages are got, or leave their queue; ask ``on_departure`` first."""
+        """Call features with the keys of messages that are got or leave their queue."""
         for notify in tuple(self.on_departure):
             notify(keys)
 
     def wake(self) -> None:
-        """Let all look for work that may have fallen due; call it without the lock."""
+        """Wake the clock, as work may be due earlier than it knows; call it without the lock."""
         for look in self.on_wake:
             look()
 
     def check_running(self) -> None:
-        """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""
+        """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while it closes."""
         if self.store.group.is_broken and not self.is_stopped:
             # Damage was read since.
             with self.engine_lock:
@@ -137,14 +138,14 @@ class EngineState:
             raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"queue manager {self.name} is closing")
 
     def stop_in_child(self) -> None:
-        """Stop for good in a forked child, where other threads' locks stay locked for ever."""
+        """Stop in a forked child, with new locks: others may be held by missing threads."""
         self.is_stopped = True
         self.engine_lock = self.runtime.engine_lock()
         self.definitions_lock = self.runtime.reentrant_lock("administration")
         self.store.stop_in_child(self.engine_lock)
 
     def break_off(self, why: str) -> None:
-        """Stop at once, with MQRC_CONNECTION_BROKEN for every get that waits."""
+        """Stop at once: log ``why``, and end every waiting get with MQRC_CONNECTION_BROKEN."""
         assert self.engine_lock.is_held()
         self.is_stopped = True
         _LOG.critical("queue manager %s stops: %s", self.name, why)
@@ -153,25 +154,25 @@ class EngineState:
 
 
 def now_ms_of(state: EngineState) -> int:
-    """Return what ``EngineState.now_ms`` returns.
+    """Return the time of a queue manager, as ``EngineState.now_ms``, for the shortest paths.
 
-    The shortest paths call it: compiled, a method of a class that others extend is looked up in
-    Python first, which takes a quarter more instructions.
+    Compiled, a method of a class that Python may extend is looked up first, which takes a quarter
+    more instructions.
     """
     return state.clock.now_ms() + state.ahead_ms
 
 
 def ensure_running(state: EngineState) -> None:
-    """Do as ``EngineState.check_running``; the shortest paths call it, for the same reason."""
+    """Do ``EngineState.check_running``; faster, for the shortest paths."""
     if state.is_stopped or state.is_closing or state.store.group.is_broken:
         state.check_running()
 
 
 class LeftBehind:
-    """Sessions and other objects that were dropped, and temporary queues of such sessions.
+    """Sessions, other objects and temporary queues that programs have dropped without a close.
 
-    The garbage collector finds them in the midst of the engine, where locks may be held: it only
-    adds to the lists. The next thread that holds no lock ends them.
+    The garbage collector runs at any moment, perhaps under a lock, so it only adds to these lists.
+    The next thread without locks ends them.
     """
 
     __slots__ = ("objects", "queues", "sessions")
@@ -185,12 +186,12 @@ class LeftBehind:
         self.queues: list[LocalQueue] = []
 
     def share(self, other: LeftBehind) -> None:
-        """Have sessions and objects in common with another queue manager: either may end them."""
+        """Use the lists of sessions and objects of another queue manager: either may end them."""
         self.sessions, self.objects = other.sessions, other.objects
 
 
 def end_all(ends: list[Callable[[], None]]) -> None:
-    """End sessions, or other objects, that were dropped; another thread may be at it as well."""
+    """Call and remove each function; another thread may do the same with the list."""
     while ends:
         try:
             end = ends.pop()

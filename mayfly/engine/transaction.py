@@ -9,12 +9,15 @@ from typing import NamedTuple
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.store.units import StoredMessage, Unit
 
-#: Of nearly all transactions, so that they have none to make.
+#: The parts of nearly all transactions, shared so that none is created.
 _NOWHERE: Mapping[QueueOwner, Transaction] = MappingProxyType({})
 
 
 class Moving(NamedTuple):
-    """Persistent messages that leave the staging queue for another together, by their keys."""
+    """Persistent messages that move together from the staging queue to their target, by key.
+
+    ``old_keys`` are their keys on ``source``, ``new_keys`` those on ``target``.
+    """
 
     source: LocalQueue
     target: LocalQueue
@@ -23,7 +26,7 @@ class Moving(NamedTuple):
 
 
 class Claiming(NamedTuple):
-    """Messages that go from their queue to a claim, hidden until they have."""
+    """Messages that move from their queue to a claim, by key, hidden until then."""
 
     queue: LocalQueue
     keys: list[int]
@@ -31,10 +34,10 @@ class Claiming(NamedTuple):
 
 
 class Unclaiming(NamedTuple):
-    """Messages that leave a claim: for good, or back to their queue.
+    """Claimed messages that end, or return to their queue.
 
-    ``returned`` holds for each side, VOLATILE then PERSISTENT, how many come back and their lowest
-    key. On a queue that triggers, ``keys`` are those of all that come back.
+    ``returned`` has for VOLATILE, then for PERSISTENT, how many return and their lowest key.
+    ``keys`` are those that return, where the queue has a trigger.
     """
 
     queue: LocalQueue
@@ -46,8 +49,8 @@ class Unclaiming(NamedTuple):
 class Transaction:
     """Changes that take effect together: a unit of the store and what follows in memory.
 
-    An arrival is already reserved (depth and uncommitted raised), a departure already hidden; the
-    end of the transaction settles both, its failure takes both back. Built with the lock held.
+    Space for an arrival is reserved when it is added, a departure is hidden. Both become final when
+    the transaction takes effect, and are undone when it fails. It is built under the lock.
     """
 
     __slots__ = (
@@ -69,16 +72,16 @@ class Transaction:
         self.moves: list[Moving] = []
         self.claims: list[Claiming] = []
         self.ended_claims: list[Unclaiming] = []
-        #: How many more, or fewer, staged messages wait to reach a queue.
+        #: Changes of the number of messages staged for a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
         #: Further effects in memory, called with the lock held when it takes effect. A transaction
-        #: that one of them returns is run before the caller goes on.
+        #: that one of them returns is run before the caller continues.
         self.effects: list[Callable[[], Transaction | None]] = []
         #: The parts that change stores of other members of a queue-sharing group, by member.
         self.parts = _NOWHERE
 
     def at(self, queue_owner: QueueOwner) -> Transaction:
-        """Return the part that changes the store of another member of the group."""
+        """Return the part for another member of the queue-sharing group, made at first use."""
         part = self.parts.get(queue_owner)
         if part is None:
             part = Transaction()

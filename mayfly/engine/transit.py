@@ -1,4 +1,4 @@
-"""Messages in transit: what a channel takes off its transmission queue, and what it brings."""
+"""Messages in transit: what a channel takes from its transmission queue, and what it receives."""
 
 from __future__ import annotations
 
@@ -48,37 +48,38 @@ _SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _LAST = "SELECT value FROM meta WHERE name = ?"
 
 
-# Messages that a channel has taken off its transmission queue and not yet got rid of. They are
-# hidden like those that a unit of work has got. A batch in doubt stays hidden across a restart,
-# until the channel has asked its partner; no get, nor its own expiry, touches it meanwhile (E15).
+# Messages that a channel has taken from its transmission queue and whose batch has not ended. They
+# are hidden like those that a unit of work has got. A batch in doubt stays hidden over a restart
+# until the channel has asked its partner; it is neither got nor expires meanwhile (E15).
 
 
 class Shipment(Hold):
-    """The messages of one batch, hidden until its end."""
+    """The messages of one channel batch, hidden until the batch ends."""
 
     def __init__(self, core: Core, queue: LocalQueue, channel: str) -> None:
+        """Begin an empty batch of a sender channel on its transmission queue."""
         self._core = core
         self.queue = queue
         self.terminated_by = TerminatedBy(ended_by=channel)
         self._rows: list[Found] = []
 
     def __len__(self) -> int:
-        """Return how many messages it holds."""
+        """Return the number of messages in the batch."""
         return len(self._rows)
 
     def is_from(self, name: str) -> bool:
-        """Return True if its messages are from the queue that a name leads to now."""
+        """Return True if the batch is from the queue that a name resolves to now."""
         return self._core.registry.resolve(name).queue is self.queue
 
     def packed_keys(self) -> bytes:
-        """Return the keys of the persistent messages, for ``ChannelRow``: a restart needs them."""
+        """Return the keys of the persistent messages, packed for ``ChannelRow``."""
         return packed_keys([row.k for _queue, row, persistence in self._rows if persistence])
 
     def take(self, limit: int) -> list[StoredMessage]:
-        """Take the next live messages, up to ``limit``, and return them in get order.
+        """Add up to ``limit`` live messages to the batch and return them in get order.
 
-        Expired ones met on the way are discarded (E6). Raises MQRC_GET_INHIBITED,
-        MQRC_CONNECTION_BROKEN.
+        Expired messages on the way are discarded (E6). Raises MQRC_GET_INHIBITED,
+        MQRC_CONNECTION_BROKEN, MQRC_UNKNOWN_OBJECT_NAME.
         """
         core, name = self._core, self.queue.name
         if core.registry.resolve(name).get_inhibited:
@@ -90,6 +91,7 @@ class Shipment(Hold):
         return [row for _queue, row, _side in found]
 
     def _take(self, limit: int) -> list[Found]:
+        """Hide the next live messages, and defer the discard of expired ones."""
         core, queue, now_ms = self._core, self.queue, self._core.now_ms()
         found: list[Found] = []
         expired: list[Found] = []
@@ -108,7 +110,7 @@ class Shipment(Hold):
         return found
 
     def end_volatile(self) -> None:
-        """End the lives of the non-persistent messages now: they travel outside the batch."""
+        """End the lives of the non-persistent messages now, as they travel outside the batch."""
         core = self._core
         with core.engine_lock:
             going = [taken for taken in self._rows if not taken[2]]
@@ -120,13 +122,13 @@ class Shipment(Hold):
             core.committer.run(transaction)
 
     def hold(self, keys: Iterable[int]) -> None:
-        """Take the messages of these keys that are still there."""
+        """Add the persistent messages with these keys, if they still exist, to the batch."""
         assert self._core.engine_lock.is_held()
         rows = (self._core.messages(PERSISTENT).row(key) for key in keys)
         self._hold((self.queue, row, PERSISTENT) for row in rows if row is not None)
 
     def discard(self, key: int, original: Original) -> None:
-        """End the life of a message that has none left, and send its report (E26, E19)."""
+        """End a message of the batch that has expired, and send its report (E26, E19)."""
         core, transaction = self._core, Transaction()
         with core.engine_lock:
             terminated_by = self.terminated_by._replace(met_by=MetBy.CHANNEL.value)
@@ -137,10 +139,10 @@ class Shipment(Hold):
         core.committer.run(transaction)
 
     def set_aside(self, key: int, message: Undeliverable, error: MQError) -> None:
-        """Discard or dead-letter a message that cannot be sent, with its report.
+        """Discard or dead-letter a message of the batch that cannot be sent, with its report.
 
-        The report describes what stands behind the MQXQH (R8). Raises ``error`` for one that can
-        end nowhere, which stays (Q5, R5).
+        The report is about the message behind the MQXQH (R8). Raises ``error`` for a message that
+        must stay, as neither is possible (Q5, R5).
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
@@ -159,6 +161,7 @@ class Shipment(Hold):
         *,
         reason: int = rc.MQRC_NONE,
     ) -> Found:
+        """Add the end of one message of the batch to a transaction."""
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
         queue_state.end_hold(found, self)
@@ -175,10 +178,10 @@ class Shipment(Hold):
         return found
 
     def end(self, state: ChannelRow) -> None:
-        """Their lives end here, as transmitted, durably together with the channel's state.
+        """End the lives of all messages as transmitted, durably together with the channel's state.
 
-        When that fails they stay hidden, for the partner has them. Raises MQRC_STORAGE_MEDIUM_FULL,
-        MQRC_CONNECTION_BROKEN.
+        After an error they stay hidden, because the partner has them. Raises
+        MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         core = self._core
         with core.engine_lock:
@@ -188,9 +191,9 @@ class Shipment(Hold):
         self._rows = []
 
     def give_back(self, state: ChannelRow | None = None) -> None:
-        """Put them back in their places, backout counts raised, durably with a channel's state.
+        """Return all messages to their places, backout counts raised, and save the channel's state.
 
-        On a full disk the state and the counts stay as they were.
+        On a full disk the state and the counts stay unchanged.
         """
         core = self._core
         transaction = Transaction()
@@ -218,6 +221,7 @@ class Shipment(Hold):
     def _transmitted(
         self, found: Iterable[Found], now_ms: int, by: Hold | None = None
     ) -> Transaction:
+        """Return a transaction that ends lives as transmitted."""
         transaction = Transaction()
         for taken in found:
             queue_state.end(
@@ -233,16 +237,17 @@ class Shipment(Hold):
 
     def _pass(self, found: Iterable[Found]) -> None:
         # Everything up to such a row was looked at, and is hidden or is one of these.
+        """Make searches start behind these messages; all before them is hidden."""
         for queue, row, persistence in found:
             queue_state.pass_over(queue, persistence, row.k)
 
 
 def open_transmission_queue(session: Session, name: str) -> Handle:
-    """Open a transmission queue for the one channel that empties it.
+    """Open a transmission queue for exclusive input by its channel.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR, and
-    MQRC_OBJECT_TYPE_ERROR for a shared queue: other members would see messages in doubt there while
-    this one is closed.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR. Raises
+    MQRC_OBJECT_TYPE_ERROR for a shared queue, because other members would see messages in doubt
+    while this queue manager is closed.
     """
     core = session.core
     queue = core.registry.resolve(name).queue
@@ -254,7 +259,10 @@ def open_transmission_queue(session: Session, name: str) -> Handle:
 
 
 class Shipments:
-    """How far the channels of a queue manager have come, and what they hold in doubt."""
+    """The states of the channels of a queue manager, and their batches in doubt.
+
+    A state has the last sequence number and unit of work id that both ends have committed.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -262,7 +270,7 @@ class Shipments:
         self._in_doubt: dict[str, Shipment] = {}
 
     def load(self) -> None:
-        """Take up what the store holds, and hide what is in doubt."""
+        """Read the states from the store, and hide the messages that are in doubt."""
         for values in self._core.store.persistent.fetch(CHANNELS, ()):
             row = ChannelRow._make(values)
             self._states[row[:3]] = row
@@ -274,27 +282,27 @@ class Shipments:
                     shipment.hold(keys)
 
     def state(self, name: str, partner: str | None = None) -> ChannelRow:
-        """Return the state of a sender, or of a receiver with its ``partner``; new: all zeros."""
+        """Return the state of a sender, or of a receiver for ``partner``; zeros for a new one."""
         row = ChannelRow(name, int(partner is None), partner or "")
         return self._states.get(row[:3], row)
 
     def states(self) -> list[ChannelRow]:
-        """Return all states, by name."""
+        """Return all states, by channel name."""
         return [self._states[key] for key in sorted(self._states)]
 
     def note(self, row: ChannelRow) -> None:
-        """Remember a state that is durable."""
+        """Keep in memory a state that is durable."""
         self._states[row[:3]] = row
 
     def save(self, row: ChannelRow) -> None:
-        """Make a state durable."""
+        """Make a state durable, and keep it in memory."""
         transaction = Transaction()
         transaction.unit.statements.append(save_channel(row))
         self._core.committer.run(transaction)
         self.note(row)
 
     def forget(self, name: str) -> None:
-        """Forget a channel that is deleted."""
+        """Delete the states of a channel durably."""
         transaction = Transaction()
         transaction.unit.statements.append(forget_channel(name))
         self._core.committer.run(transaction)
@@ -302,7 +310,7 @@ class Shipments:
             del self._states[key]
 
     def resolve(self, name: str, shipment: Shipment, *, is_committed: bool) -> None:
-        """End a sender's doubt: its messages are at the partner, or go back to their places."""
+        """End the doubt of a sender: messages that the partner has committed end, others return."""
         state = self.state(name)
         settled = state._replace(doubt_sequence=0, doubt_luw="", doubt_keys=b"")
         if is_committed:
@@ -313,27 +321,27 @@ class Shipments:
         self.note(settled)
 
     def commit_received(self, session: Session, state: ChannelRow) -> None:
-        """Commit what a receiver has put, durably together with how far it has come."""
+        """Commit what a receiver has put, durably together with its state."""
         session.unit_of_work.note(*save_channel(state))
         session.unit_of_work.commit()
         self.note(state)
 
     def claimed(self, name: str, queue_name: str) -> Shipment:
-        """Return what a sender holds in doubt since the last start, or a new, empty shipment.
+        """Return the batch that a sender has in doubt since the last start, else a new empty one.
 
-        Raises as ``Registry.resolve``.
+        Raises MQRC_UNKNOWN_OBJECT_NAME for the transmission queue.
         """
         queue = self._core.registry.resolve(queue_name).queue
         in_doubt = self._in_doubt.pop(name, None)
         return Shipment(self._core, queue, name) if in_doubt is None else in_doubt
 
     def keep(self, name: str, shipment: Shipment) -> None:
-        """Keep what a sender that ends holds in doubt for the one that claims it next."""
+        """Keep the batch in doubt of a sender that stops, for the next :meth:`claimed`."""
         self._in_doubt[name] = shipment
 
 
-# Messages that come from elsewhere: they are put as they stand, or end with what they are owed.
-# With a session they are part of its unit of work, without one on their own.
+# Received messages: they are put unchanged, or end with their report. With a session that is part
+# of its unit of work, without one it is a separate transaction.
 
 
 class Undeliverable(NamedTuple):
@@ -348,10 +356,9 @@ class Undeliverable(NamedTuple):
 def put_received(
     core: Core, session: Session, name: str, body: bytes, request: PutRequest, *, in_unit: bool
 ) -> None:
-    """Put a message under a name, or publish it where the name is an alias of a topic.
+    """Put a received message on a queue, or publish it where the name is an alias of a topic.
 
-    The session's user must be allowed to set all context there. Raises the reason codes of open
-    and put.
+    The session's user needs authority to set all context. Raises the errors of open and put.
     """
     if topic_alias(core.registry, name) is not None:
         session.publish_as("", body, request, syncpoint=in_unit, alias=name)
@@ -364,9 +371,10 @@ def put_received(
 
 
 def report_expiration(core: Core, original: Original, session: Session | None) -> None:
-    """Send the report that a message asked for whose life has elapsed elsewhere (E19).
+    """Send the expiration report of a message that expired before it arrived here (E19).
 
-    It goes to the dead-letter queue where it cannot be delivered (R4).
+    With a session it is part of the unit of work. If it cannot be delivered, it goes to the
+    dead-letter queue (R4).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -378,9 +386,10 @@ def report_expiration(core: Core, original: Original, session: Session | None) -
 
 
 def refuse(core: Core, message: Undeliverable, error: MQError, session: Session | None) -> None:
-    """Discard or dead-letter a message that cannot be put, with its report.
+    """Discard or dead-letter a received message that cannot be put, with its exception report.
 
-    Raises ``error`` for a persistent one that has to stay where it comes from (Q5, R5).
+    With a session that is part of the unit of work. Raises ``error`` for a persistent message that
+    must stay where it comes from (Q5, R5).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -394,11 +403,11 @@ def refuse(core: Core, message: Undeliverable, error: MQError, session: Session 
 def add_refusal(
     core: Core, transaction: Transaction, message: Undeliverable, about: Original, error: MQError
 ) -> bool:
-    """Add the exception report and the dead letter of a message; True if there is a dead letter.
+    """Add the exception report and the dead letter of a message; True with a dead letter.
 
-    The report describes ``about``; of a message in transit, the one inside it. A non-persistent
-    message that cannot become a dead letter is dropped. Raises ``error`` for a persistent one, and
-    when its report reaches no queue; nothing is added then.
+    The report is about ``about``: for a message in transit, the one inside it. A non-persistent
+    message that cannot become a dead letter is dropped. For a persistent one, and when its report
+    reaches no queue, raises ``error`` and adds nothing.
     """
     assert core.engine_lock.is_held()
     descriptor = message.original.descriptor
@@ -424,6 +433,7 @@ def add_refusal(
 def _is_dead_lettered(
     core: Core, transaction: Transaction, message: Undeliverable, reason: int
 ) -> bool:
+    """Add a dead letter; return False, and log why, when the dead-letter queue refuses it."""
     original, target = message.original, message.target
     window = window_at_put(core.now_ms(), original.remaining_ms)
     ids = Ids(original.msg_id, stored_id(original.correl_id))
@@ -440,31 +450,31 @@ def _is_dead_lettered(
 
 
 # Messages that a partner moves in or out exactly once. A number becomes durable with the unit of
-# work that puts or gets the message; after a crash the partner asks which one was the last.
+# work that puts or gets the message; after a crash the partner asks for the last number.
 
 
 class MoveNumbers:
-    """The numbers of moves that a queue manager knows, by names that partners choose."""
+    """Numbers by which partners move messages exactly once, under names that they choose."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     @property
     def instance_id(self) -> str:
-        """The id that tells the queue manager from others of its name."""
+        """The id of this instance of the queue manager, unlike another of the same name."""
         return self._core.store.ledger.instance_id
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the queue manager has stopped, so that it answers no question."""
+        """Whether the queue manager has stopped, and :meth:`last` would raise."""
         return self._core.is_stopped
 
     def note(self, session: Session, name: str, number: int) -> None:
-        """Note a number with what the session commits next."""
+        """Store a number with what the session commits next."""
         session.unit_of_work.note(_SAVE, (name, number))
 
     def last(self, name: str) -> int | None:
-        """Return the number noted last, None when there is none; MQRC_CONNECTION_BROKEN."""
+        """Return the last number under a name, None for none; raises MQRC_CONNECTION_BROKEN."""
         core = self._core
         with core.engine_lock:
             core.check_running()

@@ -30,7 +30,7 @@ _LOG = logging.getLogger("mayfly")
 
 
 class UncommittedPut(NamedTuple):
-    """A message put in a unit of work, still in memory."""
+    """A message that a unit of work has put and not committed; it is in memory only."""
 
     queue: LocalQueue
     row: StoredMessage
@@ -38,16 +38,17 @@ class UncommittedPut(NamedTuple):
 
 
 class UnitOfWork(Hold):
-    """The uncommitted puts and gets of one session."""
+    """The puts and gets of one session that are not committed yet."""
 
     locks = True
 
     def __init__(
         self, core: Core, terminated_by: TerminatedBy = NOBODY, *, is_part: bool = False
     ) -> None:
-        """Begin an empty unit of work; one that is part of another leaves it the counting.
+        """Begin an empty unit of work.
 
-        ``terminated_by`` says whose it is: the records of lives that it ends have it.
+        ``terminated_by`` names its user and program in the ledger. ``is_part`` is True for its part
+        on another member of a queue-sharing group, whose operations the whole one counts.
         """
         self._core, self.terminated_by = core, terminated_by
         self._is_part = is_part
@@ -69,13 +70,13 @@ class UnitOfWork(Hold):
         self.began_ms: int | None = None
         #: Why an asynchronous put in it has put nothing: it cannot be committed then (P13).
         self.failure: MQError | None = None
-        #: Its session is closed, by another thread maybe; set under the lock.
+        #: Its session is closed, perhaps by another thread; set under the lock.
         self.is_ended = False
         #: Its parts on queues of other members of a queue-sharing group, by member.
         self._parts: dict[QueueOwner, UnitOfWork] = {}
 
     def at(self, queue_owner: QueueOwner) -> UnitOfWork:
-        """Return the part of it that concerns queues of another member of the group."""
+        """Return the part for another member of the group, made at first use."""
         part = self._parts.get(queue_owner)
         if part is None:
             assert isinstance(queue_owner, Core)
@@ -87,12 +88,13 @@ class UnitOfWork(Hold):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been put or got."""
+        """Whether there is nothing to commit or back out."""
         if self._parts and not all(part.is_empty for part in self._parts.values()):
             return False
         return self._is_empty_here()
 
     def _is_empty_here(self) -> bool:
+        """Return True if nothing is to commit on queues of this queue manager."""
         return not (
             self._puts
             or self._takes
@@ -103,7 +105,10 @@ class UnitOfWork(Hold):
         )
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
-        """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
+        """Add a put; raises as :meth:`check_capacity`.
+
+        A delayed message reaches the staging queue, and its depth, only at the commit (D12).
+        """
         self.check_capacity()
         if self.began_ms is None:
             self.began_ms = row.put_ms
@@ -122,9 +127,10 @@ class UnitOfWork(Hold):
         staged: list[UncommittedPut],
         effects: list[Callable[[], Transaction | None]],
     ) -> None:
-        """Add the copies of a publication as one put: of a transaction, and those to be staged.
+        """Add the copies of one publication, which count as one operation.
 
-        All of them are counted already, those to be staged as uncommitted (D12).
+        ``transaction`` has the copies that can be got at once, ``staged`` the delayed ones; the
+        queues count both already (D12). ``effects`` run when the commit takes effect.
         """
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
@@ -135,7 +141,7 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def adopt(self, transaction: Transaction) -> None:
-        """Take over what a transaction would put, reports above all, as puts of this unit."""
+        """Take over the puts of a transaction, such as reports, as puts of this unit of work."""
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
             self._add((queue, row, bool(persistence)))
@@ -143,7 +149,7 @@ class UnitOfWork(Hold):
             self.at(queue_owner).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, persistence: int, now_ms: int) -> None:
-        """Add a get of a committed message, which is hidden from now on."""
+        """Add the get of a committed message, which is hidden until commit or backout."""
         if self.began_ms is None:
             self.began_ms = now_ms
         if queue.owner is not self._core:
@@ -158,7 +164,7 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def take_all(self, found: Sequence[Found], now_ms: int) -> None:
-        """Add gets of committed messages of one queue, as :meth:`take` does with one."""
+        """Add gets of committed messages of one queue; ``found`` is not empty."""
         if self.began_ms is None:
             self.began_ms = now_ms
         queue_owner, core = found[0][0].owner, self._core
@@ -173,7 +179,7 @@ class UnitOfWork(Hold):
         self._operation_count += len(found)
 
     def take_over(self, taken: Found, by: Hold) -> None:
-        """Take over a message that ``by`` holds and that owes no report."""
+        """Take over a message that ``by`` holds and that owes no COD report."""
         assert self._core.engine_lock.is_held()
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
@@ -182,7 +188,7 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def absorb(self, held: UnitOfWork) -> None:
-        """Take over the gets of another unit of work, with the reports that they owe."""
+        """Take over all gets and their reports from another unit of work, which ends empty."""
         assert self._core.engine_lock.is_held()
         for taken in held._takes:
             queue_state.transfer_hold(taken, held, self)
@@ -197,7 +203,7 @@ class UnitOfWork(Hold):
         held._clear()
 
     def reschedule(self, taken: Found, row: StoredMessage) -> None:
-        """Add a new delivery time of a committed delayed message, which is hidden from now on."""
+        """Add a new delivery time for a committed delayed message, which is hidden from now on."""
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
         queue_state.hold(taken, self)
@@ -206,20 +212,20 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
-        """Let its backout, or a commit that fails, undo something; an owner's first undo counts."""
+        """Call ``undo`` at a backout or failed commit; a second one of an ``owner`` is ignored."""
         self._undo.setdefault(owner, undo)
 
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
-        """Add a statement that becomes durable with the rest."""
+        """Add an SQL statement to what the commit makes durable."""
         self._statements.append((sql, bindings))
 
     @property
     def has_puts(self) -> bool:
-        """Whether it may have put something that it has not got again, on any queue."""
+        """Whether there may be a put, on any queue, that it has not got again itself."""
         return bool(self._puts or self._parts)
 
     def own_puts(self, queue: LocalQueue) -> Iterator[UncommittedPut]:
-        """Return its own uncommitted messages on a queue, in key order (P9)."""
+        """Yield its uncommitted puts on a queue in get order (P9); none for the staging queue."""
         if queue.owner is not self._core:
             yield from self.at(queue.owner).own_puts(queue)
         elif not queue.is_staging:
@@ -227,7 +233,7 @@ class UnitOfWork(Hold):
                 yield UncommittedPut(*self._puts[key])
 
     def take_own(self, pending: UncommittedPut) -> None:
-        """Add a get of an own uncommitted put; nobody else will ever see it."""
+        """Get a message that it has put itself; nobody else will ever see the message."""
         if pending.queue.owner is not self._core:
             self.at(pending.queue.owner).take_own(pending)
             return
@@ -239,11 +245,10 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def check_capacity(self, operation_count: int = 1) -> int:
-        """Return how many operations more MAXUMSGS allows.
+        """Return how many more operations MAXUMSGS of the session's queue manager allows.
 
-        It is that of the queue manager of the session, wherever the queues are. Raises
-        MQRC_SYNCPOINT_LIMIT_REACHED unless it allows ``operation_count``, and MQRC_HCONN_ERROR once
-        the session is closed: nobody would end it again.
+        Raises MQRC_SYNCPOINT_LIMIT_REACHED if these are fewer than ``operation_count``, and
+        MQRC_HCONN_ERROR once the session is closed.
         """
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
@@ -258,14 +263,15 @@ class UnitOfWork(Hold):
         return limit - done_count
 
     def commit(self, completion: Completion | None = None) -> None:
-        """Make puts visible and gets final, durably together.
+        """Make its puts visible and its gets final, durably and together.
 
-        A put that has expired meanwhile reaches no queue: with the commit it is discarded, and the
-        report that it owes is sent (E17).
+        A put that has expired meanwhile reaches no queue: the commit discards it and sends the
+        report that it owes (E17).
 
-        Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
-        MQRC_CONNECTION_BROKEN (outcome unknown). After an asynchronous put that has failed it backs
-        out and raises MQRC_BACKED_OUT (P13). With a ``completion`` nothing is durable on return.
+        Raises MQRC_STORAGE_MEDIUM_FULL when everything was undone, without raised backout counts,
+        and MQRC_CONNECTION_BROKEN when the outcome is unknown. After a failed asynchronous put it
+        backs out and raises MQRC_BACKED_OUT (P13). With a ``completion`` nothing is durable on
+        return: the caller runs the transaction that the completion has then.
         """
         core = self._core
         if self.failure is not None:
@@ -308,6 +314,7 @@ class UnitOfWork(Hold):
         undo: dict[object, Callable[[], None]],
         error: BaseException | None,
     ) -> None:
+        """Finish a commit in memory; after an MQError the undo functions run first."""
         if isinstance(error, MQError):
             for each in undo.values():
                 each()
@@ -316,21 +323,22 @@ class UnitOfWork(Hold):
                 part._settle_held_gets(takes)
 
     def backout(self, *, counts: bool = True) -> None:
-        """Withdraw puts and give gets back to their place, backout count one higher (G8).
+        """Withdraw its puts and return its gets to their place, backout counts raised (G8).
 
-        It always succeeds; on a full disk, or if it counts not, the counts stay as they were.
+        It always succeeds. On a full disk, or with ``counts`` False, the counts stay unchanged.
         """
         self.failure = None
         undo, self._undo = self._undo, {}
         for each in undo.values():
             each()
         with ExitStack() as backouts:
-            # Where one store fails, the others give back all the same.
+            # If one store fails, the others still give back.
             backouts.callback(self._backout_here, counts=counts)
             for part in self._parts.values():
                 backouts.callback(part.backout, counts=counts)
 
     def _backout_here(self, *, counts: bool) -> None:
+        """Back out what is on queues of this queue manager."""
         core = self._core
         if self._is_empty_here():
             return
@@ -358,13 +366,15 @@ class UnitOfWork(Hold):
             self._give_back([*takes, *rescheduled])
 
     def _locked(self) -> list[Found]:
-        """Return what it has locked until its commit is over."""
+        """Return the committed messages that stay locked until the commit is over."""
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
     def _settle_held_gets(self, takes: list[Found]) -> None:
+        """Forget the note on disk that this unit of work holds these messages."""
         self._core.store.held_gets.settle([row.k for _queue, row, _side in takes])
 
     def _give_back(self, takes: list[Found]) -> None:
+        """Make got messages visible again and offer them to waiting gets."""
         core = self._core
         with core.engine_lock:
             self._settle_held_gets(takes)
@@ -377,6 +387,7 @@ class UnitOfWork(Hold):
         core.committer.run_deferred()
 
     def _work(self) -> Transaction:
+        """Return the transaction of the commit; puts that have expired go to ``_late`` instead."""
         core, transaction, terminated_by = self._core, Transaction(), self.terminated_by
         now_ms = now_ms_of(core)
         in_time: list[tuple[LocalQueue, StoredMessage, bool]] = []
@@ -408,30 +419,32 @@ class UnitOfWork(Hold):
     # Contents, for lists of messages and searches for one
 
     def parts(self) -> list[UnitOfWork]:
-        """Return it, and its parts on queues of others in a queue-sharing group."""
+        """Return this unit of work and its parts on other members of the queue-sharing group."""
         return [self, *self._parts.values()]
 
     def open_puts(self) -> Iterator[tuple[UncommittedPut, bool]]:
-        """Yield each uncommitted put, and whether this unit has got it again (P9)."""
+        """Yield each uncommitted put, and whether this unit of work has got it again (P9)."""
         assert self._core.engine_lock.is_held()
         for part in self.parts():
             yield from ((UncommittedPut(*put), False) for put in part._puts.values())
             yield from ((pending, True) for pending in part._through)
 
     def has_taken(self, key: int) -> bool:
-        """Return True if a delayed message was got here, and not rescheduled."""
+        """Return True if it has got, and not rescheduled, the delayed message with this key."""
         return any(row.k == key for _queue, row, _side in self._takes)
 
     def taken(self) -> list[Found]:
-        """Return the committed messages that it has got."""
+        """Return the committed messages that it has got, on all members of the group."""
         return [taken for part in self.parts() for taken in part._takes]
 
     def _add(self, put: tuple[LocalQueue, StoredMessage, bool]) -> None:
+        """Add a put that its queue counts already."""
         queue, row, _persistent = put
         self._puts[row.k] = put
         insort(self._keys.setdefault(queue.number, []), row.k)
 
     def _clear(self) -> None:
+        """Forget all puts and gets."""
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
         self._rescheduled, self._statements, self._effects, self._late = [], [], [], []
         self._operation_count = 0

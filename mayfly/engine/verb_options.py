@@ -48,7 +48,7 @@ _KNOWN_OPEN = (
 
 
 def check_open_options(name: str, options: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQOO bits of a queue (C8)."""
+    """Raise MQRC_OPTIONS_ERROR for unknown or contradictory MQOO options of a queue (C8)."""
     inputs = options & INPUT
     if (
         not options
@@ -63,7 +63,7 @@ def check_open_options(name: str, options: int) -> None:
 
 
 def not_open(reason: int, option: str) -> MQError:
-    """Return the error of a verb that the queue was not opened for (C8)."""
+    """Return the error of a verb for which the queue was not opened (C8)."""
     return mq_error(reason, f"the queue was not opened with {option}")
 
 
@@ -117,7 +117,7 @@ _KNOWN_GET = (
 
 @lru_cache(maxsize=256)
 def check_get_options(options: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQGMO bits (B8)."""
+    """Raise MQRC_OPTIONS_ERROR for unknown or contradictory MQGMO options (B8)."""
     browse = options & BROWSE
     wrong = (
         options & ~_KNOWN_GET
@@ -138,9 +138,11 @@ def check_get_options(options: int) -> None:
 def checked_get(
     request: GetRequest, options: int, opened_with: int, selector: Selector | None
 ) -> GetRequest:
-    """Return what a get on a handle asks for; raises C8, B8 and MQRC_OPTIONS_ERROR.
+    """Return the request of a get on a handle as its MQGMO options change it.
 
-    ``opened_with`` are the MQOO options of the handle, the selector is its own.
+    ``opened_with`` are the MQOO options of the handle, ``selector`` its selector. Raises
+    MQRC_NOT_OPEN_FOR_INPUT, MQRC_NOT_OPEN_FOR_BROWSE (C8), MQRC_OPTIONS_ERROR (B8), and
+    MQRC_MSG_TOKEN_ERROR for a MsgToken with MQGMO_WAIT.
     """
     _check_get(options, opened_with)
     match = request.match
@@ -169,6 +171,7 @@ def checked_get(
 
 @lru_cache(maxsize=1024)
 def _check_get(options: int, opened_with: int) -> None:
+    """Raise the error of MQGMO options that a handle opened with these MQOO options cannot have."""
     check_get_options(options)
     if options & c.MQGMO_UNLOCK:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
@@ -181,9 +184,10 @@ def _check_get(options: int, opened_with: int) -> None:
 
 
 def quiescing_error(error: MQError, options: int) -> MQError:
-    """Return what ends a get when the queue manager closes: MQGMO_FAIL_IF_QUIESCING asks for 2161.
+    """Return the error that ends a get while the queue manager closes.
 
-    Without it that is MQRC_Q_MGR_STOPPING (G4, G11).
+    MQGMO_FAIL_IF_QUIESCING turns MQRC_Q_MGR_STOPPING into MQRC_Q_MGR_QUIESCING (G4, G11); other
+    errors are returned unchanged.
     """
     if error.reason == rc.MQRC_Q_MGR_STOPPING and options & c.MQGMO_FAIL_IF_QUIESCING:
         return mq_error(rc.MQRC_Q_MGR_QUIESCING, error.detail)
@@ -259,9 +263,9 @@ _NEEDED: Final = {
 
 @lru_cache(maxsize=256)
 def check_put_options(options: int, *, publishes: bool = False) -> None:
-    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10).
+    """Raise MQRC_OPTIONS_ERROR for unknown or contradictory MQPMO options (P10).
 
-    A put that ``publishes`` knows those of publications, too.
+    With ``publishes`` the options of publications are known too.
     """
     both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
     responses = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
@@ -273,9 +277,10 @@ def check_put_options(options: int, *, publishes: bool = False) -> None:
 
 
 def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
-    """Return a request as MQPMO options want it: new ids, and a context it was opened for.
+    """Return the request of a put as its MQPMO options change it: new ids, another context.
 
-    Raises as ``check_context_opened``.
+    Raises MQRC_NOT_OPEN_FOR_SET_ALL and its like when ``open_options`` do not allow the context
+    option.
     """
     context_option = _context_of(options)
     if context_option:
@@ -292,6 +297,7 @@ def with_options(core: Core, request: PutRequest, open_options: int, options: in
 
 @lru_cache(maxsize=256)
 def _context_of(options: int) -> int:
+    """Return the one context option among MQPMO options, MQPMO_NONE without one."""
     for bit in _CONTEXTS:
         if options & bit:
             return bit
@@ -299,9 +305,9 @@ def _context_of(options: int) -> int:
 
 
 def check_context_opened(open_options: int, context_option: int) -> None:
-    """Check that the context option of a put has its open option, or one that implies it.
+    """Raise an error if the queue was not opened for a context option of a put.
 
-    Raises MQRC_NOT_OPEN_FOR_PASS_ALL, _PASS_IDENT, _SET_ALL or _SET_IDENT.
+    MQRC_NOT_OPEN_FOR_PASS_ALL, _PASS_IDENT, _SET_ALL or _SET_IDENT.
     """
     needed = _NEEDED.get(context_option)
     if needed is not None and not open_options & needed[0]:
@@ -309,9 +315,9 @@ def check_context_opened(open_options: int, context_option: int) -> None:
 
 
 def with_passed_context(request: PutRequest, got: Message) -> PutRequest:
-    """Return a put with the context of a message that was got: all of it, or its identity.
+    """Return a put with the context of a message that was got: all of it, or its identity only.
 
-    The rest of the descriptor, Expiry above all, is what the putter says.
+    The other fields of the descriptor, such as Expiry, stay the putter's.
     """
     source = got.descriptor
     descriptor = request.descriptor._replace(

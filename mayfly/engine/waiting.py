@@ -1,4 +1,4 @@
-"""Gets that wait: the thread that brings a message, or passes the deadline, decides them."""
+"""Gets that wait: the thread that brings a message, or reaches the deadline, decides them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mayfly.runtime.virtual_clock import VirtualClock, check_wait
 
 #: The result of a ``take`` that would hold the lock for too long to find out.
 SEARCH_UNLOCKED = object()
-#: The number under which waits are that a change of a definition may end; no queue has it.
+#: The number under which waits for a change of definitions are; no queue has it.
 DEFINITIONS = -(2**57)
 #: Ends of waits that are over: the heap keeps this number, and as many as there are of others.
 _SPARE_ENDS = 64
@@ -24,12 +24,12 @@ _SPARE_ENDS = 64
 
 @weakly_held
 class Waiter:
-    """One waiting get. ``take`` tries to take a message under the lock and returns it or None.
+    """One waiting get; ``take`` tries to take a message under the lock, and returns it or None.
 
-    The decision is made by the thread that commits a message or passes the deadline, never by the
-    waiting thread. So under a virtual clock it is made at its exact moment. The one exception is a
-    ``take`` that returns SEARCH_UNLOCKED, for a long search by a selector: the wait is then over
-    without a result, and the waiting thread searches.
+    The thread that commits a message or reaches the deadline makes the decision, never the waiting
+    thread; under a virtual clock it so happens at its exact moment. Only when ``take`` returns
+    SEARCH_UNLOCKED, for a long search by a selector, the wait ends without a result and the waiting
+    thread searches.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class Waiter:
         takes_any: bool = False,
         on_decided: Callable[[Waiter], None] | None = None,
     ) -> None:
-        """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever.
+        """Prepare a wait until ``until_ms``, None for ever.
 
-        ``owner`` is the party that waits: when it is closed, so is the wait. ``on_decided`` is
-        called under the lock in the place of a waiting thread.
+        ``owner`` is the session or handle whose close ends the wait. ``takes_any`` is True when any
+        message satisfies it. ``on_decided`` is called under the lock, where no thread waits.
         """
         self.until_ms = until_ms
         self.owner = owner
@@ -60,9 +60,9 @@ class Waiter:
         self._decision: Signal | None = None
 
     def attempt(self) -> bool:
-        """Try to take a message; True when the wait is decided, which happens once."""
+        """Try to take a message; return True once the wait is decided."""
         if self._is_decided:
-            # It waits on other queues, too.
+            # It waits on several queues.
             return True
         found: Any = None
         try:
@@ -77,7 +77,7 @@ class Waiter:
         return True
 
     def end(self) -> None:
-        """The deadline has come: a message that is there at this moment wins."""
+        """End the wait at its deadline: take a message, else fail with MQRC_NO_MSG_AVAILABLE."""
         if not self.attempt():
             self.fail(mq_error(rc.MQRC_NO_MSG_AVAILABLE, "nothing came while waiting"))
 
@@ -88,15 +88,14 @@ class Waiter:
             self._decide()
 
     def drop(self) -> None:
-        """End it without an outcome: its wait has been decided elsewhere."""
+        """End the wait without an outcome, because it was decided elsewhere."""
         self._is_decided = True
 
     def wait(self, owner: QueueOwner) -> Any:
-        """Block until decided; return what was taken or raise the error; None: look yourself.
+        """Block until decided; return what was taken, None to search again, or raise the error.
 
-        Call it without the lock.
-
-        Raises RuntimeError where it is certain that nobody will decide it, see ``check_wait``.
+        Call it without the lock. Raises RuntimeError where certainly nobody will decide it
+        (``check_wait``).
         """
         with owner.engine_lock:
             decision = None if self._is_decided else owner.runtime.signal()
@@ -121,7 +120,7 @@ class Waiter:
 
 
 class Waits:
-    """All waiting gets of a queue manager, by the number of their queue; under its lock."""
+    """All waits of a queue manager, by queue number; under its lock."""
 
     def __init__(self) -> None:
         #: Those on a queue, longest waiting first.
@@ -135,7 +134,7 @@ class Waits:
         self._last_number = 0
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
-        """Let a get wait, behind those that wait already."""
+        """Add a wait behind those of the same queue."""
         self._last_number = number = self._last_number + 1
         waiter.queue_number, waiter.number = queue_number, number
         self._by_owner.setdefault(waiter.owner, {})[waiter] = None
@@ -148,11 +147,11 @@ class Waits:
         waiters[waiter] = None
 
     def is_waited_on(self, queue_number: int) -> bool:
-        """Return True if a get waits on a queue."""
+        """Return True if a get waits on the queue with this number."""
         return queue_number in self._by_queue
 
     def next_end_ms(self) -> int | None:
-        """Return when the next wait ends, None when none does."""
+        """Return when the next wait ends; None when no wait has an end."""
         ends = self._ends
         while ends:
             end_ms, number = ends[0]
@@ -162,7 +161,7 @@ class Waits:
         return None
 
     def offer(self, queue_number: int) -> None:
-        """Give the gets that wait on a queue what they can have now, longest waiting first."""
+        """Offer the messages of a queue to the gets that wait on it, longest waiting first."""
         waiters = self._by_queue.get(queue_number)
         while waiters:
             first = next(iter(waiters))
@@ -174,21 +173,21 @@ class Waits:
             self._remove(first)
 
     def offer_all(self) -> None:
-        """Let every waiting get try again: definitions have changed."""
+        """Let every waiting get try again, after a change of definitions."""
         for waiters in list(self._by_queue.values()):
             for waiter in list(waiters):
                 if waiter.attempt():
                     self._remove(waiter)
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Forget a wait that was interrupted, if it is there."""
+        """Remove a wait, if it is there, without an outcome."""
         self._remove(waiter)
 
     def end_due(self, now_ms: int, is_decided: Callable[[int, int], bool]) -> None:
-        """End the waits whose time has come, in the order of their ends.
+        """End the waits whose deadline has come, in the order of deadlines.
 
-        ``is_decided(queue_number, end_ms)`` is True when no message can come any more that would
-        have been there at the end of the wait.
+        ``is_decided(queue_number, end_ms)`` returns True when no message can arrive any more that
+        would have been in time.
         """
         over = []
         for end_ms, number in self._due(now_ms):
@@ -208,13 +207,13 @@ class Waits:
                 waiter.fail(error)
 
     def fail_owner(self, owner: object, error: MQError) -> None:
-        """Decide the waits of an owner by an error; later messages are for the others."""
+        """Decide the waits of a session or handle by an error."""
         for waiter in list(self._by_owner.get(owner, ())):
             waiter.fail(error)
             self._remove(waiter)
 
     def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
-        """Offer to all but the first, until one that takes any message can have none."""
+        """Offer to the gets behind the first, until one that would take any message finds none."""
         for waiter in list(waiters):
             if waiter is first:
                 continue
@@ -224,10 +223,7 @@ class Waits:
                 return
 
     def _due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Return the ends that have come, in order; of the others at most as many are looked at.
-
-        They stay in the heap, so that an interrupt loses none.
-        """
+        """Return the deadlines that have come, in order, without removing them from the heap."""
         ends, places, due = self._ends, [0], []
         while places:
             place = places.pop()
@@ -253,7 +249,7 @@ class Waits:
             self._drop_old_ends()
 
     def _drop_old_ends(self) -> None:
-        """Make the heap anew when most of it is of waits that are over."""
+        """Rebuild the heap when most of its deadlines are of ended waits."""
         if len(self._ends) > 2 * len(self._ending) + _SPARE_ENDS:
             ends = [end for end in self._ends if end[1] in self._ending]
             heapify(ends)

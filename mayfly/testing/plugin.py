@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """A clock that stands still until ``clock.advance(ms)``."""
+    """A virtual clock that moves only by ``clock.advance(ms)``."""
     return VirtualClock()
 
 
 @pytest.fixture
 def queue_manager(clock: VirtualClock) -> Iterator[QueueManager]:
-    """An empty queue manager ``QM1``; fails the test when its books do not balance at the end."""
+    """An empty queue manager ``QM1`` under ``clock``; the test fails if ``verify`` does."""
     manager = QueueManager("QM1", clock=clock)
     yield manager
     report = manager.verify()
@@ -32,9 +32,9 @@ def queue_manager(clock: VirtualClock) -> Iterator[QueueManager]:
 
 @pytest.fixture
 def served_queue_manager(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
-    """``queue_manager`` on a port of 127.0.0.1, for programs that are clients.
+    """The fixture ``queue_manager``, served on a port of 127.0.0.1 for client programs.
 
-    Needs the extra ``serve``. See ``mayfly.testing.served.ServedQueueManager``.
+    It needs the extra ``serve``, and is a ``mayfly.testing.served.ServedQueueManager``.
     """
     # Every pytest on this machine loads the plugin; a server takes half a second to import.
     from mayfly.testing.served import served

@@ -1,4 +1,4 @@
-"""A queue manager of a test that is served on a real socket, in virtual time."""
+"""A queue manager for tests, served on a real socket in virtual time."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PASSWORDS = {APP: "app-password", ADMIN: "admin-password"}
 
 @dataclass(frozen=True)
 class ServedQueueManager:
-    """A queue manager and the port on which clients reach it.
+    """A served queue manager, and how clients reach it.
 
-    User ``app`` comes in by ``channel`` and may use the queues DEV.**; ``admin`` by
-    DEV.ADMIN.SVRCONN. ``queue_manager`` is the same one, without a network in between.
+    User ``app`` connects by ``channel`` and may use the queues DEV.**; user ``admin`` connects by
+    DEV.ADMIN.SVRCONN. ``queue_manager`` is the same one, used in this process.
     """
 
     queue_manager: QueueManager
@@ -50,12 +50,12 @@ class ServedQueueManager:
 
     @property
     def conn_info(self) -> str:
-        """``host(port)``, as in CONNAME and for pymqi."""
+        """``host(port)``, as CONNAME and pymqi take it."""
         return f"{HOST}({self.port})"
 
     @property
     def mqserver(self) -> str:
-        """The value of MQSERVER by which programs come here."""
+        """The value of the environment variable MQSERVER for clients."""
         return f"{self.channel}/TCP/{self.conn_info}"
 
     @property
@@ -64,11 +64,11 @@ class ServedQueueManager:
         return f"mq://{HOST}:{self.port}/{self.name}?channel={self.channel}"
 
     def connect(self, *, transacted: bool = False) -> Client:
-        """Connect user ``app`` over the socket."""
+        """Return a connection of user ``app`` over the socket; raises MQError."""
         return self._connected(self.channel, APP, transacted=transacted)
 
     def mqsc(self, script: str) -> MqscResult:
-        """Run MQSC as ``admin``, over the socket."""
+        """Run MQSC commands as user ``admin`` over the socket."""
         with self._connected(ADMIN_CHANNEL, ADMIN, transacted=False) as admin:
             return admin.mqsc(script)
 
@@ -80,7 +80,7 @@ class ServedQueueManager:
 
 @contextlib.contextmanager
 def served(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
-    """Serve a queue manager, with what ``mayfly serve --dev`` defines, for a block."""
+    """Serve a queue manager with the objects of ``mayfly serve --dev`` for a ``with`` block."""
     given = {PASSWORD_VARIABLES[user]: password for user, password in PASSWORDS.items()}
     engine = queue_manager.engine
     developer_users(users_of(engine), None, given)
