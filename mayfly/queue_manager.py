@@ -73,16 +73,16 @@ class QueueManager:
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
-        Raises ValueError for a wrong platform, command level or setting, for a clock that is not
-        the group's, and for a name that is open in the group. Raises MQRC_Q_MGR_NAME_ERROR for a
-        wrong name. Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that
-        cannot be used or belongs to another group.
+        Raises ValueError for a wrong platform, command level or setting. In a group, raises it for
+        another clock, and for a name that is open already. Raises MQRC_Q_MGR_NAME_ERROR for a wrong
+        name. Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot
+        be used or belongs to another group.
         """
         membership = None if sharing_group is None else sharing_group.membership(name, clock)
         clock = clock if membership is None else membership.clock
         runtime = Runtime() if runtime is None else runtime
         users = Users(None if path is None else Path(path), runtime.files)
-        # Without them everybody would be refused, and nobody know why.
+        # An unreadable file would refuse every user without a reason.
         users.check()
         with _saying_how_to_share(name):
             #: The argument of services and of functions of ``mayfly.engine``.

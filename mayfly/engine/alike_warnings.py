@@ -9,7 +9,7 @@ from typing import Final
 
 from mayfly.lifetime.times import SECOND_MS
 
-#: A line like one that was written comes so much later, and tells how many messages there were.
+#: At least so much time is between two lines of one kind; the later one has the number of messages.
 SILENCE_MS: Final = 60 * SECOND_MS
 #: Kinds of lines that are known at a time; the oldest is forgotten.
 _MAX_KINDS: Final = 1_000

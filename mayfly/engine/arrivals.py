@@ -17,7 +17,7 @@ class Arrivals:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._waiters: list[Waiter] = []
-        #: Whether there may be messages that nobody has looked for.
+        #: Whether messages may have arrived since the service last looked.
         self.has_work = True
 
     def watch(self, queue: LocalQueue) -> None:

@@ -303,8 +303,8 @@ class ManagerDefinition(Definition):
         words=(("OFF", c.MQEXPI_OFF),),
         unit=SECONDS,
     )
-    # Whether the rules for channels count, and which AUTHINFO says how passwords are checked;
-    # blank: none is checked.
+    # Whether CHLAUTH rules apply, and which AUTHINFO says how passwords are checked; blank: none is
+    # checked.
     chlauth: int = attribute(
         k.MQCHLA_ENABLED,
         c.MQIA_CHLAUTH_RECORDS,

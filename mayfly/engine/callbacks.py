@@ -244,7 +244,7 @@ class Background:
                         if transaction is None or failure is None
                         else _failure_of(transaction, failure)
                     )
-                except Exception:  # noqa: BLE001 - the others of this sync are told all the same
+                except Exception:  # noqa: BLE001 - the others of this sync still get their outcome
                     _LOG.exception("the end of a verb cannot be told")
 
 
@@ -260,5 +260,5 @@ def _call(callback: Callable[[], object]) -> None:
     """Call a callback and log what it raises, since nobody else would see that."""
     try:
         callback()
-    except (Exception, SystemExit):  # noqa: BLE001 - it is the program's, and nobody else would hear
+    except (Exception, SystemExit):  # noqa: BLE001 - the program's own error, which no caller sees
         _LOG.exception("a callback has failed")

@@ -70,7 +70,7 @@ class Committer:
         self._state = state
         #: Of a queue-sharing group and its members only.
         self.multi_store: MultiStoreCommitter | None = None
-        #: Transactions found under the lock that somebody must run after leaving it.
+        #: Transactions found under the lock, to be run after it is released.
         self.deferred: list[Transaction] = []
         #: Transactions on their way to the disk, or settled there and not here.
         self.under_way: set[Transaction] = set()

@@ -116,7 +116,7 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
     if msg_id:
         msg_hash = id_hash(msg_id)
     elif queue_owner is core:
-        # It tells the key, so that it is found without an index.
+        # The MsgId contains the key, so it needs no index.
         msg_id, msg_hash = generated_id(core.start_of_ids, key), None
     else:
         msg_id = new_id(core)

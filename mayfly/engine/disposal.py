@@ -153,7 +153,7 @@ def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
     """
     context = Context("", MQAT_QMGR, core.name, core.name)
     report = descriptor.report
-    # A message in transit may ask for reports without naming a queue; nobody is left to refuse it.
+    # A message in transit may ask for reports without a reply queue; it is too late to refuse it.
     prepared = prepare(descriptor._replace(report=0), 0, 0, context, MQPMO_SET_ALL_CONTEXT)
     if not report:
         return prepared

@@ -197,7 +197,7 @@ class Expired(NamedTuple):
 
     queue: str
     message: Message
-    #: The event that has met it, a word of the ledger (``MetBy``).
+    #: What has detected it, a word of the ledger (``MetBy``).
     met_by: str | None
 
 
@@ -257,7 +257,7 @@ def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | N
     return Expired(name, Message(name, row, now_ms, row.body), met_by)
 
 
-# The expiry scan discards what has expired and nobody asks for (EXPRYINT, X9)
+# The expiry scan discards expired messages that no get or browse finds (EXPRYINT, X9)
 
 
 class ExpiryScan:

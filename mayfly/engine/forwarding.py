@@ -49,7 +49,7 @@ def forward(
     MsgId, CorrelId, context, PutDate, PutTime and deadline stay; a CAPEXPRY of the target or the
     longest allowed life (E3) may shorten it. ``name`` may be ``QUEUE@MANAGER``. ``changed``
     replaces descriptor and body. A message backed out BOTHRESH times moves to BOQNAME or DEADQ with
-    the authority of the queue manager, because the user may have none to put there.
+    the authority of the queue manager: the user may have none there.
 
     Raises the errors of open and put, and MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model
     queue, whose dynamic queue would be deleted at once.
@@ -216,7 +216,7 @@ def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest
         left_ms = max(message.expire_at_ms - core.now_ms(), 1)
         left_ms = min(left_ms, core.settings.longest_life_ms)
     return PutRequest(
-        # A descriptor without date tells it by the moment of the put, which is another one now.
+        # A blank PutDate means the moment of the put, which is another one now.
         descriptor._replace(
             put_date=descriptor.put_date or message.put_date,
             put_time=descriptor.put_time or message.put_time,

@@ -264,8 +264,8 @@ class Getter:
     def ready(self) -> LocalQueue:
         """Return the queue of the get; raises what forbids a get from it now.
 
-        That is MQRC_GET_INHIBITED, MQRC_SYNCPOINT_LIMIT_REACHED, MQRC_HCONN_ERROR, or an error of
-        the name.
+        That is MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_OBJECT_CHANGED,
+        MQRC_SYNCPOINT_LIMIT_REACHED or MQRC_HCONN_ERROR.
         """
         path, registry = self.path, self._core.registry
         if path.version != registry.version:

@@ -142,14 +142,15 @@ class Handle:
     def path(self) -> Path:
         """What the name of the handle resolves to, with the definitions of this moment.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME when the name resolves to nothing any more.
+        Raises MQRC_Q_DELETED when queue or alias is gone, MQRC_OBJECT_CHANGED when an alias leads
+        to another queue by now.
         """
         if self._path.version != self._core.registry.version:
             self._path = self._core.registry.refreshed(self._path)
         return self._path
 
     def _last_path(self) -> Path:
-        """Return the path, or the last known one when the name resolves to nothing any more."""
+        """Return the path, or the last known one where :attr:`path` would raise."""
         try:
             return self.path
         except ObjectError:
@@ -315,7 +316,7 @@ class Handle:
         of an alias, not of its target.
         """
         if options & _PROPERTIES:
-            # Where the get itself says it, the queue is not asked.
+            # An option of the get overrides PROPCTL of the queue.
             return view_of(options, c.MQPROP_COMPATIBILITY, has_handle=has_handle)
         return view_of(options, self._last_path().property_control, has_handle=has_handle)
 

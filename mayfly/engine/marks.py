@@ -240,7 +240,7 @@ class Unmarked:
     def start_from(self, low: int) -> int:
         """Return the lowest key, not below ``low``, where an unmarked message may be."""
         if self._queue.is_staging:
-            # Nobody tells what arrives there.
+            # Arrivals there are not reported.
             return low
         if is_expired(self._valid_to_ms, self._now_ms()):
             self._first, self._valid_to_ms = self._queue.low, None

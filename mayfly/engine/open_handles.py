@@ -142,8 +142,8 @@ class OpenQueues:
     def close(self, opened: OpenQueue, options: int = c.MQCO_NONE) -> None:
         """Close a handle of a queue, and delete a dynamic queue as ``options`` say.
 
-        Its waiting gets end with MQRC_HOBJ_ERROR. The handle stays open on an error of the delete:
-        MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE.
+        Its waiting gets end with MQRC_HOBJ_ERROR. The handle stays open on an error:
+        MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY.
         """
         if opened.takes_queue_along:
             # First: otherwise their error would be that the queue was deleted.

@@ -544,7 +544,7 @@ def reschedule(
         unit.volatile_deletes.append((old.k,))
         unit.volatile_inserts.append(row)
     reserve(queue)
-    # The store shows it before the work takes effect; till then nobody may change it again.
+    # The store has it before the transaction takes effect; until then it must not change again.
     queue_owner.hidden[row.k] = transaction
     transaction.departures.append(found)
     transaction.arrivals.append((queue, row, persistence))

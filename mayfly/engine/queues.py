@@ -120,7 +120,7 @@ class LocalQueue:
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]
-        #: By side, what was read before anybody asks for it.
+        #: By persistence, rows that were read ahead of gets.
         self.ahead = ReadAhead(queue_owner.row_memory), ReadAhead(queue_owner.row_memory)
         self.depth = 0
         self.uncommitted = 0

@@ -298,8 +298,8 @@ class Session(TopicVerbs):
     ) -> DefinitionHandle:
         """Open a process or the queue manager (MQOPEN) to inquire or set its attributes.
 
-        ``kind`` is PROCESS or QMGR. Raises MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_NOT_AUTHORIZED, MQRC_HANDLE_NOT_AVAILABLE.
+        ``kind`` is PROCESS or QMGR. Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE,
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, MQRC_HANDLE_NOT_AVAILABLE.
         """
         self._usable()
         authority = self.authority
@@ -311,7 +311,7 @@ class Session(TopicVerbs):
         """Close a handle (MQCLOSE); MQCO_DELETE* deletes a permanent dynamic queue (C9).
 
         Gets that wait on other threads end with MQRC_HOBJ_ERROR. The handle stays open on an error:
-        MQRC_NOT_AUTHORIZED, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE.
+        MQRC_NOT_AUTHORIZED, MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY.
         """
         if options & _DELETES and self.authority is not None:
             self.authority.check_queue(handle.queue_name, words.DLT)
