@@ -28,7 +28,7 @@ class Arrivals:
         self._waiters.append(waiter)
 
     def end(self) -> None:
-        """Stop watching all queues."""
+        """Stop watching; ``has_work`` does not change any more."""
         with self._core.engine_lock:
             for waiter in self._waiters:
                 self._core.waits.withdraw(waiter)
@@ -47,5 +47,5 @@ def next_number(owner: QueueOwner) -> int:
 
 
 def arrival_number(message: Message) -> int:
-    """Return the number of a message in the order of arrival, as of :func:`next_number`."""
+    """Return a number in the order of arrivals, comparable with :func:`next_number`."""
     return position_of(message) & _ARRIVAL

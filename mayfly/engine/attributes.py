@@ -174,7 +174,7 @@ class Definition:
             setattr(made, row.field, _checked(keyword, value, row.default))
         return made
 
-    def take(self, other: Self) -> None:
+    def copy_from(self, other: Self) -> None:
         """Copy all attributes from another definition of the same kind."""
         for row in attributes_of(self.kind).values():
             setattr(self, row.field, getattr(other, row.field))

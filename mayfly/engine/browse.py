@@ -283,7 +283,7 @@ class _Browser(Getter):
         self._cursor, self._step = cursor, step
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Browse once at the start of a verb, which ends the lock of the last browse."""
+        """Browse once, at the start of a verb, after ending the lock of the last browse."""
         self._cursor.begin_step()
         return self._look(in_parts=in_parts)
 

@@ -116,7 +116,7 @@ class Background:
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
         """Begin without a thread; ``run`` runs transactions like ``Committer.run``."""
-        self._callbacks, self._run_works = callbacks, run
+        self._callbacks, self._run = callbacks, run
         self._runtime = runtime
         self._ready = runtime.condition()
         self._jobs: list[tuple[Transaction | None, OnEnd]] = []
@@ -149,7 +149,7 @@ class Background:
         else:
             # Nothing of it syncs.
             try:
-                self._run_works(transaction)
+                self._run(transaction)
             except MQError as error:
                 report(error)
             else:
@@ -230,7 +230,7 @@ class Background:
         failure: MQError | None = None
         try:
             if transactions:
-                self._run_works(*transactions)
+                self._run(*transactions)
         except MQError as error:
             failure = error
         except BaseException:

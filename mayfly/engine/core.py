@@ -38,16 +38,16 @@ class Core(EngineState):
 
 
 class ArrivalHook(Protocol):
-    """A function of the engine, triggering, that sees messages before any get can take them."""
+    """The part of the engine that sees new messages before any get can take them: triggering."""
 
     #: Keys of messages that were noted and are still to be looked at, by queue.
     arrived: dict[LocalQueue, list[int]]
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
-        """Note messages of a queue that have arrived or returned."""
+        """Note messages that have arrived on a queue or returned to it."""
 
     def look_at_arrivals(self) -> None:
-        """Process the noted messages."""
+        """Put the trigger messages that the noted messages cause."""
 
 
 class MultiStoreCommitter(Protocol):
@@ -182,7 +182,7 @@ class Committer:
             self._state.waits.offer(number)
 
     def take_back(self, transaction: Transaction) -> None:
-        """Undo a transaction that nobody will run."""
+        """Undo what a transaction has announced, because it will not be run."""
         assert self._state.engine_lock.is_held()
         offered: dict[int, LocalQueue] = {}
         self._take_back(transaction, offered)
@@ -244,7 +244,7 @@ class Committer:
             for queue in offered.values():
                 state.waits.offer(queue.number)
             if state.store.group.is_broken and not state.is_stopped:
-                state.break_off("its store has failed")
+                state.stop_now("its store has failed")
             state.engine_lock.tell()
         return follow_ups
 

@@ -166,7 +166,7 @@ class Deliveries(Hold):
         ``put_elsewhere``; nothing changes then. On a full disk all return to their queue.
         """
         with self._core.engine_lock:
-            taken = {number: self._got(number) for number in numbers}
+            taken = {number: self._held_by(number) for number in numbers}
             for number in taken:
                 del self._held[number]
         parts = list(taken.values())
@@ -197,7 +197,7 @@ class Deliveries(Hold):
         Raises MQRC_HMSG_ERROR and MQRC_SYNCPOINT_LIMIT_REACHED; nothing changes then.
         """
         with self._core.engine_lock:
-            moved = {number: self._got(number) for number in numbers}
+            moved = {number: self._held_by(number) for number in numbers}
             unit_of_work.check_capacity(len(moved))
             for number, got in moved.items():
                 del self._held[number]
@@ -212,7 +212,7 @@ class Deliveries(Hold):
             self._joined(held.values()).backout()
 
     def _hold_again(self, taken: Mapping[int, Got]) -> None:
-        """Undo the removal of deliveries whose settlement failed."""
+        """Restore deliveries whose settlement failed; back them out if the session has ended."""
         with self._core.engine_lock:
             is_ended = self._is_ended
             if not is_ended:
@@ -239,7 +239,7 @@ class Deliveries(Hold):
         else:
             unit_of_work.take_over(got, self)
 
-    def _got(self, number: int) -> Got:
+    def _held_by(self, number: int) -> Got:
         """Return what holds a delivery; raises MQRC_HMSG_ERROR for an unknown number."""
         got = self._held.get(number)
         if got is None:

@@ -22,7 +22,7 @@ from mayfly.verbs.checks import ID_BYTES
 _ZERO_ID = bytes(ID_BYTES)
 
 
-class Ids(NamedTuple):
+class MessageIds(NamedTuple):
     """MsgId and CorrelId of a message (24 bytes; CorrelId empty for all zeros), and its origin.
 
     ``origin_id`` is the MsgId of the life that this one continues, None for a new message.
@@ -38,12 +38,12 @@ class OutgoingMessage(NamedTuple):
 
     prepared: Prepared
     window: Window
-    ids: Ids
+    ids: MessageIds
     body: bytes
 
 
 #: The fields of an outgoing message: a put makes no named tuple of them, which takes 0.3 µs.
-MessageFields: TypeAlias = tuple[Prepared, Window, tuple[bytes, bytes, bytes | None], bytes]
+OutgoingFields: TypeAlias = tuple[Prepared, Window, tuple[bytes, bytes, bytes | None], bytes]
 
 
 def new_id(core: Core) -> bytes:
@@ -102,10 +102,11 @@ def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
     return body_bytes if path.remote is None else body_bytes + header_bytes(descriptor)
 
 
-def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
+def new_row(core: Core, path: Path, message: OutgoingFields) -> StoredMessage:
     """Return the row of a message on an ordinary queue, with a new MsgId if it has none.
 
-    For another queue manager it is behind a transmission header and has a MsgId of its own (E23).
+    A message for another queue manager is put behind a transmission header, under a separate MsgId
+    (E23).
     """
     assert core.engine_lock.is_held()
     if path.remote is not None:
@@ -141,14 +142,14 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
     return StoredMessage(*columns, capped_by=window.capped_by)
 
 
-def _in_transit(core: Core, remote: Remote, message: MessageFields) -> OutgoingMessage:
+def _in_transit(core: Core, remote: Remote, message: OutgoingFields) -> OutgoingMessage:
     """Return a message behind a transmission header."""
     prepared, window, (msg_id, given_correl_id, origin_id), body = message
     msg_id = msg_id or new_id(core)
     outer, correl_id, data = wrapped(
         core.name, remote, prepared, window, msg_id, given_correl_id, body
     )
-    return OutgoingMessage(outer, window, Ids(new_id(core), correl_id, origin_id), data)
+    return OutgoingMessage(outer, window, MessageIds(new_id(core), correl_id, origin_id), data)
 
 
 def arrive(

@@ -8,7 +8,7 @@ from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
 from mayfly.engine.delivery import (
-    Ids,
+    MessageIds,
     OutgoingMessage,
     new_id,
     send,
@@ -83,7 +83,7 @@ def send_report(
         return True
     report = build_report(cause, original, core.name, reason)
     window = window_at_put(core.now_ms(), report.life_ms)
-    ids = Ids(new_id(core) if report.msg_id is None else report.msg_id, report.correl_id)
+    ids = MessageIds(new_id(core) if report.msg_id is None else report.msg_id, report.correl_id)
     try:
         _put_report(core, transaction, report, window, ids)
     except MQError as failure:
@@ -162,7 +162,7 @@ def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
 
 
 def _put_report(
-    core: Core, transaction: Transaction, report: Report, window: Window, ids: Ids
+    core: Core, transaction: Transaction, report: Report, window: Window, ids: MessageIds
 ) -> None:
     """Add the put of a report, with the authority of the user of the message (R6)."""
     name = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)

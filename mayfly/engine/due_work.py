@@ -109,7 +109,7 @@ class DueWork:
                 if not is_done:
                     # A stopped queue manager is better than one whose waits never end.
                     with core.engine_lock:
-                        core.break_off("its due work has failed")
+                        core.stop_now("its due work has failed")
             mistake, self._mistake = self._mistake, None
             if mistake is not None:
                 raise mistake
@@ -202,7 +202,7 @@ class Housekeeping:
     def next_due_ms(self) -> int | None:
         """Return when the next piece is due; None when nothing is to do."""
         assert self._core.engine_lock.is_held()
-        self._look_at_ledger()
+        self._check_ledger()
         since = (
             self._core.store.unsettled_since_ms,
             self._surplus_since_ms,
@@ -230,7 +230,7 @@ class Housekeeping:
             if piece() and should_yield():
                 break
         with core.engine_lock:
-            self._look_at_ledger()
+            self._check_ledger()
 
     def _write_balances(self) -> bool:
         """Write the balance rows if that is due; return whether it was."""
@@ -257,7 +257,7 @@ class Housekeeping:
         """Return True if SETTLE_MS have passed since a moment; False for None."""
         return since_ms is not None and since_ms + SETTLE_MS <= self._core.now_ms()
 
-    def _look_at_ledger(self) -> None:
+    def _check_ledger(self) -> None:
         """Note since when the ledger has surplus rows, and ids that are not indexed."""
         core = self._core
         if core.store.retention.surplus(core.settings.ledger_retention_count) <= 0:

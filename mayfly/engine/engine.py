@@ -198,7 +198,7 @@ class Engine(Core):
         with self.engine_lock:
             self.store.group.is_broken = True
             if not self.is_stopped:
-                self.break_off("crash() was called")
+                self.stop_now("crash() was called")
         self.close()
 
     def stop_in_child(self) -> None:

@@ -16,7 +16,14 @@ from typing import NamedTuple, TypeAlias
 from mayfly.engine import queue_state
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_row, size_on
+from mayfly.engine.delivery import (
+    MessageIds,
+    OutgoingMessage,
+    arrive,
+    check_capacity,
+    new_row,
+    size_on,
+)
 from mayfly.engine.disposal import (
     behind_transit,
     dead_letter,
@@ -93,7 +100,7 @@ def discard_late(
     added as well. ``terminated_by`` is that of the unit of work.
     """
     for each in late:
-        queue_state.end_late(core, transaction, each, now_ms, terminated_by)
+        queue_state.end_expired_put(core, transaction, each, now_ms, terminated_by)
         _dispose(core, transaction, *each, now_ms)
     if core.on_expiry:
         notify_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
@@ -181,7 +188,7 @@ def _moved(
     assert row.expire_at_ms is not None
     descriptor, body = as_expired(original.descriptor, original.body, origin.name, row.expire_at_ms)
     window = Window(row.put_ms, row.put_ms, None)
-    ids = Ids(original.msg_id, original.correl_id, original.msg_id)
+    ids = MessageIds(original.msg_id, original.correl_id, original.msg_id)
     return OutgoingMessage(prepared_with_own_context(core, descriptor), window, ids, body)
 
 

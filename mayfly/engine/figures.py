@@ -94,11 +94,11 @@ def figures(
     expired_counts = expired_by_queue(engine, now_ms)
     named, rest = dict[str, QueueFigures](), []
     for queue in queues:
-        row = _row(queue, totals.get(queue.number), None)
+        row = _counters_of(queue, totals.get(queue.number), None)
         is_static = queue.definition.definition_type == MQQDT_PREDEFINED
         has_entry = is_static if only is None else queue.name == only
         if queue.name > after and has_entry and len(named) < max_queues:
-            named[queue.name] = _counted(engine, queue.name, row, expired_counts)
+            named[queue.name] = _with_counts(engine, queue.name, row, expired_counts)
         else:
             rest.append(row)
     store = engine.store
@@ -130,14 +130,14 @@ def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
     return found
 
 
-def _row(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> QueueFigures:
+def _counters_of(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> QueueFigures:
     """Return the counters of a queue, with ``present`` as given and without the oldest message."""
     puts, ended = (0, {}) if totals is None else (totals.puts, totals.ended)
     inputs, outputs = queue.input_count, queue.output_count
     return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended)
 
 
-def _counted(
+def _with_counts(
     engine: Engine, name: str, row: QueueFigures, expired: Mapping[int, int]
 ) -> QueueFigures:
     """Add message counts and oldest put time to a queue, unless it was deleted meanwhile."""
@@ -268,7 +268,7 @@ class Watch:
                 for queue in queues[start : start + _STEP]:
                     expired, total = self._expired.get(queue.number, 0), totals.get(queue.number)
                     present = counts_with(queue, expired)
-                    found[queue.name] = _row(queue, total, present)
+                    found[queue.name] = _counters_of(queue, total, present)
         return found
 
     def _chosen(self, each: Mapping[str, QueueFigures]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from mayfly.engine.arrivals import next_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, new_id
+from mayfly.engine.delivery import MessageIds, OutgoingMessage, new_id
 from mayfly.engine.disposal import (
     dead_letter,
     dead_letter_queue_of,
@@ -200,7 +200,7 @@ def _put_dead_letter_reply(
     core, transaction = session.core, Transaction()
     with core.engine_lock:
         window = window_at_put(core.now_ms(), request.life_ms)
-        ids = Ids(request.msg_id or new_id(core), request.correl_id)
+        ids = MessageIds(request.msg_id or new_id(core), request.correl_id)
         letter = OutgoingMessage(
             prepared_with_own_context(core, request.descriptor), window, ids, body
         )

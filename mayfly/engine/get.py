@@ -261,7 +261,7 @@ class Getter:
         if self.place is not None:
             self.place.scout(self.requester)
 
-    def ready(self) -> LocalQueue:
+    def checked_queue(self) -> LocalQueue:
         """Return the queue of the get; raises what forbids a get from it now.
 
         That is MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_OBJECT_CHANGED,
@@ -284,7 +284,7 @@ class Getter:
         messages or a long evaluation of the selector, and sets ``is_cut``.
         """
         core, unit_of_work = self._core, self._unit_of_work
-        queue, now_ms = self.ready(), now_ms_of(core)
+        queue, now_ms = self.checked_queue(), now_ms_of(core)
         found, own = self._next_live(queue, now_ms, in_parts=in_parts)
         if own is not None:
             return self._take_own(own, now_ms)

@@ -231,7 +231,7 @@ class _Batch:
         """Return the queue; None when no more can be got; raises why if nothing was got so far."""
         try:
             self._requester.check()
-            return self._getter.ready()
+            return self._getter.checked_queue()
         except MQError:
             if not self.messages or self._requester.is_backed_out:
                 raise
@@ -367,7 +367,7 @@ def _take_each_next(
     max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
     """Do :func:`take_each` for a get without match options, by one search."""
-    queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
+    queue, now_ms, requester = getter.checked_queue(), core.now_ms(), getter.requester
     if max_messages <= 0 or max_bytes <= 0:
         return
     picked = pick(

@@ -219,8 +219,7 @@ class Handle:
 
         ``Session.status`` then says why, and counts warnings, which the result does not have. A
         unit of work that lacks the message cannot be committed. A wrong call raises as :meth:`put`
-        does. A persistent message outside of syncpoint is put as by :meth:`put`, and refused by an
-        exception.
+        does, and a persistent message outside of syncpoint is put synchronously.
         """
         try:
             result = self.put(body, request, options, context, completion=completion)
@@ -393,8 +392,9 @@ class Handle:
     def close(self, options: int = c.MQCO_NONE) -> int:
         """Close the handle (MQCLOSE), end its browse lock, delete a dynamic queue as asked (C9).
 
-        Returns 0, or MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP when its puts or gets in logical
-        order stopped within a message or group. Raises as ``Session.close_handle``.
+        MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue. Returns 0, or
+        MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP when its puts or gets in logical order stopped
+        within a message or group. Raises as ``Session.close_handle``.
         """
         self._check_open()
         self._owner.close_handle(self, options)

@@ -45,7 +45,10 @@ class Lateness:
         self._sum_ms = 0
 
     def note(self, moments_ms: Iterable[int], now_ms: int) -> None:
-        """Count moments that are handled at ``now_ms``; one in the future is not late."""
+        """Count moments that are handled at ``now_ms``: deadlines or delivery times.
+
+        One in the future is not late.
+        """
         ordered = sorted(moments_ms)
         if ordered and ordered[-1] > now_ms:
             ordered = [min(moment_ms, now_ms) for moment_ms in ordered]

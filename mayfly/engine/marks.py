@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 from weakref import WeakSet
 
-from mayfly.engine.queue_state import show
+from mayfly.engine.queue_state import note_visible
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.runtime.compiling import weakly_held
@@ -104,7 +104,7 @@ class Marks:
             marked.handles.discard(requester)
             self._keys[requester].discard(key)
             self._drop_unmarked(key)
-            show(marked.queue, key, marked.persistence)
+            note_visible(marked.queue, key, marked.persistence)
 
     def unmark_for_set(self, key: int) -> None:
         """Remove the mark of the co-operating set, if there is one."""
@@ -113,7 +113,7 @@ class Marks:
             marked.marker = None
             self._sets[marked.queue.number].keys.discard(key)
             self._drop_unmarked(key)
-            show(marked.queue, key, marked.persistence)
+            note_visible(marked.queue, key, marked.persistence)
 
     def _forget(self, keys: Collection[int]) -> None:
         """Remove all marks of messages that are got or leave their queue."""

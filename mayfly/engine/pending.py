@@ -23,7 +23,7 @@ OnTaken: TypeAlias = Callable[[GetResult, int], None]
 OnGot: TypeAlias = Callable[[GetResult | MQError], object]
 #: Called under the lock with the index of a getter and the error that refuses it; with None when it
 #: is not refused.
-OnRefused: TypeAlias = Callable[[int, MQError | None], None]
+OnGetterRefused: TypeAlias = Callable[[int, MQError | None], None]
 #: Numbers to wait under, which no queue has.
 _numbers = itertools.count(-(2**58))
 
@@ -43,7 +43,7 @@ class PendingGet:
         getters: Sequence[Getter],
         on_got: OnGot,
         on_taken: OnTaken,
-        on_refused: OnRefused | None = None,
+        on_refused: OnGetterRefused | None = None,
         *,
         finish: Callable[[GetResult | MQError], GetResult | MQError] | None = None,
     ) -> None:
@@ -244,7 +244,7 @@ class PendingGet:
 
 
 class PendingWaits:
-    """The waits of one connection that end by a call; its end ends them."""
+    """The waits of one connection that end by a callback; the end of the connection ends them."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -299,7 +299,7 @@ class PendingWait:
                 waiter.fail(error)
             else:
                 if until_ms is not None and until_ms <= core.now_ms():
-                    waiter.end()
+                    waiter.time_out()
                 elif not waiter.attempt():
                     requester.wait(number, waiter)
                     core.must_wake = core.must_wake or until_ms is not None

@@ -240,7 +240,7 @@ def new_put(
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
-    """Return the same for a message that a program puts on the staging queue by name."""
+    """Do :func:`new_put` for a message that a program puts on the staging queue by name."""
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
     check_open(path, len(body))

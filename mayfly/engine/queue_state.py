@@ -45,7 +45,7 @@ _ALIKE_MIN: Final = 8
 # Records: the row in the ledger of a life that ends
 
 
-def lives_of(
+def life_records(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> list[EndedLives]:
     """Return the records of the lives of messages of one queue that end at ``ended_ms``.
@@ -68,7 +68,8 @@ def lives_of(
             lives.append(_ended_messages(part, ended_ms, outcome, terminated_by))
         else:
             lives += [
-                life_of(queue, row, ended_ms, outcome, terminated_by) for _queue, row, _side in part
+                life_record(queue, row, ended_ms, outcome, terminated_by)
+                for _queue, row, _side in part
             ]
         start = end
     return lives
@@ -95,7 +96,7 @@ def _ended_messages(
     )
 
 
-def life_of(
+def life_record(
     queue: LocalQueue,
     row: StoredMessage,
     ended_ms: int,
@@ -308,11 +309,11 @@ def end_put_and_got(
     """Add to the commit of a unit of work the life of a message that it has put and got."""
     _check_put_and_got(queue, Event.COMMIT)
     queue.put_and_got -= 1
-    life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], terminated_by)
+    life = life_record(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], terminated_by)
     transaction.unit.pass_through(queue.number, life)
 
 
-def end_late(
+def end_expired_put(
     owner: QueueOwner,
     transaction: Transaction,
     late: tuple[LocalQueue, StoredMessage],
@@ -326,7 +327,7 @@ def end_late(
     queue.uncommitted -= 1
     part = transaction if queue.owner is owner else transaction.at(queue.owner)
     detected = terminated_by._replace(met_by=MetBy.COMMIT.value)
-    part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms, detected))
+    part.unit.pass_through(queue.number, expired_life_record(queue, row, now_ms, detected))
 
 
 def hold_expired(queue: LocalQueue) -> None:
@@ -345,11 +346,11 @@ def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -
     queue.put_and_got -= 1
 
 
-def life_of_expired(
+def expired_life_record(
     queue: LocalQueue, row: StoredMessage, now_ms: int, terminated_by: TerminatedBy
 ) -> LifeRecord:
     """Return the record of a message that has expired before it could be put on its queue."""
-    return life_of(
+    return life_record(
         queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], terminated_by
     )
 
@@ -449,7 +450,7 @@ def give_back(found: Found, by: Hold) -> None:
     """Make a message that ``by`` holds visible again, in its old place and unchanged."""
     end_hold(found, by)
     queue, row, persistence = found
-    show(queue, row.k, persistence)
+    note_visible(queue, row.k, persistence)
 
 
 def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
@@ -498,7 +499,7 @@ def end(
     if by is None:
         queue_owner.hidden[key] = transaction
         queue.depth -= 1
-    life = life_of(queue, row, now_ms, outcome, terminated_by, reason=reason)
+    life = life_record(queue, row, now_ms, outcome, terminated_by, reason=reason)
     assert life.persistent == persistence
     transaction.unit.end(queue.number, key, life)
     transaction.departures.append(found)
@@ -566,7 +567,7 @@ def unlock(found: Found, requester: object) -> None:
     queue.browse_locked -= 1
 
 
-def show(queue: LocalQueue, key: int, persistence: int) -> None:
+def note_visible(queue: LocalQueue, key: int, persistence: int) -> None:
     """Make searches start no later than a message that has become visible."""
     if key < queue.first[persistence]:
         queue.first[persistence] = key
@@ -644,7 +645,7 @@ def end_all(
         _hide_all(queue, keys, transaction)
     else:
         _check_held(queue, keys, by)
-    lives = lives_of(found, now_ms, ends[event], terminated_by)
+    lives = life_records(found, now_ms, ends[event], terminated_by)
     volatile_keys = [(row.k,) for _queue, row, persistence in found if not persistence]
     durable_keys = [(row.k,) for _queue, row, persistence in found if persistence]
     transaction.unit.end_all(queue.number, volatile_keys, durable_keys, lives)
@@ -660,13 +661,13 @@ def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
         unhide(queue, key, by)
         for persistence in (VOLATILE, PERSISTENT):
             # Whichever side each is on: reading starts early rather than late.
-            show(queue, key, persistence)
+            note_visible(queue, key, persistence)
     queue.depth += len(keys)
     queue.locked -= len(keys)
     by.count -= len(keys)
 
 
-def leave(transaction: Transaction, moving: Moving) -> None:
+def add_move(transaction: Transaction, moving: Moving) -> None:
     """Add to a transaction that due messages move from the staging queue to their target.
 
     The space on the target is reserved, and the unit of the transaction has the rows and lives.
@@ -687,7 +688,10 @@ def count_released(
 
 
 def claim(transaction: Transaction, claiming: Claiming) -> None:
-    """Add to a transaction that messages move from their queue to a claim, as LOCKED."""
+    """Add to a transaction that visible messages move from their queue to a claim.
+
+    They are LOCKED from now on.
+    """
     queue, keys, _volatile_count = claiming
     _hide_all(queue, keys, transaction)
     queue.locked += len(keys)
@@ -842,12 +846,12 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
             queue.locked -= 1
         del hidden[row.k]
         queue.depth += 1
-        show(queue, row.k, persistence)
+        note_visible(queue, row.k, persistence)
         returned.append(found)
     for moving in transaction.moves:
         for key in moving.old_keys:
             del hidden[key]
-            show(moving.source, key, PERSISTENT)
+            note_visible(moving.source, key, PERSISTENT)
         moving.source.depth += len(moving.old_keys)
     for queue, keys, _volatile_count in transaction.claims:
         for key in keys:

@@ -26,13 +26,13 @@ VOLATILE: Final = 0
 PERSISTENT: Final = 1
 #: Hidden messages that one search walks over without a note.
 MANY_HIDDEN = 32
-#: Ids that are noted at a time, of one queue.
+#: SearchIds that are noted at a time, of one queue.
 _MAX = 64
 #: A side, a MsgId and a CorrelId; None is any.
-Ids = tuple[int, bytes | None, bytes | None]
+SearchIds = tuple[int, bytes | None, bytes | None]
 
 
-class Watcher(Protocol):
+class VisibilityWatcher(Protocol):
     """An object that a queue calls when messages become visible."""
 
     def lower(self, key: int) -> None:
@@ -143,7 +143,7 @@ class LocalQueue:
         #: Where searches by ids begin; None until one has had to walk far.
         self.starts: SearchStarts | None = None
         #: As long as they live; None when there was never one.
-        self.watchers: WeakSet[Watcher] | None = None
+        self.watchers: WeakSet[VisibilityWatcher] | None = None
 
     @property
     def name(self) -> str:
@@ -176,14 +176,14 @@ class SearchStarts:
     __slots__ = ("__weakref__", "_highest", "_keys")
 
     def __init__(self) -> None:
-        self._keys: dict[Ids, int] = {}
+        self._keys: dict[SearchIds, int] = {}
         self._highest = 0
 
-    def of(self, ids: Ids, low: int) -> int:
+    def of(self, ids: SearchIds, low: int) -> int:
         """Return the key where a search for these ids starts, at least ``low``."""
         return max(low, self._keys.get(ids, low))
 
-    def note(self, ids: Ids, key: int) -> None:
+    def note(self, ids: SearchIds, key: int) -> None:
         """Note that a search from the start of the queue has ended at a key."""
         if len(self._keys) >= _MAX:
             self._keys.clear()

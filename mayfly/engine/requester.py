@@ -83,5 +83,5 @@ class Requester:
         if self.locked is not None:
             queue, row, persistence = self.locked
             self.forget_lock(row.k)
-            queue_state.show(queue, row.k, persistence)
+            queue_state.note_visible(queue, row.k, persistence)
             self._core.waits.offer(queue.number)

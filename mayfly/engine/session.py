@@ -66,10 +66,12 @@ class Session(TopicVerbs):
         is_foreign_client: bool = False,
     ) -> None:
         """Connect a user; called by ``Engine.session``, which explains the parameters."""
-        self._core = core
+        #: The engine of the queue manager that it is connected to.
+        self.core = core
         #: The user's rights; None for an administrator: everything.
         self.authority = authority_of(core, user or "", groups, known_as=known_as)
-        self._transacted = transacted
+        #: Whether its puts and gets wait for a commit or backout.
+        self.is_transacted = transacted
         user = user or known_as
         self.context = Context(user, c.MQAT_UNIX, program, core.name)
         terminated_by = terminated_by_program(user, program)
@@ -133,9 +135,9 @@ class Session(TopicVerbs):
             request = PutRequest(request.descriptor, own_id, other_id, time_to_live_ms, delay_ms)
         if properties:
             given = properties_of_mapping(properties)
-            descriptor, body = with_properties(self._core, request.descriptor, body, given)
+            descriptor, body = with_properties(self.core, request.descriptor, body, given)
             request = request._replace(descriptor=descriptor)
-        path = path_of_put(self._core.registry, queue)
+        path = path_of_put(self.core.registry, queue)
         if path is None:
             if self.authority is not None:
                 self.authority.check_queue(queue, words.PUT)
@@ -145,7 +147,7 @@ class Session(TopicVerbs):
             self.authority.check_queue(queue, words.PUT)
         unit = self.unit_of_work if self._usable() else None
         context = self.context
-        return put(self._core, path, body, request, context=context, unit_of_work=unit).msg_id
+        return put(self.core, path, body, request, context=context, unit_of_work=unit).msg_id
 
     def get(
         self,
@@ -165,12 +167,12 @@ class Session(TopicVerbs):
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         # As _path_to_get does, without a call.
-        path = self._core.registry.resolve(queue)
+        path = self.core.registry.resolve(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.GET)
         if path.queue.exclusive_holder is not None:
             self._check_exclusive(path)
-        core, requester = self._core, self._opened.requester
+        core, requester = self.core, self._opened.requester
         if not wait_ms and msg_id is None and correl_id is None and selector is None:
             return next_message(core, path, unit_of_work, requester)
         request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
@@ -189,8 +191,8 @@ class Session(TopicVerbs):
         unit_of_work = self.unit_of_work if self._usable() else None
         path = self._path_to_get(queue)
         request, requester = GetRequest(wait_ms=wait_ms), self._opened.requester
-        getter = Getter(self._core, path, request, unit_of_work, requester)
-        return get_many(self._core, getter, max_messages, unit_of_work)
+        getter = Getter(self.core, path, request, unit_of_work, requester)
+        return get_many(self.core, getter, max_messages, unit_of_work)
 
     def browse(
         self,
@@ -205,10 +207,10 @@ class Session(TopicVerbs):
         They stay on the queue. Raises as :meth:`get`, when the caller asks for the next message.
         """
         self._usable()
-        path = self._core.registry.resolve(queue)
+        path = self.core.registry.resolve(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.BROWSE)
-        cursor = Cursor(self._core, path, self._opened.requester)
+        cursor = Cursor(self.core, path, self._opened.requester)
         request = GetRequest(_match(msg_id, correl_id, selector))
         while self._usable() is not None:
             try:
@@ -221,7 +223,7 @@ class Session(TopicVerbs):
     def schedule(self) -> Schedule:
         """The delayed messages, to list, show, cancel, reschedule and release them."""
         terminated_by = self._opened.requester.terminated_by
-        return Schedule(self._core, terminated_by, self._unit_in_use, self.authority)
+        return Schedule(self.core, terminated_by, self._unit_in_use, self.authority)
 
     def _unit_in_use(self) -> UnitOfWork | None:
         """Return the unit of work if transacted, else None; raises MQRC_HCONN_ERROR."""
@@ -265,7 +267,7 @@ class Session(TopicVerbs):
         MQRC_SELECTOR_SYNTAX_ERROR, MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_ALWAYS_FALSE.
         """
         self._usable()
-        core = self._core
+        core = self.core
         check_open_options(name, options)
         compiled = selector_of(selector)
         self._opened.check_capacity()
@@ -304,13 +306,14 @@ class Session(TopicVerbs):
         self._usable()
         authority = self.authority
         if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
-            authority = alternate_authority(self._core, authority, alternate_user)
+            authority = alternate_authority(self.core, authority, alternate_user)
         return open_definition(self._opened, authority, kind, name, options)
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
-        """Close a handle (MQCLOSE); MQCO_DELETE* deletes a permanent dynamic queue (C9).
+        """Close a handle (MQCLOSE).
 
-        Gets that wait on other threads end with MQRC_HOBJ_ERROR. The handle stays open on an error:
+        MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue (C9). Gets that wait on
+        other threads end with MQRC_HOBJ_ERROR. The handle stays open on an error:
         MQRC_NOT_AUTHORIZED, MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_Q_NOT_EMPTY.
         """
         if options & _DELETES and self.authority is not None:
@@ -326,7 +329,7 @@ class Session(TopicVerbs):
         if not self.is_open:
             return
         try:
-            if self._core.is_stopped:
+            if self.core.is_stopped:
                 return
             self._opened.end_waits(self.end_error, is_backed_out=not commit)
             try:
@@ -337,8 +340,8 @@ class Session(TopicVerbs):
             self.is_open = False
             self._abandon.detach()
             if self._is_foreign_client:
-                with self._core.engine_lock:
-                    self._core.foreign_client_count -= 1
+                with self.core.engine_lock:
+                    self.core.foreign_client_count -= 1
 
     def __enter__(self) -> Self:
         return self
@@ -367,16 +370,6 @@ class Session(TopicVerbs):
             session.unit_of_work = unit_of_work
         return session
 
-    @property
-    def core(self) -> Core:
-        """The engine of the queue manager that it is connected to."""
-        return self._core
-
-    @property
-    def is_transacted(self) -> bool:
-        """Whether its puts and gets wait for a commit or backout."""
-        return self._transacted
-
     def _end_unit(self, *, commit: bool) -> None:
         """Commit or back out, then close all handles."""
         try:
@@ -391,8 +384,8 @@ class Session(TopicVerbs):
         """Begin a verb: raise MQRC_HCONN_ERROR when closed, return True if transacted."""
         if not self.is_open:
             raise mq_error(self.end_error.reason, self.end_error.detail)
-        begin_verb(self._core)
-        return self._transacted
+        begin_verb(self.core)
+        return self.is_transacted
 
     def _path_to_get(self, name: str) -> Path:
         """Return what a queue name resolves to, for a get.
@@ -400,7 +393,7 @@ class Session(TopicVerbs):
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE for exclusive
         input elsewhere.
         """
-        path = self._core.registry.resolve(name)
+        path = self.core.registry.resolve(name)
         if self.authority is not None:
             self.authority.check_queue(name, words.GET)
         if path.queue.exclusive_holder is not None:

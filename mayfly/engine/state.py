@@ -131,7 +131,7 @@ class EngineState:
         if self.store.group.is_broken and not self.is_stopped:
             # Damage was read since.
             with self.engine_lock:
-                self.break_off("damage was read")
+                self.stop_now("damage was read")
         if self.is_stopped:
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
         if self.is_closing:
@@ -144,7 +144,7 @@ class EngineState:
         self.definitions_lock = self.runtime.reentrant_lock("administration")
         self.store.stop_in_child(self.engine_lock)
 
-    def break_off(self, why: str) -> None:
+    def stop_now(self, why: str) -> None:
         """Stop at once: log ``why``, and end every waiting get with MQRC_CONNECTION_BROKEN."""
         assert self.engine_lock.is_held()
         self.is_stopped = True

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mayfly.engine import queue_state
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage
+from mayfly.engine.delivery import MessageIds, OutgoingMessage
 from mayfly.engine.disposal import (
     behind_transit,
     dead_letter,
@@ -436,7 +436,7 @@ def _is_dead_lettered(
     """Add a dead letter; return False, and log why, when the dead-letter queue refuses it."""
     original, target = message.original, message.target
     window = window_at_put(core.now_ms(), original.remaining_ms)
-    ids = Ids(original.msg_id, stored_id(original.correl_id))
+    ids = MessageIds(original.msg_id, stored_id(original.correl_id))
     try:
         letter = OutgoingMessage(
             prepared_with_own_context(core, original.descriptor), window, ids, original.body

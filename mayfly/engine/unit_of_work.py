@@ -283,13 +283,13 @@ class UnitOfWork(Hold):
         with core.engine_lock:
             ensure_running(core)
             committed = [(self, self._locked())]
-            transaction, late = self._work(), self._late
+            transaction, late = self._build_transaction(), self._late
             self._clear()
             for queue_owner, part in self._parts.items():
                 if part.is_empty:
                     continue
                 committed.append((part, part._locked()))
-                transaction.parts = {**transaction.parts, queue_owner: part._work()}
+                transaction.parts = {**transaction.parts, queue_owner: part._build_transaction()}
                 late += part._late
                 part._clear()
             if late:
@@ -386,7 +386,7 @@ class UnitOfWork(Hold):
             core.committer.offer(takes)
         core.committer.run_deferred()
 
-    def _work(self) -> Transaction:
+    def _build_transaction(self) -> Transaction:
         """Return the transaction of the commit; puts that have expired go to ``_late`` instead."""
         core, transaction, terminated_by = self._core, Transaction(), self.terminated_by
         now_ms = now_ms_of(core)

@@ -279,8 +279,8 @@ def check_put_options(options: int, *, publishes: bool = False) -> None:
 def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
     """Return the request of a put as its MQPMO options change it: new ids, another context.
 
-    Raises MQRC_NOT_OPEN_FOR_SET_ALL and its like when ``open_options`` do not allow the context
-    option.
+    Raises MQRC_NOT_OPEN_FOR_PASS_ALL, _PASS_IDENT, _SET_ALL or _SET_IDENT when ``open_options`` do
+    not allow the context option.
     """
     context_option = _context_of(options)
     if context_option:
@@ -305,7 +305,7 @@ def _context_of(options: int) -> int:
 
 
 def check_context_opened(open_options: int, context_option: int) -> None:
-    """Raise an error if the queue was not opened for a context option of a put.
+    """Raise an error if ``open_options`` do not allow a context option of a put.
 
     MQRC_NOT_OPEN_FOR_PASS_ALL, _PASS_IDENT, _SET_ALL or _SET_IDENT.
     """

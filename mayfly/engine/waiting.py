@@ -76,7 +76,7 @@ class Waiter:
         self._decide()
         return True
 
-    def end(self) -> None:
+    def time_out(self) -> None:
         """End the wait at its deadline: take a message, else fail with MQRC_NO_MSG_AVAILABLE."""
         if not self.attempt():
             self.fail(mq_error(rc.MQRC_NO_MSG_AVAILABLE, "nothing came while waiting"))
@@ -195,7 +195,7 @@ class Waits:
             if waiter is not None and is_decided(waiter.queue_number, end_ms):
                 over.append(waiter)
         for waiter in over:
-            waiter.end()
+            waiter.time_out()
             self._remove(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:

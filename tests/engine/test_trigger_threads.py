@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, new_id, new_row
+from mayfly.engine.delivery import MessageIds, OutgoingMessage, arrive, new_id, new_row
 from mayfly.engine.descriptors import Context, prepare
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window
@@ -103,7 +103,7 @@ def arrival(qm: QueueManager, *, persistent: bool) -> Transaction:
     window = Window(qm.now_ms(), qm.now_ms(), None)
     work = Transaction()
     with qm.engine.engine_lock:
-        message = OutgoingMessage(prepared, window, Ids(new_id(qm.engine), b""), b"x")
+        message = OutgoingMessage(prepared, window, MessageIds(new_id(qm.engine), b""), b"x")
         arrive(qm.engine, work, path, prepared, new_row(qm.engine, path, message))
     return work
 

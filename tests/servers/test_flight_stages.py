@@ -151,7 +151,7 @@ def test_every_value_travels(client: StageClient, session: Session) -> None:
 
 def test_null_and_empty_data_are_told_apart(client: StageClient, session: Session) -> None:
     rows = [{"queue": "Q1", "payload": payload} for payload in (b"x", b"", None, b"y")]
-    session._core.registry.queue_manager.deadq = DEAD
+    session.core.registry.queue_manager.deadq = DEAD
     client.stage("q", 0, (0, "a"), [batch(*rows)])
     assert client.commit("q", 0, [(0, "a")]) == Committed(0, 3, 0, 1)
     assert bodies(session, "Q1") == [b"x", b"", b"y"]

@@ -71,7 +71,7 @@ def put_md(
 
 def put_expiry(session: Session, queue: str, expiry_tenths: int, report: int = 0) -> PutResult:
     """Put with MQMD.Expiry, as a facade of the MQI does."""
-    manager = session._core
+    manager = session.core
     life_ms = life_ms_of_expiry(
         expiry_tenths,
         enforce_maximum=manager.settings.is_maximum_enforced,

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, Session
-from mayfly.engine.delivery import Ids, OutgoingMessage
+from mayfly.engine.delivery import MessageIds, OutgoingMessage
 from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.pubsub.retained import retain
 from mayfly.engine.transaction import Transaction
@@ -263,7 +263,7 @@ def test_retained_after_a_crash_before_the_older_one_has_gone(
         descriptor = Descriptor(persistence=1, priority=5 + (1 if is_newer_higher else -1))
         window = window_at_put(clock.now_ms(), None, 0, None)
         message = OutgoingMessage(
-            prepared_with_own_context(qm.engine, descriptor), window, Ids(b"", b""), b"newer"
+            prepared_with_own_context(qm.engine, descriptor), window, MessageIds(b"", b""), b"newer"
         )
         with qm.engine.engine_lock:
             retain(qm.engine, work, "a", message)

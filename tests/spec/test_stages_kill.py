@@ -59,7 +59,7 @@ def check(folder: Path, batches: int) -> None:
         assert state is not None
         assert (state.batch, state.is_done) == (batches - 1, True)
         with manager.session(transacted=True) as session:
-            session._core.registry.queue_manager.maxumsgs = 1_000_000
+            session.core.registry.queue_manager.maxumsgs = 1_000_000
             found = Counter(int(body) for body in bodies(session, "Q1"))
             session.backout()
         expected = {n for n in range(batches * ROWS_PER_BATCH) if n % 100}

@@ -24,7 +24,14 @@ from mayfly.engine.bulk.staged_rows import (
     times_of,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, check_capacity, new_id, new_row, size_on
+from mayfly.engine.delivery import (
+    MessageIds,
+    OutgoingMessage,
+    check_capacity,
+    new_id,
+    new_row,
+    size_on,
+)
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
 from mayfly.engine.expiry import dispose_of_expired
@@ -429,8 +436,8 @@ class Promotion(UnitOfWork):
                 queue_state.withdraw_expired(queue)
             self._batches, self._expired = [], []
 
-    def _work(self) -> Transaction:
-        transaction = super()._work()
+    def _build_transaction(self) -> Transaction:
+        transaction = super()._build_transaction()
         for batch in self._batches:
             if batch.keys:
                 for bulk in batch.bulks():
@@ -530,12 +537,12 @@ class Promotion(UnitOfWork):
             size_bytes = size_on(path, prepared.descriptor, len(body))
             check_capacity(path, size_bytes, persistent=prepared.persistent)
             now_ms = core.now_ms()
-            own = Ids(ids[0] or new_id(core), ids[1])
+            own = MessageIds(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             queue_state.hold_expired(path.queue)
             met = self.terminated_by._replace(met_by=MetBy.PUT.value)
-            life = queue_state.life_of_expired(path.queue, message, now_ms, met)
+            life = queue_state.expired_life_record(path.queue, message, now_ms, met)
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)

@@ -22,7 +22,7 @@ from mayfly.engine.claims.consumer import (
     QueueClaims,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, send
+from mayfly.engine.delivery import MessageIds, OutgoingMessage, send
 from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.next_live import DISCARD_BATCH
@@ -216,7 +216,7 @@ def _move(
     with core.engine_lock:
         now_ms = core.now_ms()
         window = Window(now_ms, now_ms, message.expire_at_ms, message.capped_by)
-        ids = Ids(message.msg_id, message.correl_id, message.origin_id)
+        ids = MessageIds(message.msg_id, message.correl_id, message.origin_id)
         letter = OutgoingMessage(
             prepared_with_own_context(core, descriptor), window, ids, message.body
         )

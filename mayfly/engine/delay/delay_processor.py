@@ -19,7 +19,14 @@ from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE, why_unsuitable
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_row, size_on
+from mayfly.engine.delivery import (
+    MessageIds,
+    OutgoingMessage,
+    arrive,
+    check_capacity,
+    new_row,
+    size_on,
+)
 from mayfly.engine.disposal import dead_letter, original_of, prepared_with_own_context, send_report
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.objects.registry import Path
@@ -499,7 +506,9 @@ class Release:
                 lane.old_keys if is_run else None,
             ),
         )
-        queue_state.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        queue_state.add_move(
+            transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys)
+        )
         for number, staged in lane.target_numbers.items():
             if number is not None:
                 queue_state.count_released(transaction, self._staging, number, staged)
@@ -521,7 +530,7 @@ class Release:
         window = _window(row)
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)
-        ids = Ids(row.msg_id, row.correl_id, row.shown_id)
+        ids = MessageIds(row.msg_id, row.correl_id, row.shown_id)
         message = OutgoingMessage(prepared, window, ids, row.body)
         arrive(
             core,
@@ -548,7 +557,7 @@ class Release:
         if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
             event = Event.DISCARD
         else:
-            ids = Ids(original.msg_id, row.correl_id, row.shown_id)
+            ids = MessageIds(original.msg_id, row.correl_id, row.shown_id)
             body = seen_in_transit(row, self._now_ms).body
             message = OutgoingMessage(
                 prepared_with_own_context(core, descriptor), _window(row), ids, body

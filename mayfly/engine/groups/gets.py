@@ -356,7 +356,7 @@ class GroupGetter(Getter):
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
         """Take what is available now, under the lock; None when there is nothing."""
-        queue, now_ms = self.ready(), self._core.now_ms()
+        queue, now_ms = self.checked_queue(), self._core.now_ms()
         self.is_cut = not self._index.refresh(at_once=not in_parts)
         if self.is_cut:
             return None

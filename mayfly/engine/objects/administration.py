@@ -260,7 +260,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
         with core.engine_lock:
             core.staging.enabled_count += _is_enabled_again(definition, changed)
             before = definition.attributes
-            definition.take(changed)
+            definition.copy_from(changed)
             definition.is_switched_off = changed.is_switched_off
             core.registry.changed()
             core.must_wake = True

@@ -203,7 +203,7 @@ def set_up_client_objects(core: Core) -> None:
     changed = replace(manager, connauth=connauth, has_client_objects=1)
     save_together(core, changed, *made)
     with core.engine_lock:
-        core.registry.queue_manager.take(changed)
+        core.registry.queue_manager.copy_from(changed)
         core.registry.queue_manager.has_client_objects = 1
         core.registry.named.update({(one.kind, one.name): one for one in made})
 

@@ -7,7 +7,7 @@ from typing import Any
 from mayfly.engine.attributes import PRIORITY_AS_PUBLISHED, PRIORITY_AS_QUEUE
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE, Delayed, staged_row, staging_path
-from mayfly.engine.delivery import Ids, OutgoingMessage, new_row
+from mayfly.engine.delivery import MessageIds, OutgoingMessage, new_row
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import prepared_with_own_context
 from mayfly.engine.objects.registry import Path
@@ -59,7 +59,7 @@ class CopyRows:
             number = path.queue.owner.store.sequence.next()
             key = path.slots[prepared.order_priority] | number
             return stored_message((key, *self._last_values))
-        message = prepared, window, Ids(self._msg_id, correl_id), body
+        message = prepared, window, MessageIds(self._msg_id, correl_id), body
         row = new_row(self._core, path, message)._replace(topic=self._topic)
         if path.remote is None:
             self._last_content, self._last_values = content, row[1:]

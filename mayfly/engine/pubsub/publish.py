@@ -10,7 +10,14 @@ from mayfly.engine import queue_state
 from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_id, size_on
+from mayfly.engine.delivery import (
+    MessageIds,
+    OutgoingMessage,
+    arrive,
+    check_capacity,
+    new_id,
+    size_on,
+)
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.finding.selecting import FIXED_SIZE, TURN_WORK
@@ -285,7 +292,7 @@ class _FanOut:
     def _retain(self) -> None:
         """Keep it as the retained publication of its topic; empty, it ends what was kept."""
         if self._body:
-            ids = Ids(self.msg_id, self._request.correl_id)
+            ids = MessageIds(self.msg_id, self._request.correl_id)
             message = OutgoingMessage(self._prepared, self._window, ids, self._body)
             effect = retain(
                 self._core,
@@ -364,8 +371,8 @@ class _FanOut:
             queue_state.reserve(pending.queue)
         self.staged.append(pending)
 
-    def _ids(self, subscription: Subscription) -> Ids:
-        return Ids(self.msg_id, self._correl_id(subscription))
+    def _ids(self, subscription: Subscription) -> MessageIds:
+        return MessageIds(self.msg_id, self._correl_id(subscription))
 
     def _correl_id(self, subscription: Subscription) -> bytes:
         correl_id = subscription.correl_id

@@ -13,7 +13,7 @@ from mayfly.engine import queue_state
 from mayfly.engine.attributes import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL, QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
-    Ids,
+    MessageIds,
     OutgoingMessage,
     arrive,
     check_capacity,
@@ -343,6 +343,6 @@ def _add_copy(
     window = Window(now_ms, now_ms, row.expire_at_ms, row.capped_by)
     window = capped_from(window, now_ms, path.cap_ms, path.capped_by)
     correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id
-    ids = Ids(row.msg_id, correl_id)
+    ids = MessageIds(row.msg_id, correl_id)
     copy = new_row(core, path, OutgoingMessage(prepared, window, ids, body))
     arrive(core, transaction, path, prepared, copy._replace(topic=topic))

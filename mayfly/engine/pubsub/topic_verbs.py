@@ -70,7 +70,7 @@ _KNOWN = (
 class TopicVerbs(ABC):
     """A session's verbs about topics; the session gives it its core, context and unit of work."""
 
-    _core: Core
+    core: Core
     _opened: OpenQueues
     context: Context
     unit_of_work: UnitOfWork
@@ -108,7 +108,7 @@ class TopicVerbs(ABC):
         descriptor = _descriptor(priority, persistent, report, reply_to_q, format_name)
         if properties:
             given = properties_of_mapping(properties)
-            descriptor, body = with_properties(self._core, descriptor, body, given)
+            descriptor, body = with_properties(self.core, descriptor, body, given)
         request = PutRequest(
             descriptor,
             stored_id(msg_id, "msg_id"),
@@ -117,7 +117,7 @@ class TopicVerbs(ABC):
             delay_ms,
         )
         if topic_object:
-            topic = self._core.registry.topics.full_string(topic_object, topic)
+            topic = self.core.registry.topics.full_string(topic_object, topic)
         in_unit = unit_of_work is not None
         result = self.publish_as(topic, body, request, syncpoint=in_unit, retain=retain)
         if warn_if_no_subscribers and not result.matched_count:
@@ -151,13 +151,13 @@ class TopicVerbs(ABC):
         self._unit_in_use()
         through = None
         if alias:
-            through, topic = behind_alias(self._core.registry, alias)
+            through, topic = behind_alias(self.core.registry, alias)
         if check is None:
             _check_publisher(self.authority, topic)
         else:
             check(topic)
         return publish(
-            self._core,
+            self.core,
             topic,
             body,
             request,
@@ -174,7 +174,7 @@ class TopicVerbs(ABC):
 
     def leads_to_topic(self, queue: str) -> bool:
         """Return True if a queue here is the alias of a topic: puts to it are published."""
-        return topic_alias(self._core.registry, queue) is not None
+        return topic_alias(self.core.registry, queue) is not None
 
     def open_topic(
         self,
@@ -195,7 +195,7 @@ class TopicVerbs(ABC):
         """
         self._unit_in_use()
         _check_options(options)
-        core, authority = self._core, self.authority
+        core, authority = self.core, self.authority
         if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
             authority = alternate_authority(core, authority, alternate_user)
         if alias:
@@ -288,10 +288,10 @@ class TopicVerbs(ABC):
         reasons of ``subscribing.check_user``.
         """
         self._unit_in_use()
-        with self._core.definitions_lock:
-            named = self._core.registry.subscriptions.named(name)
+        with self.core.definitions_lock:
+            named = self.core.registry.subscriptions.named(name)
             check_user(cast("Subscriber", self), named, words.SUB)
-            delete_subscription(self._core, name)
+            delete_subscription(self.core, name)
 
     def clear_retained(self, topic: str) -> bool:
         """End the retained publication of a topic at once; return True if there was one."""
@@ -299,7 +299,7 @@ class TopicVerbs(ABC):
         check_topic_string(topic, wildcards=False)
         if self.authority is not None:
             self.authority.check_topic(topic, words.CLR)
-        return clear_retained(self._core, topic)
+        return clear_retained(self.core, topic)
 
     @abstractmethod
     def _unit_in_use(self) -> UnitOfWork | None: ...

@@ -19,7 +19,14 @@ from mayfly.engine.attributes import (
     QueueDefinition,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_capacity, new_id, new_row
+from mayfly.engine.delivery import (
+    MessageIds,
+    OutgoingMessage,
+    arrive,
+    check_capacity,
+    new_id,
+    new_row,
+)
 from mayfly.engine.disposal import dead_letter, prepared_with_own_context
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.requester import Requester
@@ -443,7 +450,7 @@ def put_trigger_messages(
     body = _body(core, definition)
     window = Window(now_ms, now_ms, None)
     for _ in range(count):
-        message = OutgoingMessage(prepared, window, Ids(new_id(core), b""), body)
+        message = OutgoingMessage(prepared, window, MessageIds(new_id(core), b""), body)
         try:
             check_capacity(path, len(body), persistent=False)
         except MQError as failure:
