@@ -10,7 +10,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import group
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stopping
-from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
+from mayfly.services.trigger_monitor import TriggerOutcome, TriggerMonitor
 
 trigger = group()
 
@@ -52,11 +52,11 @@ def run(
         typer.echo(f"mayfly: {what}", err=True)
         monitor.run()
     if as_json:
-        print_json({outcome.value: monitor.counts[outcome] for outcome in Outcome})
+        print_json({outcome.value: monitor.counts[outcome] for outcome in TriggerOutcome})
     else:
         print(_summary(monitor))
 
 
 def _summary(monitor: TriggerMonitor) -> str:
-    happened = [f"{monitor.counts[o]:,} {o.value.replace('_', ' ')}" for o in Outcome]
+    happened = [f"{monitor.counts[o]:,} {o.value.replace('_', ' ')}" for o in TriggerOutcome]
     return ", ".join(text for text in happened if not text.startswith("0 ")) or "nothing to do"

@@ -1,4 +1,4 @@
-"""The IMS bridge: requests on a queue, a transaction program that answers them, replies (E30).
+"""The IMS bridge: a program answers the requests on a queue, as an IMS transaction would (E30).
 
 `mayfly.ims_bridge` has the public names. A request and its reply are one unit of work, in which a
 refused request goes to the dead-letter queue.
@@ -35,13 +35,16 @@ NO_HEADER = structures.IIH.initial()
 
 
 class Request(bytes):
-    """The data of a request behind all headers; ``message`` is the whole as it was got."""
+    """The data of a request after all headers; ``message`` is the complete message."""
 
     message: Message
 
 
-class Asked(NamedTuple):
-    """A request as the bridge reads it; ``iih`` is None without an MQIIH, ``header`` its fields."""
+class ImsRequest(NamedTuple):
+    """The parts of a request.
+
+    ``iih`` is None if it has no MQIIH, ``header`` its fields or defaults.
+    """
 
     data: Request
     iih: IIH | None
@@ -49,11 +52,11 @@ class Asked(NamedTuple):
     format_name: str
 
 
-def asked_by(message: Message) -> Asked:
-    """Read a request: an MQIIH when the format says MQIMS, then the data.
+def parse_request(message: Message) -> ImsRequest:
+    """Return the parts of a request: an MQIIH if the format is MQIMS, then the data.
 
-    Message properties before it are passed over. Raises MQRC_IIH_ERROR for a StrucId, Version or
-    StrucLength that is not of an MQIIH, or data that is shorter; MQRC_RFH_ERROR and the like.
+    Message properties before them are skipped. Raises MQRC_IIH_ERROR for a wrong StrucId, Version
+    or StrucLength, or data too short for an MQIIH, and MQRC_RFH_ERROR for wrong properties.
     """
     parts = parts_of(message.descriptor, message.body)
     body, format_name = parts.data, parts.data_format.strip()
@@ -68,19 +71,19 @@ def asked_by(message: Message) -> Asked:
         body = body[length_bytes:]
     data = Request(body)
     data.message = message
-    return Asked(data, iih, header, format_name)
+    return ImsRequest(data, iih, header, format_name)
 
 
 def feedback_of(error: MQError) -> int:
-    """Return what the dead-letter header and reports say of a request that cannot be read."""
+    """Return the feedback code, for header and report, of a request that cannot be read."""
     return c.MQFB_IIH_ERROR if error.reason == rc.MQRC_IIH_ERROR else error.reason
 
 
 _APPLICATION_NAME_BYTES = 28
 
 
-class Reply(NamedTuple):
-    """A reply as it is put; a life of None is unlimited, an empty MsgId a new one."""
+class ImsReply(NamedTuple):
+    """A reply to put; ``time_to_live_ms`` None is unlimited, an empty ``msg_id`` a new one."""
 
     body: bytes
     descriptor: Descriptor
@@ -89,20 +92,20 @@ class Reply(NamedTuple):
     time_to_live_ms: int | None
 
 
-def reply_to(message: Message, asked: Asked, answer: bytes) -> Reply:
+def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
     """Return the reply, with an MQIIH if the request had one.
 
-    Its life is unlimited. With MQIIH_PASS_EXPIRATION it is what was left of the request's when the
-    bridge got it: the time in the bridge is not deducted (E30). The expiration report options go
-    along, with the ReplyToQ that such a report needs.
+    Its lifetime is unlimited. With MQIIH_PASS_EXPIRATION it is the remaining lifetime of the
+    request when the bridge got it: the time in the bridge is not subtracted (E30). Then the
+    expiration report options are copied, too, with the ReplyToQ for the report.
     """
     original = message.descriptor
-    passes_expiry = _flags(asked) & c.MQIIH_PASS_EXPIRATION
+    passes_expiry = _flags(request) & c.MQIIH_PASS_EXPIRATION
     report = original.report & c.MQRO_EXPIRATION_WITH_FULL_DATA if passes_expiry else c.MQRO_NONE
     descriptor = Descriptor(
         report=report,
         msg_type=c.MQMT_REPLY,
-        format=asked.format_name,
+        format=request.format_name,
         priority=original.priority,
         persistence=original.persistence,
         reply_to_q=original.reply_to_q if report else "",
@@ -116,8 +119,8 @@ def reply_to(message: Message, asked: Asked, answer: bytes) -> Reply:
     correl_id = message.msg_id
     if original.report & c.MQRO_PASS_CORREL_ID:
         correl_id = message.correl_id if message.correl_id.strip(b"\0") else b""
-    return Reply(
-        _header(asked) + answer,
+    return ImsReply(
+        _header(request) + answer,
         descriptor,
         message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
         correl_id,
@@ -125,12 +128,12 @@ def reply_to(message: Message, asked: Asked, answer: bytes) -> Reply:
     )
 
 
-def _header(asked: Asked) -> bytes:
-    """Return the MQIIH of the reply; its Flags are 0, whatever the request's."""
-    if asked.format_name != IMS_FORMAT:
+def _header(request: ImsRequest) -> bytes:
+    """Return the MQIIH of the reply, empty if the request had none; its Flags are always 0."""
+    if request.format_name != IMS_FORMAT:
         return b""
-    header = asked.header
-    is_formatless = _flags(asked) & c.MQIIH_REPLY_FORMAT_NONE
+    header = request.header
+    is_formatless = _flags(request) & c.MQIIH_REPLY_FORMAT_NONE
     return structures.IIH.pack(
         {
             "Encoding": c.MQENC_NATIVE,
@@ -143,8 +146,8 @@ def _header(asked: Asked) -> bytes:
     )
 
 
-def _flags(asked: Asked) -> int:
-    flags = asked.header["Flags"]
+def _flags(request: ImsRequest) -> int:
+    flags = request.header["Flags"]
     assert isinstance(flags, int)
     return flags
 
@@ -157,10 +160,10 @@ _LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASO
 
 
 class ImsNak(Exception):
-    """A transaction raises it to refuse a request for good, as IMS does by a negative answer.
+    """Raised by a transaction to refuse a request finally, like a negative acknowledgement of IMS.
 
-    ``feedback`` is 300 + ``sense_code`` (1 to 99), or with sense code 0x1A 600 + ``reason_code`` (0
-    to 255), the code of its own that this sense code has. Raises ValueError.
+    ``feedback`` is 300 + ``sense_code`` (1 to 99). Sense code 0x1A comes with a ``reason_code`` (0
+    to 255), and gives 600 + ``reason_code``. Raises ValueError for other codes.
     """
 
     def __init__(self, sense_code: int, reason_code: int = 0) -> None:
@@ -176,10 +179,10 @@ class ImsNak(Exception):
 
 
 def refuse(connection: Connection, message: Message, feedback: int) -> None:
-    """Let a request that was got in the unit of work end on the dead-letter queue, in that unit.
+    """Move a request to the dead-letter queue, in the unit of work in which it was got.
 
-    Its life goes on there (E21); with MQRO_DISCARD_MSG it is only gone. Either way the exception
-    report it asked for is sent. Raises the reason why it cannot go there.
+    Its remaining lifetime continues there (E21). With MQRO_DISCARD_MSG it is discarded instead. In
+    both cases the exception report it asked for is sent. Raises the error of the dead-letter queue.
     """
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
@@ -195,12 +198,15 @@ _GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class RequestHandler:
-    """Takes requests under syncpoint; request and reply are one unit of work. To be closed."""
+    """Takes requests under syncpoint and answers them: one unit of work each.
+
+    Close it at the end.
+    """
 
     def __init__(
         self, source: QueueManager | Connection, queue: str, transaction: Transaction
     ) -> None:
-        """Open the queue; raises its reason code."""
+        """Open the queue for input; raises the reason code of the open."""
         self._transaction = transaction
         self._owns_connection = isinstance(source, QueueManager)
         if isinstance(source, QueueManager):
@@ -214,25 +220,27 @@ class RequestHandler:
             raise
 
     def next(self) -> Message | None:
-        """Take the next request, None when there is none; the unit of work is open then."""
+        """Take the next request under syncpoint, without waiting; None if there is none."""
         try:
             return self.connection.get(self._handle, _GET).message
         except NoMessage:
             return None
 
     def begin(self, on_done: OnDone[Delivery]) -> UnderWay:
-        """Begin to wait for the next request; where the queue cannot be got from, until it can."""
+        """Begin to wait for the next request; while gets are inhibited the wait continues."""
         return self.connection.begin(
-            ask.GetAny([self._handle], _GET | c.MQGMO_WAIT, tells_refusals=True), on_done, _wait_on
+            ask.GetAny([self._handle], _GET | c.MQGMO_WAIT, tells_refusals=True),
+            on_done,
+            _ignore_refusal,
         )
 
-    def deal_with(self, message: Message) -> bool:
-        """See a request to its end and commit; False when it was backed out and is to come again.
+    def process(self, message: Message) -> bool:
+        """Answer or refuse a request and commit; return False if it was backed out for another try.
 
-        Raises why it can go nowhere; it is backed out then, too.
+        Raises the error if neither reply nor dead-letter queue takes it, after backing it out.
         """
         try:
-            is_done = self._is_dealt_with(message)
+            is_done = self._process_in_unit(message)
             if is_done:
                 self.connection.call(ask.Commit())
         except BaseException:
@@ -248,7 +256,7 @@ class RequestHandler:
         return self.connection.call(ask.AskBackoutRule(self._handle)).threshold > 0
 
     def close(self) -> None:
-        """Back out, and close the queue; close the connection too if it is the handler's own."""
+        """Back out and close the queue, and also the connection if the handler has made it."""
         if self._owns_connection:
             self.connection.close(commit=False)
             return
@@ -257,21 +265,21 @@ class RequestHandler:
             self.connection.call(ask.Backout())
             self.connection.call(ask.CloseObject(self._handle))
 
-    def _is_dealt_with(self, message: Message) -> bool:
+    def _process_in_unit(self, message: Message) -> bool:
         connection = self.connection
         if message.backout_count:
             rule = connection.call(ask.AskBackoutRule(self._handle))
             if 0 < rule.threshold <= message.backout_count:
-                self._give_up(message, rule.queue_name)
+                self._requeue(message, rule.queue_name)
                 return True
         try:
-            asked = asked_by(message)
+            request = parse_request(message)
         except MQError as error:
             _LOG.warning("%s is no request: %s", message, error)
             refuse(connection, message, feedback_of(error))
             return True
         try:
-            answer = _checked(self._transaction(asked.data, asked.iih))
+            answer = _checked(self._transaction(request.data, request.iih))
         except ImsNak as nak:
             refuse(connection, message, nak.feedback)
             return True
@@ -279,10 +287,10 @@ class RequestHandler:
             _LOG.warning("%s: the transaction raised %r", message, error, exc_info=error)
             return False
         if answer is not None:
-            self._answer(message, asked, answer)
+            self._put_reply(message, request, answer)
         return True
 
-    def _give_up(self, message: Message, queue: str) -> None:
+    def _requeue(self, message: Message, queue: str) -> None:
         if queue:
             try:
                 self.connection.call(ask.Forward(message.queue, token_of(message), queue))
@@ -292,8 +300,8 @@ class RequestHandler:
                 return
         refuse(self.connection, message, c.MQFB_IMS_ERROR)
 
-    def _answer(self, message: Message, asked: Asked, answer: bytes) -> None:
-        reply, original = reply_to(message, asked, answer), message.descriptor
+    def _put_reply(self, message: Message, request: ImsRequest, answer: bytes) -> None:
+        reply, original = reply_to(message, request, answer), message.descriptor
         # As with reports (R6): nobody gets the bridge to put where he may not.
         reason = self.connection.call(
             ask.Reply(
@@ -311,8 +319,8 @@ class RequestHandler:
             _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
 
 
-def _wait_on(_handle: int, _error: MQError) -> None:
-    """Wait until somebody enables the queue again."""
+def _ignore_refusal(_handle: int, _error: MQError) -> None:
+    """Ignore that gets are inhibited: the wait continues until they are allowed again."""
 
 
 def _checked(answer: object) -> bytes | None:
@@ -326,20 +334,22 @@ _ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTE
 
 
 class ImsBridge:
-    """Answers the requests on a queue by a transaction program (E30, docs/IMS_BRIDGE.md).
+    """Answers the requests on a queue with a transaction program (E30, docs/IMS_BRIDGE.md).
 
     A request of format MQIMS begins with an MQIIH; of any other format, such as MQIMSVS, it is data
-    only. ``transaction(request, iih)`` gets that data as bytes and the header or None, and returns
-    the answer; None answers nothing, ImsNak refuses the request, any other exception backs it out.
+    only. ``transaction(request, iih)`` gets the data as bytes and the header or None, and returns
+    the answer. None sends no answer, ImsNak refuses the request, any other exception backs it out.
     """
 
     def __init__(
         self, source: QueueManager | Connection, *, queue: str, transaction: Transaction
     ) -> None:
-        """Take the queue and the program; nothing is opened yet. Raises TypeError.
+        """Store queue and program; nothing is opened yet.
 
-        ``source`` is a queue manager of this process; or a connection of an operator, which the
-        bridge has for itself while it works, and leaves open.
+        Raises TypeError if it is not callable.
+
+        ``source`` is a queue manager of this process, or an operator's connection. The bridge alone
+        uses that connection while it works, and does not close it.
         """
         if not callable(transaction):
             raise TypeError(f"transaction {transaction!r} cannot be called")
@@ -358,31 +368,31 @@ class ImsBridge:
 
     @property
     def is_running(self) -> bool:
-        """Whether a thread waits for requests, or answers one."""
+        """Whether its thread is alive: waiting for requests, or answering one."""
         return self._thread is not None and self._thread.is_alive()
 
     def run_once(self) -> int:
-        """See the requests that are there to their end, and return how many.
+        """Answer the requests that are on the queue now; return how many.
 
-        A pass is over where the transaction fails: that request is on the queue again. Raises the
-        reason code why the queue cannot be got from, or why a request can go nowhere, not even to
-        the dead-letter queue. The request is on the queue again then.
+        It stops at a request whose transaction fails, and which is then on the queue again. Raises
+        the reason code of the get. Raises an error also when a request can go nowhere, not even to
+        the dead-letter queue; it is then on the queue again.
         """
         count = 0
         with closing(RequestHandler(self._source, self._queue, self._transaction)) as handler:
             # Requests that come meanwhile are for the next pass: a reply may be a request again.
             for _ in range(Administration(handler.connection.call).curdepth(self._queue)):
                 message = handler.next()
-                if message is None or not handler.deal_with(message):
+                if message is None or not handler.process(message):
                     break
                 count += 1
         return count
 
     def start(self) -> None:
-        """Let a thread answer requests as they come; nothing when it does already.
+        """Start a thread that answers requests as they come; no effect while it runs.
 
-        Raises the reason code why the queue cannot be opened, RuntimeError from inside of a
-        transaction that has stopped the bridge.
+        Raises the reason code of the open, and RuntimeError inside a transaction that has stopped
+        the bridge.
         """
         if self.is_running and not self._is_stopping:
             return
@@ -394,9 +404,9 @@ class ImsBridge:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests, and wait for the one in work; a second stop does nothing.
+        """Take no more requests, and wait for the one in work; a second stop has no effect.
 
-        From inside of a transaction it does not wait: the thread ends when that has returned.
+        Inside a transaction it does not wait: the thread ends after the transaction has returned.
         """
         self._is_stopping = True
         self._wait.end()
@@ -408,23 +418,23 @@ class ImsBridge:
             self._thread.join()
 
     def _serve(self, handler: RequestHandler) -> None:
-        changes = _Changes(self, handler.connection)
+        changes = _DefinitionWatch(self, handler.connection)
         try:
             with closing(handler), closing(changes):
                 while (message := self._next(handler)) is not None:
-                    self._deal_with(handler, message)
+                    self._process(handler, message)
         except ConnectionBroken as error:
             _LOG.info("the bridge on %s ends: %s", self._queue, error)
         except (MQError, StoreError) as error:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
     def note_change(self) -> None:
-        """Note that definitions have changed: a message that is held may now go to its queue."""
+        """Record that object definitions have changed, so that a held request is tried again."""
         self._change_count += 1
         self._wait.wake()
 
     def _next(self, handler: RequestHandler) -> Message | None:
-        """Wait for a request; None at the end."""
+        """Wait for the next request; None when the bridge is to stop."""
         while not self._is_stopping:
             if self._held_at_count == self._change_count:
                 self._wait.for_change()
@@ -434,11 +444,11 @@ class ImsBridge:
                 return delivery.result.message
         return None
 
-    def _deal_with(self, handler: RequestHandler, message: Message) -> None:
+    def _process(self, handler: RequestHandler, message: Message) -> None:
         # Read before the attempt: a definition changed during it may be the missing one.
         change_count = self._change_count
         try:
-            comes_again = not handler.deal_with(message) and not handler.has_limit()
+            comes_again = not handler.process(message) and not handler.has_limit()
         except ConnectionBroken:
             raise
         except MQError as error:
@@ -457,20 +467,20 @@ class ImsBridge:
             _LOG.error("the bridge on %s is held until a definition changes", self._queue)
 
 
-class _Changes:
-    """Tells a bridge of each change of definitions, until it is closed or its connection ends."""
+class _DefinitionWatch:
+    """Calls a bridge at each change of object definitions, until closed or disconnected."""
 
     def __init__(self, bridge: ImsBridge, connection: Connection) -> None:
         self._bridge, self._connection = bridge, connection
         self._is_closed = False
-        self._under_way: UnderWay = connection.begin(ask.AwaitDefinitions(), self._tell)
+        self._under_way: UnderWay = connection.begin(ask.AwaitDefinitions(), self._on_change)
 
     def close(self) -> None:
         self._is_closed = True
         self._under_way.cancel()
 
-    def _tell(self, error: MQError | None) -> None:
+    def _on_change(self, error: MQError | None) -> None:
         if error is None and not self._is_closed:
-            self._under_way = self._connection.begin(ask.AwaitDefinitions(), self._tell)
-        # At the end of the connection, too: a bridge that is held meets it then.
+            self._under_way = self._connection.begin(ask.AwaitDefinitions(), self._on_change)
+        # At the end of the connection, too: a held bridge then detects it.
         self._bridge.note_change()

@@ -1,7 +1,7 @@
-"""The trigger monitor: starts programs when trigger messages say so; see docs/TRIGGERING.md.
+"""The trigger monitor: starts the programs that trigger messages name; see docs/TRIGGERING.md.
 
-A trigger message on an initiation queue says which queue has work, and which program is to be
-started for it (T8): a Python callable by its name, or a command line.
+A trigger message on an initiation queue names the queue that has work, and the program to start for
+it (T8): a Python callable, or a command line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRIGGER_FORMAT = "MQTRIG"
 
 
 class TriggerMessage(NamedTuple):
-    """The fields of an MQTM, texts without padding; ``appl_type`` is an MQAT_*."""
+    """The fields of an MQTM, without padding; ``appl_type`` is an MQAT_*."""
 
     queue: str
     process: str
@@ -43,7 +43,7 @@ class TriggerMessage(NamedTuple):
     user_data: str
 
     def tmc2(self, manager_name: str) -> bytes:
-        """Return the MQTMC2 that a started program gets: 732 bytes, ApplType blank."""
+        """Return the MQTMC2 for the started program: 732 bytes, with a blank ApplType."""
         return TMC2.pack(
             {
                 "QName": self.queue,
@@ -58,7 +58,7 @@ class TriggerMessage(NamedTuple):
 
 
 def trigger_message_of(message: Message) -> TriggerMessage:
-    """Return what a message on an initiation queue says; raises MQRC_TM_ERROR."""
+    """Return the trigger message in a message; raises MQRC_TM_ERROR if it is not one."""
     descriptor = message.descriptor
     if descriptor.format.strip() != _TRIGGER_FORMAT:
         raise mq_error(rc.MQRC_TM_ERROR, f"Format {descriptor.format!r} is not {_TRIGGER_FORMAT!r}")
@@ -86,16 +86,16 @@ _STDERR = 2
 
 
 class CannotStart(Exception):
-    """A program cannot be started; ``feedback`` is the MQFB_* that says why."""
+    """A program cannot be started; ``feedback`` is the MQFB_* code of the reason."""
 
     def __init__(self, feedback: int, text: str) -> None:
-        """Say in ``text`` which program, and why not."""
+        """Take the MQFB_* code, and a text that names the program and the reason."""
         super().__init__(text)
         self.feedback = feedback
 
 
 class Programs:
-    """The programs that may be started; used by one thread but for :meth:`stop`."""
+    """Starts programs; used by one thread, apart from :meth:`stop`."""
 
     def __init__(
         self,
@@ -106,47 +106,49 @@ class Programs:
     ) -> None:
         """Take callables by ApplId; other ApplIds of type MQAT_UNIX are command lines.
 
-        So many of those run at once; 0: there are none. ``note_failure`` is called, from any
-        thread, when a program has failed.
+        At most ``command_limit`` commands run at once; 0 allows no commands. ``note_failure`` is
+        called, from any thread, when a program has failed.
         """
         self._callables = callables
         self._command_limit = command_limit
         self._note_failure = note_failure
         self._is_stopped = False
-        #: How many commands run, without those in the background; told when one has ended.
+        #: How many commands run, without those in the background; ``_ended`` guards it.
         self._running_count = 0
         self._runtime = runtime
         self._ended = runtime.condition()
 
     def start(self, trigger: TriggerMessage, manager_name: str) -> Callable[[], None]:
-        """Start what a trigger message names, and return what waits until the next one may come.
+        """Start the program of a trigger message.
 
-        A callable begins only then, a command at once. Raises CannotStart.
+        Return a function that waits until the next may start.
+
+        A command starts at once. A callable runs inside the returned function. Raises CannotStart.
         """
         program = self._callables.get(trigger.appl_id)
         if program is not None:
             return partial(self._call, program, trigger)
         if self._command_limit and trigger.appl_type != c.MQAT_UNIX:
-            said = f"ApplType {trigger.appl_type} of {trigger.appl_id!r} is not {c.MQAT_UNIX}"
-            raise CannotStart(c.MQFB_APPL_TYPE_ERROR, said)
+            text = f"ApplType {trigger.appl_type} of {trigger.appl_id!r} is not {c.MQAT_UNIX}"
+            raise CannotStart(c.MQFB_APPL_TYPE_ERROR, text)
         if not self._command_limit:
             raise CannotStart(c.MQFB_APPL_CANNOT_BE_STARTED, f"no program {trigger.appl_id!r}")
-        process = _started(trigger, manager_name)
+        process = _start_command(trigger, manager_name)
         is_counted = trigger.env_data.strip() != _IN_BACKGROUND
         with self._ended:
             self._running_count += is_counted
         # Daemons: a command that outlives the monitor keeps nobody.
         watch = partial(self._watch, process, trigger, is_counted)
         self._runtime.thread(watch, "mayfly-trigger-command").start()
-        return self._wait_for_room
+        return self._wait_for_capacity
 
     def stop(self) -> None:
-        """Wait for no command any more; those that run do so on their own."""
+        """Stop waiting for commands; those that run continue."""
         with self._ended:
             self._is_stopped = True
             self._ended.notify_all()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_capacity(self) -> None:
         with self._ended:
             while not self._is_stopped and self._running_count >= self._command_limit:
                 self._ended.wait()
@@ -176,10 +178,11 @@ class Programs:
             self._note_failure()
 
 
-def _started(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[bytes]:
-    """Start a command line, without a shell: its last argument is the MQTMC2.
+def _start_command(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[bytes]:
+    """Start a command line without a shell; its last argument is the MQTMC2.
 
-    It is in a session of its own, so that an interrupt at the terminal ends the monitor alone.
+    It has a session of its own, so that an interrupt at the terminal ends only the monitor. Raises
+    CannotStart.
     """
     try:
         words = shlex.split(trigger.appl_id)
@@ -192,8 +195,8 @@ def _started(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[byt
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        said = f"ApplId {trigger.appl_id!r}: {error}"
-        raise CannotStart(c.MQFB_APPL_CANNOT_BE_STARTED, said) from error
+        text = f"ApplId {trigger.appl_id!r}: {error}"
+        raise CannotStart(c.MQFB_APPL_CANNOT_BE_STARTED, text) from error
 
 
 #: A trigger message is read as it was put.
@@ -201,8 +204,8 @@ _GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _NO_PROGRAMS: Mapping[str, Program] = {}
 
 
-class Outcome(StrEnum):
-    """The outcomes that a monitor counts."""
+class TriggerOutcome(StrEnum):
+    """The outcomes for trigger messages that a monitor counts."""
 
     #: A program was started, whatever became of it.
     STARTED = "started"
@@ -216,9 +219,9 @@ class Outcome(StrEnum):
 
 
 class TriggerMonitor:
-    """Starts programs for the trigger messages of one queue, in their order.
+    """Starts programs for the trigger messages of one initiation queue, in their order.
 
-    A context manager; used by one thread but for :meth:`stop`. ``counts`` can be read from any.
+    A context manager; used by one thread, apart from :meth:`stop`. Any thread may read ``counts``.
     """
 
     def __init__(
@@ -231,13 +234,13 @@ class TriggerMonitor:
         commands_at_once: int = 1,
         user: str | None = None,
     ) -> None:
-        """Open the initiation queue, which may let queues trigger at once (T2).
+        """Open the initiation queue, after which queues may trigger at once (T2).
 
-        ``programs`` are callables by ApplId; with ``runs_commands`` every other ApplId of type
-        MQAT_UNIX is a command line. While ``commands_at_once`` of them run, no trigger message is
-        taken. ``source`` is a queue manager of this process, which it reads as ``user``, None for
-        who opened the queue manager; or a connection, which it closes in the end. Raises ValueError
-        for a limit below 1, and the reason codes of an open for input.
+        ``programs`` are callables by ApplId. With ``runs_commands`` every other ApplId of type
+        MQAT_UNIX is a command line; while ``commands_at_once`` of them run, no trigger message is
+        taken. ``source`` is a queue manager of this process, used as ``user``, where None means the
+        user that opened it; or a connection, which the monitor closes. Raises ValueError for a
+        limit below 1, and the reason codes of an open for input.
         """
         if commands_at_once < 1:
             raise ValueError(f"commands_at_once {commands_at_once} is less than 1")
@@ -247,7 +250,7 @@ class TriggerMonitor:
         self._connection = connection = source
         runtime = self._runtime = connection.runtime
         limit = commands_at_once if runs_commands else 0
-        note_failure = partial(self._count, Outcome.FAILED)
+        note_failure = partial(self._count, TriggerOutcome.FAILED)
         self._programs = Programs(programs, limit, note_failure, runtime)
         try:
             self._opened = connection.call(ask.Open(queue, c.MQOO_INPUT_SHARED))
@@ -256,40 +259,45 @@ class TriggerMonitor:
             raise
         self._stopped = runtime.event()
         self._thread: Thread | None = None
-        self.counts = Counter(dict.fromkeys(Outcome, 0))
+        self.counts = Counter(dict.fromkeys(TriggerOutcome, 0))
         self._counting = runtime.lock("trigger monitor")
 
     @property
     def queue(self) -> str:
-        """The initiation queue."""
+        """The name of the initiation queue."""
         return self._opened.queue
 
-    def run_once(self) -> Counter[Outcome]:
-        """See to the trigger messages that are there and return what happened; waits for none.
+    def run_once(self) -> Counter[TriggerOutcome]:
+        """Handle the trigger messages that are there, without waiting.
 
-        Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_CONNECTION_BROKEN.
+        Return the number of each outcome.
+
+        Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or MQRC_CONNECTION_BROKEN.
         """
         before = self.counts.copy()
         while (message := self._next(0)) is not None:
-            self._deal_with(message)
+            self._process(message)
         return self.counts - before
 
     def run(self) -> None:
-        """See to trigger messages as they come, until :meth:`stop`; raises as :meth:`run_once`."""
+        """Handle trigger messages as they come, until :meth:`stop`; raises as :meth:`run_once`."""
         while (message := self._next(c.MQWI_UNLIMITED)) is not None:
-            self._deal_with(message)
+            self._process(message)
 
     def start(self) -> None:
-        """Let a thread do what :meth:`run` does; raises RuntimeError for a second one."""
+        """Start a thread that does what :meth:`run` does.
+
+        Raises RuntimeError at the second call.
+        """
         if self._thread is not None:
             raise RuntimeError(f"the trigger monitor of {self.queue} was started before")
         self._thread = self._runtime.thread(self._serve, "mayfly-trigger")
         self._thread.start()
 
     def stop(self) -> None:
-        """End it from any thread, for good: a callable in work ends first, a command runs on.
+        """Stop for good, from any thread: a callable in work ends first, a command runs on.
 
-        From inside of a callable it does not wait.
+        Inside of a callable it does not wait for its end.
         """
         self._stopped.set()
         self._programs.stop()
@@ -323,7 +331,10 @@ class TriggerMonitor:
             _LOG.error("the trigger monitor of %s stops: %s", self.queue, error)
 
     def _next(self, wait_ms: int) -> Message | None:
-        """Take the next trigger message in the unit of work; None for none, or once stopped."""
+        """Take the next trigger message under syncpoint.
+
+        None if there is none, or after the stop.
+        """
         if self._stopped.is_set():
             return None
         options = _GET | (c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT)
@@ -336,7 +347,7 @@ class TriggerMonitor:
                 return None
             raise
 
-    def _deal_with(self, message: Message) -> None:
+    def _process(self, message: Message) -> None:
         try:
             trigger = trigger_message_of(message)
             wait = self._programs.start(trigger, self._connection.name)
@@ -352,24 +363,27 @@ class TriggerMonitor:
             return
         # The program is not part of the unit of work.
         self._connection.call(ask.Commit())
-        self._count(Outcome.STARTED)
+        self._count(TriggerOutcome.STARTED)
         wait()
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: TriggerOutcome) -> None:
         # A command may end on a thread of its own.
         with self._counting:
             self.counts[outcome] += 1
 
     def _refuse(self, message: Message, feedback: int, why: Exception) -> None:
-        """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
+        """Put a trigger message on the dead-letter queue.
+
+        If that fails, the message is lost (T9).
+        """
         _LOG.warning("%s: %s", message, why)
         try:
             self._connection.call(ask.DeadLetter(message.queue, token_of(message), feedback))
-            outcome = Outcome.DEAD_LETTERED
+            outcome = TriggerOutcome.DEAD_LETTERED
         except ConnectionBroken:
             raise
         except MQError as error:
             _LOG.error("%s is lost: %s", message, error)
-            outcome = Outcome.LOST
+            outcome = TriggerOutcome.LOST
         self._connection.call(ask.Commit())
         self._count(outcome)

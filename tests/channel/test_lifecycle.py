@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import LinkDown
-from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
+from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
     CHANNEL,
@@ -275,13 +275,13 @@ def test_T2_a_running_channel_has_a_FIRST_queue_open_and_its_end_lets_it_trigger
     programs = {"": lambda trigger: one.channels.start_triggered(trigger.trigger_data)}
     with TriggerMonitor(one, "INITQ", programs) as monitor:
         put(one, b"1")
-        assert (bodies(two), monitor.run_once()[Outcome.STARTED]) == ([], 1)
+        assert (bodies(two), monitor.run_once()[TriggerOutcome.STARTED]) == ([], 1)
         put(one, b"2")
         assert (bodies(two), one.curdepth("INITQ")) == ([b"1", b"2"], 0)
         clock.advance(6_000_000)
         assert (standing(one).status, one.curdepth("INITQ")) == ("INACTIVE", 0)
         put(one, b"3")
-        assert monitor.run_once()[Outcome.STARTED] == 1
+        assert monitor.run_once()[TriggerOutcome.STARTED] == 1
     assert bodies(two) == [b"1", b"2", b"3"]
 
 
@@ -399,10 +399,10 @@ def test_PING_says_whether_the_partner_would_answer(one: QueueManager, two: Queu
         ("STOP CHANNEL(NONE)", "IBM MQ object NONE not found"),
     ],
 )
-def test_wrong_commands_name_what_is_wrong(one: QueueManager, command: str, said: str) -> None:
+def test_wrong_commands_name_what_is_wrong(one: QueueManager, command: str, text: str) -> None:
     result = one.mqsc(command)
     assert not result.ok
-    assert said in result.text
+    assert text in result.text
 
 
 def test_LIKE_and_REPLACE_keep_what_is_not_given(one: QueueManager) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
+from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
     CHANNEL,
@@ -128,10 +128,10 @@ def test_T2_what_a_STOP_leaves_on_the_transmission_queue_does_not_start_the_chan
     programs = {"": lambda trigger: one.channels.start_triggered(trigger.trigger_data)}
     with TriggerMonitor(one, "INITQ", programs) as monitor:
         put(one, b"x")
-        assert monitor.run_once()[Outcome.STARTED] == 1
+        assert monitor.run_once()[TriggerOutcome.STARTED] == 1
         assert standing(one).status == "PAUSED"
         one.channels.stop(CHANNEL)
-        assert monitor.run_once()[Outcome.STARTED] == 1
+        assert monitor.run_once()[TriggerOutcome.STARTED] == 1
         assert (standing(one).status, one.curdepth(XMITQ)) == ("STOPPED", 1)
         done(two, "ALTER QLOCAL(IN) PUT(ENABLED)")
         one.channels.start(CHANNEL)

@@ -14,7 +14,7 @@ from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.services.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
-from mayfly.services.dead_letter.handler import LIMIT, Returns, RuleState
+from mayfly.services.dead_letter.handler import LIMIT, RequeuedLetters, RuleState
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import (
     LETTER,
@@ -543,7 +543,7 @@ def test_no_more_letters_are_remembered_than_memory_has_room_for(qm: QueueManage
     put_dead_letter(qm)
     letter = dead_letter_of(on(qm, DEAD)[0])
     assert letter is not None
-    returns = Returns(1_000)
+    returns = RequeuedLetters(1_000)
     for reason in range(LIMIT + 10):
         one = letter._replace(header={**letter.header, "Reason": reason})
         returns.note(one, RuleState(), 1, START_MS)

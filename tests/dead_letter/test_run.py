@@ -138,7 +138,7 @@ def test_only_letters_that_stay_are_remembered(qm: QueueManager, clock: VirtualC
             put_dead_letter(qm, target=target)
             assert settled(qm, running)
         assert named(working.counts) == {"redriven": 3, "ignored": 1}
-        assert len(working._settled) == 1
+        assert len(working._left_alone) == 1
         working.stop()
         running.finish()
 

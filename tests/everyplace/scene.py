@@ -19,7 +19,7 @@ from mayfly.everyplace import (
 )
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.services.everyplace.links import Peers
-from mayfly.services.everyplace.queues import Held
+from mayfly.services.everyplace.queues import QueuedMessage
 
 START_MS = 1_700_000_000_000
 #: Where a sync costs nothing: only a machine that loses its power would need it.
@@ -91,11 +91,14 @@ def picture(manager: EveryplaceQueueManager, *partners: str) -> list[object]:
     directory, peers = manager.directory, manager.peers
     held = [
         (queue.name, queue.partner, one.message.uid, one.message.fields(), *_standing(one))
-        for queue in directory.queue_state()
+        for queue in directory.message_queues()
         for one in queue.in_order()
     ]
-    limits = [(queue.name, queue.partner, queue.limits()) for queue in directory.queue_state()]
-    homes = [(home.partner, home.asked, home.stored) for _, home in sorted(directory.home.items())]
+    limits = [(queue.name, queue.partner, queue.limits()) for queue in directory.message_queues()]
+    homes = [
+        (home.partner, home.asked, home.stored)
+        for _, home in sorted(directory.home_servers.items())
+    ]
     begun = [peers.begun_with(each) for each in partners]
     numbers = [(each.next_number, each.lowest_open()) for each in begun]
     over = [_over(peers, each) for each in partners]
@@ -110,7 +113,7 @@ def _over(peers: Peers, partner: str) -> tuple[object, ...]:
     return finished.era, finished.below, finished.numbers
 
 
-def _standing(held: Held) -> tuple[object, ...]:
+def _standing(held: QueuedMessage) -> tuple[object, ...]:
     return (
         held.state,
         held.confirm_id,

@@ -255,7 +255,7 @@ def test_ASF_a_permit_that_is_asked_back_as_it_is_granted_is_given_up(
         wait_until(lambda: run in pool._waiting)
         clock.advance(1_000)
         with pool.changed:
-            pool.withdraw(run)
+            pool.cancel_request(run)
             pool._permitted.append(run)
             run.grant()
             run.give_up_permit()

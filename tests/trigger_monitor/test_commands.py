@@ -17,7 +17,7 @@ from mayfly.engine import Session
 from mayfly.engine.api.administration import PROCESS, alter_named, define_named
 from mayfly.mqi.constants import MQAT_UNIX
 from mayfly.mqi.structures import TM, TMC2
-from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
+from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
 from tests.spec.scene import JOIN_SECONDS, Running
 from tests.spec.trigger_scene import EVERY, INITQ, PROGRAM, triggering
 
@@ -58,7 +58,7 @@ def test_T8_a_command_gets_the_MQTMC2_as_its_last_argument(
     told = program(TELL, " 'one word' $HOME ;", ENVRDATA="$(reboot) `x` \"'")
     with TriggerMonitor(manager, INITQ, runs_commands=True) as monitor:
         session.put("Q1", b"x")
-        assert monitor.run_once()[Outcome.STARTED] == 1
+        assert monitor.run_once()[TriggerOutcome.STARTED] == 1
     one, home, end, tmc2 = told.read_bytes().split(b"\n")
     assert (one, home, end) == (b"one word", b"$HOME", b";")
     fields = TMC2.unpack(tmc2)
@@ -81,7 +81,7 @@ def test_a_command_that_ends_with_another_code_has_failed(
     ):
         session.put("Q1", b"x")
         counts = monitor.run_once()
-    assert (counts[Outcome.STARTED], counts[Outcome.FAILED]) == (1, 1)
+    assert (counts[TriggerOutcome.STARTED], counts[TriggerOutcome.FAILED]) == (1, 1)
     assert caplog.records[0].getMessage().endswith("for 'Q1' ended with 3")
 
 
@@ -104,7 +104,7 @@ def test_T8_a_name_that_came_over_the_wire_is_no_command_and_no_line_of_the_log(
         caplog.at_level(logging.WARNING, "mayfly.trigger_monitor"),
     ):
         session.put(INITQ, TM.pack(fields), format_name="MQTRIG")
-        assert monitor.run_once()[Outcome.FAILED] == 1
+        assert monitor.run_once()[TriggerOutcome.FAILED] == 1
     assert TMC2.unpack(told.read_bytes())["QName"] == name
     assert caplog.records[0].getMessage().endswith(f"for {name!r} ended with 4")
 
@@ -118,7 +118,7 @@ def test_stop_leaves_a_command_running(
     session.put("Q1", b"x")
     monitor = TriggerMonitor(manager, INITQ, runs_commands=True)
     running = Running(monitor.run)
-    while not monitor.counts[Outcome.STARTED]:
+    while not monitor.counts[TriggerOutcome.STARTED]:
         assert running.is_under_way
     running.thread.join(0.05)
     assert running.is_under_way
@@ -148,7 +148,7 @@ def test_a_command_that_hangs_holds_up_nobody_while_others_may_run_beside_it(
     for name in ("Q1", "Q2", "Q2"):
         session.put(name, b"x")
     counts = monitor.run_once()
-    assert (counts[Outcome.STARTED], counts[Outcome.FAILED]) == (3, 2)
+    assert (counts[TriggerOutcome.STARTED], counts[TriggerOutcome.FAILED]) == (3, 2)
     assert len(told.read_bytes()) == 2 * 732
     monitor.close()
     pipe.write_bytes(b"")
@@ -170,7 +170,7 @@ def test_a_command_in_the_background_is_not_waited_for(
     with TriggerMonitor(manager, INITQ, runs_commands=True) as monitor:
         passing = Running(monitor.run_once)
         passing.finish()
-        assert monitor.counts[Outcome.STARTED] == 1
+        assert monitor.counts[TriggerOutcome.STARTED] == 1
     writing = threading.Thread(target=pipe.write_bytes, args=(b"",))
     writing.start()
     writing.join(JOIN_SECONDS)

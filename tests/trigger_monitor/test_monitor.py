@@ -16,7 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM, TMC2
-from mayfly.services.trigger_monitor import Outcome, TriggerMessage, TriggerMonitor
+from mayfly.services.trigger_monitor import TriggerMessage, TriggerMonitor, TriggerOutcome
 from tests.connection.serving import serving as over_network
 from tests.facts import wait_until
 from tests.spec.scene import (
@@ -35,9 +35,9 @@ TRIGGER = Descriptor(format="MQTRIG", put_appl_type=c.MQAT_QMGR, put_appl_name="
 FIELDS: dict[str, int | str] = {"QName": "Q1", "ApplId": "serve it", "ApplType": c.MQAT_UNIX}
 
 
-def done(**counts: int) -> Counter[Outcome]:
+def done(**counts: int) -> Counter[TriggerOutcome]:
     """Return what a pass has done, by name."""
-    return Counter({Outcome(name): count for name, count in counts.items()})
+    return Counter({TriggerOutcome(name): count for name, count in counts.items()})
 
 
 def letter(session: Session) -> tuple[int, str]:
@@ -104,7 +104,7 @@ def test_T2_the_program_that_is_started_serves_the_queue(
         session.put("Q1", b"1")
         session.put("Q1", b"2")
         session.put("Q1", b"3")
-        monitor._deal_with(monitor._next(0))  # type: ignore[arg-type]  # there is one
+        monitor._process(monitor._next(0))  # type: ignore[arg-type]  # there is one
         assert got == [b"1", b"2"]
         assert manager.curdepth(INITQ) == 1
 
@@ -251,7 +251,7 @@ def test_a_thread_starts_programs_as_messages_come(manager: QueueManager, sessio
         assert called.wait(JOIN_SECONDS)
         with pytest.raises(RuntimeError, match="started before"):
             monitor.start()
-    assert monitor.counts[Outcome.STARTED] == 1
+    assert monitor.counts[TriggerOutcome.STARTED] == 1
     session.get("Q1")
     session.put("Q1", b"y")
     assert manager.curdepth(INITQ) == 0
@@ -285,7 +285,7 @@ def test_a_callable_may_stop_its_monitor(manager: QueueManager, session: Session
         session.put("Q1", b"1")
         session.put("Q1", b"2")
         monitor.run()
-        assert monitor.counts[Outcome.STARTED] == 1
+        assert monitor.counts[TriggerOutcome.STARTED] == 1
     assert manager.curdepth(INITQ) == 1
 
 

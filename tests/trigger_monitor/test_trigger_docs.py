@@ -13,7 +13,7 @@ from mayfly.cli.app import app
 from mayfly.engine.api.administration import QLOCAL, attributes_of
 from mayfly.engine.triggering.trigger import CONDITIONS
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
-from mayfly.services.trigger_monitor import Outcome
+from mayfly.services.trigger_monitor import TriggerOutcome
 
 DOCS = (Path(__file__).parents[2] / "docs/TRIGGERING.md").read_text("utf-8")
 
@@ -31,14 +31,14 @@ def test_attributes_and_their_defaults_are_as_the_table_says() -> None:
     row = re.compile(r"^\| ((?:TRIG|INITQ|PROCESS)\w*)[^|]*\| ([^|]*?) ?\|", re.MULTILINE)
     rows = dict(row.findall(DOCS))
     words = {a.keyword: dict(a.words) for a in attributes_of(QLOCAL).values()}
-    for keyword, said in rows.items():
+    for keyword, text in rows.items():
         default = attributes_of(QLOCAL)[keyword].default
-        assert words[keyword].get(said, said) == (default if words[keyword] else str(default))
+        assert words[keyword].get(text, text) == (default if words[keyword] else str(default))
     assert {*rows, "USAGE"} == CONDITIONS | {"TRIGDATA"}
 
 
 def test_outcomes_and_the_command() -> None:
-    for outcome in Outcome:
+    for outcome in TriggerOutcome:
         assert f"| `{outcome.value}` |" in DOCS
     [command] = re.findall(r"^\$ mayfly (trigger run) QM1 INITQ", DOCS, re.MULTILINE)
     assert CliRunner().invoke(app, [*command.split(), "--help"]).exit_code == 0

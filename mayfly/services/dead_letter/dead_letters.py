@@ -1,4 +1,4 @@
-"""A message on a dead-letter queue, read: its header, and the message as it was before."""
+"""A message on a dead-letter queue: its header (MQDLH), and the message before it was moved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HUNDREDTH_MS = SECOND_MS // 100
 
 
 class DeadLetter(NamedTuple):
-    """A message, the fields of the MQDLH before its data, and the descriptor it had without it."""
+    """A message on a dead-letter queue, the fields of its MQDLH, and its original descriptor."""
 
     message: Message
     header: dict[str, Value]
@@ -31,29 +31,32 @@ class DeadLetter(NamedTuple):
 
     @property
     def reason(self) -> int:
-        """Why it is here: an MQRC_* or MQFB_*."""
+        """The reason in the header: an MQRC_* or MQFB_* code."""
         reason = self.header["Reason"]
         assert isinstance(reason, int)
         return reason
 
     @property
     def target(self) -> str:
-        """The queue it was meant for."""
+        """The queue the message was meant for."""
         return str(self.header["DestQName"]).strip()
 
     @property
     def target_manager(self) -> str:
-        """The queue manager it was meant for; blank is the one it is on."""
+        """The queue manager the message was meant for; blank means the one it is on."""
         return str(self.header["DestQMgrName"]).strip()
 
     @property
     def data(self) -> bytes:
-        """The data behind the header."""
+        """The message data after the header."""
         return self.message.body[_HEADER_BYTES:]
 
     @property
     def since_ms(self) -> int | None:
-        """When it became a dead letter, epoch ms; None when the header does not tell."""
+        """The epoch ms of its move to the dead-letter queue.
+
+        None if the header has no valid date.
+        """
         date, time = str(self.header["PutDate"]), str(self.header["PutTime"])
         try:
             seconds = datetime.strptime(date + time[:6], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -63,10 +66,10 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letter_of(message: Message) -> DeadLetter | None:
-    """Return a message as a dead letter, None when no MQDLH stands before its data.
+    """Return a message as a dead letter, None if no valid MQDLH precedes its data.
 
-    Format, Encoding and CCSID of the original are those of the header (Q1); all else of its
-    descriptor is as it was put, also when it was put (Q2).
+    The original Format, Encoding and CCSID come from the header (Q1). All other fields of the
+    descriptor are unchanged, the put date and time included (Q2).
     """
     if not is_letter(message.descriptor):
         return None
@@ -86,10 +89,10 @@ def dead_letter_queue(connection: Connection) -> str:
 
 
 class LetterJson(TypedDict):
-    """A message on a dead-letter queue; all about its header is null where there is none.
+    """A message on a dead-letter queue; fields from the header are null if it has no header.
 
-    Times are ms since 1970; ``expire_at_ms`` and ``remaining_ms`` are null for a message that never
-    expires. ``queue`` and ``queue_manager`` are those that it was meant for.
+    Times are epoch ms; ``expire_at_ms`` and ``remaining_ms`` are null for a message that never
+    expires. ``queue`` and ``queue_manager`` are those it was meant for.
     """
 
     msg_id: str

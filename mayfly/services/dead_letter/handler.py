@@ -1,6 +1,6 @@
-"""The handler of a dead-letter queue: follows the rules of a table, one unit of work a letter.
+"""The dead-letter handler: applies a rule table to a queue, one unit of work for each letter.
 
-A preview counts the letters that a table would be tried on, and changes nothing.
+A preview counts the letters by the rule that would apply first, and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,20 @@ LIMIT = 100_000
 
 @dataclass(slots=True)
 class RuleState:
-    """How far a letter has come in the rules, and when it goes on (epoch ms)."""
+    """The progress of a letter in the rules: the present rule, its attempts, and the next retry.
+
+    ``due_ms`` is the epoch ms of the retry.
+    """
 
     rule_index: int = 0
     attempt_count: int = 0
     due_ms: int = 0
 
     def count(self, index: int, rule: Rule, again_ms: int) -> None:
-        """Count an attempt of a rule; after its last one the next rule has its turn, at once."""
+        """Count an attempt of a rule, to be repeated at ``again_ms`` (epoch ms).
+
+        After the last attempt of the rule, the next rule is due at once.
+        """
         if index != self.rule_index:
             self.rule_index, self.attempt_count = index, 0
         self.attempt_count += 1
@@ -53,51 +59,51 @@ class RuleState:
             self.rule_index, self.attempt_count, self.due_ms = index + 1, 0, 0
 
 
-class _Sent(NamedTuple):
+class _RequeuedLetter(NamedTuple):
     state: RuleState
-    until_ms: int
+    forget_ms: int
     sequence: int
 
 
-class Returns:
-    """Remembers the letters that were put elsewhere of late: for twice RETRYINT, in ms."""
+class RequeuedLetters:
+    """The letters that were put elsewhere in the last two retry intervals, with their progress."""
 
     def __init__(self, retry_interval_ms: int) -> None:
-        self._kept_ms = 2 * retry_interval_ms
+        self._memory_ms = 2 * retry_interval_ms
         #: By a hash, as there may be many: two that share one would only share their attempts.
-        self._sent: OrderedDict[int, _Sent] = OrderedDict()
+        self._by_identity: OrderedDict[int, _RequeuedLetter] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._sent)
+        return len(self._by_identity)
 
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
-        """Remember the state of a letter that was put elsewhere.
+        """Record the progress of a letter that was put elsewhere.
 
-        ``sequence`` is a sequence number of its queue from before: a letter with a lower one is
+        ``sequence`` is a sequence number of its queue from before: a letter with a lower number is
         another letter.
         """
         identity = _identity(letter)
-        self._sent.pop(identity, None)
-        while self._sent and self._is_first_over(now_ms):
-            self._sent.popitem(last=False)
-        self._sent[identity] = _Sent(state, now_ms + self._kept_ms, sequence)
+        self._by_identity.pop(identity, None)
+        while self._by_identity and self._is_first_over(now_ms):
+            self._by_identity.popitem(last=False)
+        self._by_identity[identity] = _RequeuedLetter(state, now_ms + self._memory_ms, sequence)
 
-    def progress_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
-        """Return that of a letter that has come back, else a new one."""
+    def state_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
+        """Return the progress of a letter that has come back, else a new RuleState."""
         identity = _identity(letter)
-        sent = self._sent.get(identity)
+        sent = self._by_identity.get(identity)
         if sent is None or arrival_number(letter.message) < sent.sequence:
             return RuleState()
-        del self._sent[identity]
-        return RuleState() if sent.until_ms <= now_ms else sent.state
+        del self._by_identity[identity]
+        return RuleState() if sent.forget_ms <= now_ms else sent.state
 
     def _is_first_over(self, now_ms: int) -> bool:
-        first = next(iter(self._sent.values()))
-        return len(self._sent) >= LIMIT or first.until_ms <= now_ms
+        first = next(iter(self._by_identity.values()))
+        return len(self._by_identity) >= LIMIT or first.forget_ms <= now_ms
 
 
 def _identity(letter: DeadLetter) -> int:
-    """Return what stays of a letter that is refused again as it was before."""
+    """Return a hash of the fields that do not change when a letter is refused again."""
     message = letter.message
     moment = message.put_date, message.put_time
     return hash((message.msg_id, message.correl_id, *moment, letter.target, letter.reason))
@@ -106,12 +112,12 @@ def _identity(letter: DeadLetter) -> int:
 _TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
 
 
-def carry_out(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
-    """Do what a rule says to the letter under the cursor and commit.
+def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
+    """Apply a rule to the letter under the browse cursor, and commit.
 
-    Returns a number above which the arrival numbers of letters are that come later; 0 when the
-    letter was discarded. Raises what the put, the get or the commit does, and the caller backs out
-    then; MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken by somebody else.
+    Returns a sequence number that is lower than the arrival numbers of all later letters; 0 after
+    DISCARD. Raises the errors of put, get and commit, after which the caller backs out, and
+    MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken.
     """
     sequence = 0
     if rule.action is Action.DISCARD:
@@ -142,7 +148,7 @@ def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) 
 
 
 def _check_not_staging(connection: Connection, queue: str) -> None:
-    """Refuse the staging queue, whose delay processor would give the letter back for ever."""
+    """Raise MQRC_HEADER_ERROR for the staging queue, which would return the letter each time."""
     opened = connection.call(ask.Open(queue, c.MQOO_OUTPUT, dynamic_name=""))
     connection.call(ask.CloseObject(opened.handle))
     if opened.queue == STAGING_QUEUE:
@@ -151,7 +157,7 @@ def _check_not_staging(connection: Connection, queue: str) -> None:
 
 _LOG = logging.getLogger("mayfly.dead_letter")
 _OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
-_LOOK = c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_BROWSE_OPTIONS = c.MQGMO_PROPERTIES_FORCE_MQRFH2
 #: These are no failure of a rule: nobody can go on.
 _FATAL = (
     rc.MQRC_CONNECTION_BROKEN,
@@ -164,7 +170,7 @@ _FATAL = (
 
 
 class Outcome(StrEnum):
-    """The outcomes that a handler counts."""
+    """The outcomes for letters that a handler counts."""
 
     DISCARDED = "discarded"
     FORWARDED = "forwarded"
@@ -182,7 +188,7 @@ class Outcome(StrEnum):
 
 
 #: Of these the letter is on the queue still, and is not looked at again.
-_ENTRIES = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
+_LEFT_ALONE = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
 #: Outcomes that count as attempts of a rule; a letter that was put elsewhere may come back.
 _ATTEMPTS = (Outcome.FAILED, Outcome.REDRIVEN, Outcome.FORWARDED)
 #: The outcomes of actions that succeed.
@@ -194,11 +200,11 @@ DONE = {
 
 
 class DeadLetterHandler:
-    """Applies a rule table to a queue; a context manager, used by one thread but for :meth:`stop`.
+    """Applies a rule table to a queue; a context manager for one thread, apart from :meth:`stop`.
 
-    Attempts are counted as long as the handler lives, also of a letter that comes back unchanged
-    within twice RETRYINT. A letter that it has left alone is not looked at again. ``counts`` and
-    ``failures`` (attempts by reason code) can be read from any thread.
+    It counts the attempts for a letter, also for one that comes back unchanged within two retry
+    intervals. A letter that no rule moves is not looked at again. Any thread may read ``counts``,
+    and ``failures``, which counts failed attempts by reason code.
     """
 
     def __init__(
@@ -210,12 +216,12 @@ class DeadLetterHandler:
         user: str | None = None,
         longest_wait_ms: int | None = None,
     ) -> None:
-        """Open the queue: the one named, else INPUTQ of the table, else DEADQ.
+        """Open the queue: ``queue``, else INPUTQ of the table, else DEADQ.
 
-        ``source`` is a queue manager of this process, in which it works as ``user``, None for who
-        opened the queue manager; or a connection, which it closes in the end. On a connection to a
-        server :meth:`stop` takes up to ``longest_wait_ms``. Raises the reason codes of an open for
-        input, browse and inquire, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
+        ``source`` is a queue manager of this process, used as ``user``, where None means the user
+        that opened it; or a connection, which the handler closes. On a connection to a server
+        :meth:`stop` takes up to ``longest_wait_ms``. Raises the reason codes of an open for input,
+        browse and inquire, and MQRC_UNKNOWN_OBJECT_NAME when there is no DEADQ.
         """
         if isinstance(source, QueueManager):
             session = source.session(user, program="mayfly dlq", groups=None)
@@ -233,37 +239,38 @@ class DeadLetterHandler:
             raise
         #: Letters to be tried again, and those that are left alone, by their position.
         self._waiting: dict[int, RuleState] = {}
-        self._settled: set[int] = set()
-        self._returns = Returns(table.retry_interval_ms)
+        self._left_alone: set[int] = set()
+        self._returns = RequeuedLetters(table.retry_interval_ms)
         self._stopped = connection.runtime.event()
         self._passed_ms = self._busy_ms = connection.now_ms()
         self.counts = Counter(dict.fromkeys(Outcome, 0))
         self.failures: Counter[int] = Counter()
 
     def run_once(self) -> Counter[Outcome]:
-        """Go through the whole queue once and return what happened; waits for nothing.
+        """Handle each letter on the queue once, without waiting; return the number of each outcome.
 
-        A letter that comes back while it does is for the next call, and what has failed for the
-        first that comes RETRYINT after this one began. Expired letters are discarded with their
-        reports on the way and reach no rule (Q3). Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED,
-        MQRC_CONNECTION_BROKEN; nothing is half done then.
+        A letter that comes back meanwhile is left for the next call. A failed letter is tried again
+        by the first call that is at least RETRYINT later. Expired letters are discarded, with their
+        reports, and reach no rule (Q3). Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or
+        MQRC_CONNECTION_BROKEN, after backing out the letter in work.
         """
         before = self.counts.copy()
         self._pass(self._depth())
         return self.counts - before
 
     def run(self) -> None:
-        """Work as long as WAIT says, or until :meth:`stop`.
+        """Handle letters until the time that WAIT allows is over, or until :meth:`stop`.
 
-        With WAIT(NO) until nothing is left to do, with WAIT(n) until nothing was for n seconds;
-        attempts still to come are left to do. New letters are looked at at once. The whole queue,
-        with all failed letters, is looked at every RETRYINT. Raises as :meth:`run_once`.
+        With WAIT(NO) it ends when nothing is left to do, with WAIT(n) when nothing was for n
+        seconds; a retry that is due later counts as something to do. New letters are handled at
+        once. Every RETRYINT it goes through the whole queue, failed letters included. Raises as
+        :meth:`run_once`.
         """
         self._busy_ms = self._connection.now_ms()
         is_over = False
         while not is_over:
             self._pass()
-            while not self._stopped.is_set() and (left_ms := self._left_ms()) > 0:
+            while not self._stopped.is_set() and (left_ms := self._wait_left_ms()) > 0:
                 message = self._browse(c.MQGMO_BROWSE_NEXT, left_ms)
                 if message is not None:
                     self._handle(message)
@@ -272,13 +279,13 @@ class DeadLetterHandler:
             is_over = self._is_over()
 
     def stop(self) -> None:
-        """End :meth:`run` from any thread; the letter in work is finished or left as it was."""
+        """End :meth:`run` from any thread; the letter in work is either finished or unchanged."""
         self._stopped.set()
         with suppress(MQError):
             self._connection.call(ask.CloseObject(self._letters))
 
     def close(self) -> None:
-        """Disconnect from the queue manager."""
+        """Disconnect from the queue manager, without a commit."""
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
@@ -293,7 +300,7 @@ class DeadLetterHandler:
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:
-        """Look at the queue from its beginning, at ``letter_count`` letters at most."""
+        """Handle the letters from the first one on, at most ``letter_count``."""
         present, end = set[int](), None
         self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)
@@ -312,7 +319,9 @@ class DeadLetterHandler:
         try:
             if wait_ms:
                 option |= c.MQGMO_WAIT
-            return self._connection.get(self._letters, option | _LOOK, wait_ms=wait_ms).message
+            return self._connection.get(
+                self._letters, option | _BROWSE_OPTIONS, wait_ms=wait_ms
+            ).message
         except NoMessage:
             return None
         except MQError:
@@ -330,19 +339,22 @@ class DeadLetterHandler:
         return int(inquiry.values[0] or 0)
 
     def _forget_others(self, present: set[int], end: int | None) -> None:
-        """Forget letters that are not there any more; a pass has come to ``end``, or seen all."""
-        known = [*self._waiting, *self._settled]
+        """Forget letters that are not on the queue any more.
+
+        ``end`` is the position at which the pass ended, None if it has seen all letters.
+        """
+        known = [*self._waiting, *self._left_alone]
         gone = {k for k in known if k not in present and (end is None or k < end)}
         self._waiting = {k: state for k, state in self._waiting.items() if k not in gone}
-        self._settled -= gone
+        self._left_alone -= gone
 
-    def _left_ms(self) -> int:
-        """Return how long to wait for a letter until the next pass."""
+    def _wait_left_ms(self) -> int:
+        """Return how many ms to wait for a letter until the next pass."""
         left_ms = self._next_pass_ms() - self._connection.now_ms()
         return left_ms if self._longest_wait_ms is None else min(left_ms, self._longest_wait_ms)
 
     def _next_pass_ms(self) -> int:
-        """Return when the whole queue is to be looked at again, or the end is to be thought of."""
+        """Return the epoch ms of the next pass, or of the end of WAIT if that is earlier."""
         pass_ms = self._passed_ms + self._table.retry_interval_ms
         if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
             return pass_ms
@@ -358,38 +370,41 @@ class DeadLetterHandler:
     def _handle(self, message: Message) -> None:
         position, now_ms = position_of(message), message.seen_ms
         state = self._waiting.get(position)
-        if position in self._settled or (state is not None and state.due_ms > now_ms):
+        if position in self._left_alone or (state is not None and state.due_ms > now_ms):
             return
         self._busy_ms = now_ms
         try:
-            self._deal_with(message, position, state)
+            self._process(message, position, state)
         except (MQError, StoreError):
             raise
         except Exception:  # noqa: BLE001 - one letter is not all the others
             _LOG.exception("%s is left on the queue", message)
             self._connection.call(ask.Backout())
-            self._settled.add(position)
+            self._left_alone.add(position)
             self.counts[Outcome.LEFT] += 1
 
-    def _deal_with(self, message: Message, position: int, state: RuleState | None) -> None:
+    def _process(self, message: Message, position: int, state: RuleState | None) -> None:
         now_ms = message.seen_ms
         letter = dead_letter_of(message)
         if state is None:
-            state = RuleState() if letter is None else self._returns.progress_of(letter, now_ms)
+            state = RuleState() if letter is None else self._returns.state_of(letter, now_ms)
             if state.due_ms > now_ms:
                 self._waiting[position] = state
                 return
         self._waiting.pop(position, None)
-        outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(state, letter)
+        outcome = Outcome.WITHOUT_HEADER if letter is None else self._apply_rules(state, letter)
         if outcome is not Outcome.FAILED:
             self.counts[outcome] += 1
-            if outcome in _ENTRIES:
-                self._settled.add(position)
+            if outcome in _LEFT_ALONE:
+                self._left_alone.add(position)
         else:
             self._waiting[position] = state
 
-    def _follow(self, state: RuleState, letter: DeadLetter) -> Outcome:
-        """Try the rules from where a letter has come to; FAILED when it is to be tried again."""
+    def _apply_rules(self, state: RuleState, letter: DeadLetter) -> Outcome:
+        """Apply the rules from the letter's present rule on.
+
+        FAILED means that a retry is due later.
+        """
         rules = self._table.rules
         for index in range(state.rule_index, len(rules)):
             rule = rules[index]
@@ -407,11 +422,11 @@ class DeadLetterHandler:
         return Outcome.LEFT
 
     def _attempt(self, rule: Rule, letter: DeadLetter) -> tuple[Outcome, int]:
-        """Return the outcome of a rule, and what :func:`carry_out` returns."""
+        """Return the outcome of a rule, and the sequence number from :func:`apply_rule`."""
         if rule.action is Action.IGNORE:
             return Outcome.IGNORED, 0
         try:
-            sequence = carry_out(self._connection, self._letters, rule, letter)
+            sequence = apply_rule(self._connection, self._letters, rule, letter)
         except MQError as error:
             if error.reason != rc.MQRC_CONNECTION_BROKEN:
                 self._connection.call(ask.Backout())
@@ -427,27 +442,29 @@ class DeadLetterHandler:
         return DONE[rule.action], sequence
 
 
-_LOOK_NEXT: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_BROWSE_NEXT
+_BROWSE_NEXT: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_BROWSE_NEXT
 
 
 def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counter[Outcome]:
-    """Count the letters that can be got by the outcome of the first rule for each, if it succeeds.
+    """Count the available letters by the outcome that the first rule for each would have.
 
-    The target of a letter is not asked whether it would take the letter. The queue is chosen as by
-    ``DeadLetterHandler``; raises the reason codes of an open for browse.
+    It assumes that each action succeeds, without asking the target queue. ``queue`` is chosen as by
+    ``DeadLetterHandler``. Raises the reason codes of an open for browse.
     """
     counts = Counter(dict.fromkeys(Outcome, 0))
     name = queue or table.queue.strip() or dead_letter_queue(connection)
     letters = connection.call(ask.Open(name, c.MQOO_BROWSE, dynamic_name="")).handle
     with suppress(NoMessage):
         while True:
-            letter = dead_letter_of(connection.get(letters, _LOOK_NEXT).message)
-            counts[Outcome.WITHOUT_HEADER if letter is None else _foreseen(table, letter)] += 1
+            letter = dead_letter_of(connection.get(letters, _BROWSE_NEXT).message)
+            counts[
+                Outcome.WITHOUT_HEADER if letter is None else _expected_outcome(table, letter)
+            ] += 1
     connection.call(ask.CloseObject(letters))
     return counts
 
 
-def _foreseen(table: RuleTable, letter: DeadLetter) -> Outcome:
+def _expected_outcome(table: RuleTable, letter: DeadLetter) -> Outcome:
     rule = next((rule for rule in table.rules if rule.matches(letter)), None)
     if rule is None:
         return Outcome.LEFT
@@ -455,7 +472,7 @@ def _foreseen(table: RuleTable, letter: DeadLetter) -> Outcome:
 
 
 class SummaryJson(TypedDict):
-    """Dead letters counted by outcome, and failed attempts by the name of the reason."""
+    """The number of dead letters by outcome, and of failed attempts by the name of their reason."""
 
     discarded: int
     forwarded: int
@@ -469,13 +486,13 @@ class SummaryJson(TypedDict):
 
 
 class RedrivenJson(SummaryJson):
-    """The counts of a redrive; with ``dry_run`` those of letters that would be tried."""
+    """The counts of a redrive; with ``dry_run`` the counts of a preview."""
 
     dry_run: bool
 
 
 def summary_as_json(counts: Counter[Outcome], failures: Counter[int]) -> SummaryJson:
-    """Return counts by outcome, and of failed attempts by reason, for JSON."""
+    """Return outcomes and the reasons of failed attempts with their numbers, for JSON."""
     return {
         "discarded": counts[Outcome.DISCARDED],
         "forwarded": counts[Outcome.FORWARDED],

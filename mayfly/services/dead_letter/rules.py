@@ -1,4 +1,4 @@
-"""The rule table of a dead-letter handler: its rules as values, read from a text."""
+"""The rule table of a dead-letter handler: its classes, and the parser of its text."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mayfly.verbs.checks import check_name
 
 
 class RuleTableError(ValueError):
-    """A rule table cannot be used; ``line`` and ``column`` count from 1."""
+    """A rule table has a mistake; ``line`` and ``column`` of it count from 1."""
 
     def __init__(self, problem: str, line: int, column: int) -> None:
-        """Say what is wrong where; the problem names keyword and value."""
+        """Take the place of the mistake, and a text that names keyword and value."""
         super().__init__(f"line {line}, column {column}: {problem}")
         self.line = line
         self.column = column
@@ -35,7 +35,7 @@ DEFAULT_RETRY_INTERVAL_MS = ms_of_seconds(60)
 
 
 class Action(StrEnum):
-    """The action of a rule on a letter."""
+    """What a rule does with a letter."""
 
     DISCARD = "DISCARD"
     IGNORE = "IGNORE"
@@ -64,28 +64,28 @@ NUMBERS: dict[str, Callable[[DeadLetter], int]] = {
 }
 
 
-class Pattern(NamedTuple):
-    """The value of a pattern keyword: a number, or a text with wildcards ``*`` and ``?``."""
+class LetterPattern(NamedTuple):
+    """A condition on one field of a letter: a number, or a text with wildcards ``*`` and ``?``."""
 
     keyword: str
     wanted: int | re.Pattern[str]
 
-    def takes(self, letter: DeadLetter) -> bool:
-        """Return True if a letter matches; blanks at the end of a text do not count."""
+    def matches(self, letter: DeadLetter) -> bool:
+        """Return True if a letter matches; trailing blanks of a text are ignored."""
         if isinstance(self.wanted, int):
             return NUMBERS[self.keyword](letter) == self.wanted
         return self.wanted.fullmatch(TEXTS[self.keyword](letter).rstrip()) is not None
 
 
 class Rule(NamedTuple):
-    """One rule; ``attempt_count`` is how often its action is tried before the next rule's.
+    """One rule; ``attempt_count`` is how often its action is tried before the next matching rule.
 
-    ``queue`` and ``manager`` may begin with ``&``: they are then taken from the letter. A blank
-    manager is the letter's own. ``line`` is where the rule stands in its table.
+    If ``queue`` or ``manager`` begins with ``&``, it is taken from the letter. A blank manager is
+    the queue manager of the letter. ``line`` is the line of the rule in its table.
     """
 
     action: Action
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[LetterPattern, ...] = ()
     queue: str = ""
     manager: str = ""
     keeps_header: bool = True
@@ -94,11 +94,11 @@ class Rule(NamedTuple):
     line: int = 1
 
     def matches(self, letter: DeadLetter) -> bool:
-        """Return True if all patterns of the rule match a letter."""
-        return all(pattern.takes(letter) for pattern in self.patterns)
+        """Return True if a letter matches all patterns of the rule."""
+        return all(pattern.matches(letter) for pattern in self.patterns)
 
     def destination(self, letter: DeadLetter) -> tuple[str, str]:
-        """Return queue and queue manager that RETRY or FWD puts a letter to."""
+        """Return queue and queue manager to which RETRY or FWD puts a letter."""
         if self.action is Action.RETRY:
             return letter.target, letter.target_manager
         reply_to = letter.original
@@ -111,10 +111,10 @@ class Rule(NamedTuple):
 
 
 class RuleTable(NamedTuple):
-    """A whole table: the queue to work on, and the rules in their order.
+    """The control data and the rules of a table.
 
-    Blank names mean the queue manager at hand and its DEADQ. ``wait_ms`` is the longest wait for
-    more letters when nothing is left to do; MQWI_UNLIMITED (-1) for ever.
+    A blank ``queue`` is the DEADQ, a blank ``manager`` the connected queue manager. ``wait_ms`` is
+    how long to wait for more letters when nothing is left to do; MQWI_UNLIMITED (-1) is for ever.
     """
 
     rules: tuple[Rule, ...]
@@ -138,10 +138,11 @@ _RIGHT: ")"
 """
 
 
-class Parameter(NamedTuple):
-    """KEYWORD(value): the keyword and what is not quoted in upper case; blanks at the end gone.
+class RuleParameter(NamedTuple):
+    """KEYWORD(value): the keyword in upper case; so is the value if it is not quoted.
 
-    ``typed`` is the value as it was typed, quotes included; None without any.
+    ``value`` has no quotes and no trailing blanks. ``typed`` is the value as typed, None for
+    parentheses without a value.
     """
 
     keyword: str
@@ -151,11 +152,11 @@ class Parameter(NamedTuple):
     column: int
 
     def wrong(self, why: str) -> RuleTableError:
-        """Return the error that names this parameter."""
+        """Return the error for this parameter, with its place."""
         return RuleTableError(f"{self.keyword}({self.typed or ''}) {why}", self.line, self.column)
 
 
-def parse_entry(statement: Statement) -> list[Parameter]:
+def parse_entry(statement: Statement) -> list[RuleParameter]:
     """Return the parameters of an entry; raises RuleTableError with the place of the mistake."""
     text = statement.text
     if statement.is_unfinished:
@@ -175,12 +176,12 @@ def _parser() -> Lark:
     return Lark(_GRAMMAR, start="entry", parser="lalr", lexer="basic", maybe_placeholders=True)
 
 
-def _parameter(statement: Statement, keyword: Token, value: Token | None) -> Parameter:
+def _parameter(statement: Statement, keyword: Token, value: Token | None) -> RuleParameter:
     place = statement.place(keyword.start_pos or 0)
     if value is None:
-        return Parameter(fold(keyword), "", None, *place)
+        return RuleParameter(fold(keyword), "", None, *place)
     plain = value[1:-1].replace("''", "'") if value.type == "QUOTED" else fold(value)
-    return Parameter(fold(keyword), plain.rstrip(), str(value), *place)
+    return RuleParameter(fold(keyword), plain.rstrip(), str(value), *place)
 
 
 def _unexpected(statement: Statement, token: Token, accepted: set[str]) -> RuleTableError:
@@ -231,21 +232,20 @@ _FORMAT_NAMES = "MQFMT_"
 
 
 def parse_rules(text: str) -> RuleTable:
-    """Return the rule table a text holds.
+    """Return the rule table in a text.
 
-    The first entry may be control data: INPUTQ, INPUTQM, RETRYINT (seconds), WAIT; each other is a
-    rule of pattern and action keywords. Entries take lines as MQSC does: ``+`` and ``-`` go on, a
-    line that begins with ``*`` is a comment. Raises RuleTableError with line and column, keyword
-    and value.
+    The first entry may be control data: INPUTQ, INPUTQM, RETRYINT (seconds), WAIT. Each other entry
+    is a rule of pattern and action keywords. As in MQSC, ``+`` or ``-`` at the end of a line
+    continues the entry, and a line that begins with ``*`` is a comment. Raises RuleTableError.
     """
     entries = [parse_entry(statement) for statement in statements(text) if statement.is_command]
-    controls: dict[str, Parameter] = {}
+    controls: dict[str, RuleParameter] = {}
     if entries and any(parameter.keyword in _CONTROLS for parameter in entries[0]):
         controls = _by_keyword(entries.pop(0), _CONTROLS, "a keyword of control data")
     if not entries:
         raise RuleTableError("there is no rule", max(text.count("\n"), 1), 1)
     table = RuleTable(tuple(map(_rule, entries)))
-    readers: dict[str, tuple[str, Callable[[Parameter], object]]] = {
+    readers: dict[str, tuple[str, Callable[[RuleParameter], object]]] = {
         "INPUTQ": ("queue", lambda parameter: _name(parameter, ("",))),
         "INPUTQM": ("manager", lambda parameter: _name(parameter, ("",))),
         "RETRYINT": ("retry_interval_ms", lambda parameter: ms_of_seconds(_number(parameter, 1))),
@@ -255,10 +255,10 @@ def parse_rules(text: str) -> RuleTable:
     return table._replace(**given)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
-def parse_patterns(text: str) -> tuple[Pattern, ...]:
-    """Return what the patterns of one rule ask for, none for a blank text.
+def parse_patterns(text: str) -> tuple[LetterPattern, ...]:
+    """Return the patterns of one rule; an empty tuple for a blank text.
 
-    Raises RuleTableError for anything else than pattern keywords, as :func:`parse_rules`.
+    Raises RuleTableError for other keywords, wrong values, or more than one entry.
     """
     entries = [parse_entry(statement) for statement in statements(text) if statement.is_command]
     if len(entries) > 1:
@@ -269,9 +269,9 @@ def parse_patterns(text: str) -> tuple[Pattern, ...]:
 
 
 def _by_keyword(
-    entry: Iterable[Parameter], known: Iterable[str], what: str
-) -> dict[str, Parameter]:
-    found: dict[str, Parameter] = {}
+    entry: Iterable[RuleParameter], known: Iterable[str], what: str
+) -> dict[str, RuleParameter]:
+    found: dict[str, RuleParameter] = {}
     for parameter in entry:
         if parameter.keyword not in known:
             raise parameter.wrong(f"is not {what}: {', '.join(known)}")
@@ -283,7 +283,7 @@ def _by_keyword(
     return found
 
 
-def _rule(entry: list[Parameter]) -> Rule:
+def _rule(entry: list[RuleParameter]) -> Rule:
     known = (*sorted([*TEXTS, *NUMBERS]), *_ACTIONS)
     given = _by_keyword(entry, known, "a keyword of a rule")
     first = entry[0]
@@ -308,27 +308,27 @@ def _rule(entry: list[Parameter]) -> Rule:
     )
 
 
-def _patterns(given: dict[str, Parameter]) -> tuple[Pattern, ...]:
+def _patterns(given: dict[str, RuleParameter]) -> tuple[LetterPattern, ...]:
     found = map(_pattern, given.values())
     return tuple(pattern for pattern in found if pattern is not None)
 
 
-def _pattern(parameter: Parameter) -> Pattern | None:
-    """Return what a parameter asks for, None for ``*``: everything."""
+def _pattern(parameter: RuleParameter) -> LetterPattern | None:
+    """Return the pattern of a parameter; None for ``*``, which matches everything."""
     keyword, value = parameter.keyword, parameter.value
     if value == _ANY:
         return None
     if keyword in NUMBERS:
-        return Pattern(keyword, _named_number(parameter))
+        return LetterPattern(keyword, _named_number(parameter))
     if keyword == "FORMAT" and value.startswith(_FORMAT_NAMES):
         value = _constant(parameter, constants, bytes).decode().rstrip()
     if len(value.replace(_ANY, "")) > _LENGTHS[keyword]:
         raise parameter.wrong(f"is longer than the {_LENGTHS[keyword]} characters of its field")
     # Only * and ? stand for others; fnmatch has a third sign.
-    return Pattern(keyword, re.compile(fnmatch.translate(value.replace("[", "[[]"))))
+    return LetterPattern(keyword, re.compile(fnmatch.translate(value.replace("[", "[[]"))))
 
 
-def _named_number(parameter: Parameter) -> int:
+def _named_number(parameter: RuleParameter) -> int:
     value = parameter.value
     if re.fullmatch(r"[+-]?[0-9]{1,10}", value):
         return int(value)
@@ -341,20 +341,20 @@ def _named_number(parameter: Parameter) -> int:
     return _constant(parameter, module, int)
 
 
-def _constant(parameter: Parameter, module: object, kind: type[Value]) -> Value:
+def _constant(parameter: RuleParameter, module: object, kind: type[Value]) -> Value:
     found = getattr(module, parameter.value, None)
     if not isinstance(found, kind):
         raise parameter.wrong(f"names no {parameter.value.partition('_')[0]}_* there is")
     return found
 
 
-def _choice(parameter: Parameter, choices: dict[str, Value]) -> Value:
+def _choice(parameter: RuleParameter, choices: dict[str, Value]) -> Value:
     if parameter.value not in choices:
         raise parameter.wrong(f"is none of {', '.join(choices)}")
     return choices[parameter.value]
 
 
-def _name(parameter: Parameter, special: tuple[str, ...]) -> str:
+def _name(parameter: RuleParameter, special: tuple[str, ...]) -> str:
     name = parameter.value.strip()
     if name in special:
         return name
@@ -367,14 +367,14 @@ def _name(parameter: Parameter, special: tuple[str, ...]) -> str:
     return name
 
 
-def _number(parameter: Parameter, lowest: int) -> int:
+def _number(parameter: RuleParameter, lowest: int) -> int:
     value = parameter.value
     if not (re.fullmatch(r"[0-9]{1,9}", value) and lowest <= int(value)):
         raise parameter.wrong(f"is no whole number from {lowest} to {_LARGEST}")
     return int(value)
 
 
-def _wait_ms(parameter: Parameter) -> int:
+def _wait_ms(parameter: RuleParameter) -> int:
     words = {"YES": MQWI_UNLIMITED, "NO": 0}
     if parameter.value in words:
         return words[parameter.value]

@@ -1,4 +1,4 @@
-"""Errors of MQ Everyplace queues: one class with a reason code, and what became of the call."""
+"""Errors of MQ Everyplace queues: an MQRC_* reason code, and whether the call had an effect."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from mayfly.mqi.reasons import MQRC_HOST_NOT_AVAILABLE, MQRC_NONE
 
 
 class EveryplaceError(MQError):
-    """A call failed and changed nothing; ``reason`` is the MQRC_* that comes closest."""
+    """A call failed and changed nothing; ``reason`` is the closest MQRC_* reason code."""
 
 
 class RuleRefused(EveryplaceError):
-    """Raised by a rule to refuse an event; any other error in a rule is logged and ignored."""
+    """Raised by a queue rule to refuse an event; its reason is MQRC_NONE.
+
+    Any other error that a rule raises is logged and ignored.
+    """
 
     def __init__(self, detail: str) -> None:
         super().__init__(MQRC_NONE, detail)
@@ -21,20 +24,26 @@ class RuleRefused(EveryplaceError):
 
 
 class Ended(EveryplaceError):
-    """The queue manager was closed, or could not write: its folder has to be opened again."""
+    """The queue manager was closed, or a write to its folder failed.
+
+    Its folder must be opened again, by a new queue manager object.
+    """
 
 
 class LinkDown(EveryplaceError):
-    """No answer came: the transmission was done, or will be done later, or never."""
+    """No answer to a transmission: it was done, or will be done later, or never.
+
+    The reason is MQRC_HOST_NOT_AVAILABLE.
+    """
 
     def __init__(self, detail: str) -> None:
         super().__init__(MQRC_HOST_NOT_AVAILABLE, detail)
 
 
 class LinkCut(LinkDown):
-    """The link is known to be cut: nothing has left."""
+    """The link was cut before the transmission, so nothing was sent."""
 
 
 def may_be_under_way(error: EveryplaceError) -> bool:
-    """Return True if a transmission with this fault may have arrived, or may still arrive."""
+    """Return True if the transmission that failed may have arrived, or may still arrive."""
     return isinstance(error, LinkDown) and not isinstance(error, LinkCut)

@@ -1,7 +1,7 @@
-"""A message of MQ Everyplace: typed fields, who created it when, and its form as JSON.
+"""A message of MQ Everyplace: its typed fields, its identity, and its form as JSON.
 
-The JSON is the body of an MQ message, and of a row of a durable queue manager. It is not what MQ
-Everyplace writes.
+The JSON is the body of an MQ message, and of a row in the folder of a durable queue manager. It is
+not the format of IBM's MQ Everyplace.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Value: TypeAlias = str | bool | int | float | bytes
 
 
 class FieldType(StrEnum):
-    """The types of fields; the width of a number is part of its meaning (M4)."""
+    """The types of fields; for an expire time the width of the number decides its meaning (M4)."""
 
     ASCII = "ascii"
     UNICODE = "unicode"
@@ -53,13 +53,17 @@ class FieldType(StrEnum):
     BYTES = "bytes"
 
 
-class Field(NamedTuple):
+class TypedField(NamedTuple):
     type: FieldType
     value: Value
 
 
 class MessageUid(NamedTuple):
-    """The identity of a message; ``serial`` distinguishes those of one millisecond."""
+    """The identity of a message: where and when (epoch ms) it was created.
+
+    ``serial`` distinguishes messages of one millisecond; ``origin_queue_manager`` is empty before
+    the first put.
+    """
 
     origin_queue_manager: str
     created_ms: int
@@ -67,7 +71,7 @@ class MessageUid(NamedTuple):
 
 
 class _Identity:
-    """The identity of a message, shared by its copies: a put of one is known to all."""
+    """The identity of a message, shared by all its copies, so that each knows of a put."""
 
     def __init__(self, uid: MessageUid) -> None:
         self.uid = uid
@@ -102,31 +106,36 @@ _SYSTEM_CLOCK = SystemClock()
 
 
 class MessageFields:
-    """A message: named fields, each of one type; a put places a copy of it on the queue.
+    """A message: named fields, each of one type.
 
-    ``put_*`` replaces a field of any type; ``get_*`` must have the type it was put with. A wrong
-    name, type or number raises EveryplaceError and leaves the message as it was.
+    A put places a copy of it on the queue.
+
+    ``put_*`` replaces a field of any type; ``get_*`` requires the type it was put with. A wrong
+    name, type or number raises EveryplaceError and leaves the message unchanged.
     """
 
     def __init__(self, clock: Timepiece | None = None) -> None:
-        """Create an empty message now, by the clock of its creator; None is the machine's."""
+        """Create an empty message now, by ``clock``; None is the clock of this machine."""
         now_ms = checked_clock(clock).now_ms()
-        self._fields: dict[str, Field] = {}
+        self._fields: dict[str, TypedField] = {}
         self._identity = _Identity(MessageUid("", now_ms, next(_SERIALS)))
 
     @property
     def uid(self) -> MessageUid:
-        """Its identity, the same for all copies; it names the queue manager of the first put."""
+        """The identity, which all copies share; it names the queue manager of the first put."""
         return self._identity.uid
 
     @property
     def created_ms(self) -> int:
-        """When it was created: a relative expire time runs from here, never again (M4)."""
+        """The epoch ms of its creation; a relative expire time always counts from here (M4)."""
         return self.uid.created_ms
 
     @property
     def expire_time(self) -> ExpireTime | None:
-        """Its own end, None when it has none; an int is relative, a long absolute (M4)."""
+        """The expire time of the message itself, None if it has none.
+
+        An int is relative, a long absolute (M4).
+        """
         field = self._fields.get(MSG_EXPIRE_TIME)
         if field is None:
             return None
@@ -135,19 +144,19 @@ class MessageFields:
 
     @property
     def priority(self) -> int:
-        """0 to 9, 4 unless said; the highest is got first."""
+        """The priority, 0 to 9, by default 4; the highest is got first."""
         field = self._fields.get(MSG_PRIORITY)
         return DEFAULT_PRIORITY if field is None else int(field.value)
 
     @property
     def is_resend(self) -> bool:
-        """Whether it says itself that it was put before (Msg_Resend, M16)."""
+        """Whether the field Msg_Resend is true: the sender knows that it was put before (M16)."""
         field = self._fields.get(MSG_RESEND)
         return field is not None and bool(field.value)
 
     @property
     def was_put(self) -> bool:
-        """Whether it, or a copy of it, has been put: again it needs Msg_Resend (M16)."""
+        """Whether the message or a copy was put; another put then requires Msg_Resend (M16)."""
         return self._identity.was_put
 
     @was_put.setter
@@ -155,13 +164,13 @@ class MessageFields:
         self._identity.was_put = was_put
 
     def name_origin(self, queue_manager: str) -> None:
-        """Fix the queue manager that its identity names, unless it has one already."""
+        """Enter the queue manager into the identity, unless one is there already."""
         uid = self._identity.uid
         if not uid.origin_queue_manager:
             self._identity.uid = uid._replace(origin_queue_manager=queue_manager)
 
     def put_ascii(self, name: str, value: str) -> None:
-        """Put a text of ASCII characters."""
+        """Put a str of ASCII characters."""
         self._put(name, FieldType.ASCII, value)
 
     def put_unicode(self, name: str, value: str) -> None:
@@ -171,26 +180,34 @@ class MessageFields:
         self._put(name, FieldType.BOOLEAN, value)
 
     def put_byte(self, name: str, value: int) -> None:
-        """Put a number of 8 bits, with its sign."""
+        """Put a signed number of 8 bits."""
         self._put(name, FieldType.BYTE, value)
 
     def put_short(self, name: str, value: int) -> None:
-        """Put a number of 16 bits."""
+        """Put a signed number of 16 bits."""
         self._put(name, FieldType.SHORT, value)
 
     def put_int(self, name: str, value: int) -> None:
-        """Put a number of 32 bits; as Msg_ExpireTime: ms from the creation (M4, M15)."""
+        """Put a signed number of 32 bits.
+
+        Msg_ExpireTime counts it in ms from the creation (M4, M15).
+        """
         self._put(name, FieldType.INT, value)
 
     def put_long(self, name: str, value: int) -> None:
-        """Put a number of 64 bits; as Msg_ExpireTime: epoch ms (M4, M15)."""
+        """Put a signed number of 64 bits.
+
+        As Msg_ExpireTime it is a moment in epoch ms (M4, M15).
+        """
         self._put(name, FieldType.LONG, value)
 
     def put_datetime(self, name: str, value: datetime) -> None:
-        """Put a moment as a long, epoch ms; as Msg_ExpireTime it is the end (M4).
+        """Put a moment as a long in epoch ms.
 
-        Raises MQRC_PROPERTY_TYPE_ERROR for what is no datetime, MQRC_PROP_NUMBER_FORMAT_ERROR for
-        one without a time zone.
+        As Msg_ExpireTime it is when the message expires (M4).
+
+        Raises EveryplaceError with MQRC_PROPERTY_TYPE_ERROR for what is no datetime, and with
+        MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone.
         """
         check_name(name)
         if not isinstance(value, datetime):
@@ -229,7 +246,10 @@ class MessageFields:
         return int(self._get(name, FieldType.LONG))
 
     def get_datetime(self, name: str) -> datetime:
-        """Return a long as the moment that put_datetime put, UTC."""
+        """Return a long field, in epoch ms, as a datetime in UTC.
+
+        Raises EveryplaceError as the other ``get_*``, and when the number is no possible date.
+        """
         at_ms = self.get_long(name)
         try:
             return moment_of(at_ms)
@@ -254,12 +274,12 @@ class MessageFields:
         check_name(name)
         self._fields.pop(name, None)
 
-    def fields(self) -> dict[str, Field]:
+    def fields(self) -> dict[str, TypedField]:
         """Return all fields by name, in the order in which they were first put."""
         return dict(self._fields)
 
     def copy(self) -> MessageFields:
-        """Return the same message with fields of its own; the identity is shared."""
+        """Return a copy with its own fields and the same, shared identity."""
         twin = MessageFields.__new__(MessageFields)
         twin._fields = dict(self._fields)
         twin._identity = self._identity
@@ -267,7 +287,7 @@ class MessageFields:
 
     def _put(self, name: str, kind: FieldType, value: Value) -> None:
         check_field(name, kind, value)
-        self._fields[name] = Field(kind, value)
+        self._fields[name] = TypedField(kind, value)
 
     def _get(self, name: str, kind: FieldType) -> Value:
         check_name(name)
@@ -284,8 +304,8 @@ class MessageFields:
         return f"<MessageFields {self.uid} {', '.join(self._fields)}>"
 
 
-def restored(uid: MessageUid, fields: dict[str, Field]) -> MessageFields:
-    """Return a message that comes from elsewhere, with the identity it had there."""
+def restored(uid: MessageUid, fields: dict[str, TypedField]) -> MessageFields:
+    """Return a message read from a body or row, with the identity it had."""
     message = MessageFields.__new__(MessageFields)
     message._fields = dict(fields)
     message._identity = _Identity(uid)
@@ -293,7 +313,10 @@ def restored(uid: MessageUid, fields: dict[str, Field]) -> MessageFields:
 
 
 def checked_clock(clock: Timepiece | None) -> Timepiece:
-    """Return a clock, the machine's for None; raises MQRC_OPTIONS_ERROR for what is none."""
+    """Return the clock, or this machine's for None.
+
+    Raises MQRC_OPTIONS_ERROR if it has no ``now_ms``.
+    """
     if clock is None:
         return _SYSTEM_CLOCK
     if not callable(getattr(clock, "now_ms", None)):
@@ -302,13 +325,17 @@ def checked_clock(clock: Timepiece | None) -> Timepiece:
 
 
 def check_name(name: object) -> None:
-    """Raise MQRC_PROPERTY_NAME_ERROR for a name that no field has: no text, or an empty one."""
+    """Raise MQRC_PROPERTY_NAME_ERROR unless the name of a field is a str that is not empty."""
     if not isinstance(name, str) or not name:
         raise EveryplaceError(rc.MQRC_PROPERTY_NAME_ERROR, f"field name {name!r}")
 
 
 def check_field(name: str, kind: FieldType, value: object) -> None:
-    """Raise EveryplaceError unless a message may hold such a field."""
+    """Raise EveryplaceError unless a message may have a field of this name, type and value.
+
+    The reason is MQRC_PROPERTY_NAME_ERROR, MQRC_PROPERTY_TYPE_ERROR or
+    MQRC_PROP_NUMBER_FORMAT_ERROR.
+    """
     check_name(name)
     allowed = _OWN_TYPES.get(name)
     if allowed is not None and kind not in allowed:
@@ -329,13 +356,13 @@ def check_field(name: str, kind: FieldType, value: object) -> None:
 
 
 def check_message(fields: object) -> None:
-    """Raise MQRC_FORMAT_ERROR unless it is a message."""
+    """Raise MQRC_FORMAT_ERROR unless it is an instance of MessageFields."""
     if not isinstance(fields, MessageFields):
         raise EveryplaceError(rc.MQRC_FORMAT_ERROR, f"fields {fields!r} is no MessageFields")
 
 
 def check_uid(uid: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless it is the uid of a message."""
+    """Raise MQRC_OPTIONS_ERROR unless it is a MessageUid."""
     if not isinstance(uid, MessageUid):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"uid {uid!r} is no MessageUid")
 
@@ -345,18 +372,18 @@ MQ_DATA = "MQ_Data"
 
 
 def fields_as_body(message: MessageFields) -> bytes:
-    """Return a message as the body of an MQ message, its identity included."""
+    """Return a message as JSON for the body of an MQ message, its identity included."""
     fields = {name: [kind, _json_of(value)] for name, (kind, value) in message.fields().items()}
     return json.dumps({"uid": message.uid, "fields": fields}).encode()
 
 
 def fields_of_body(body: bytes) -> MessageFields:
-    """Return the message that a body holds.
+    """Return the message in a body that ``fields_as_body`` has written.
 
-    Raises EveryplaceError with MQRC_FORMAT_ERROR when ``fields_as_body`` has not written it.
+    Raises EveryplaceError with MQRC_FORMAT_ERROR for any other body.
     """
     try:
-        uid, fields = _told(body)
+        uid, fields = _parsed(body)
         _check_numbers(uid)
     except (
         ValueError,
@@ -373,16 +400,16 @@ def fields_of_body(body: bytes) -> MessageFields:
 
 
 def fields_of_row(body: bytes) -> MessageFields:
-    """Return the message that `fields_as_body` has written to the tables of a queue manager."""
-    message = restored(*_told(body))
+    """Return the message in a row of the folder; it was put, so its ``was_put`` is True."""
+    message = restored(*_parsed(body))
     message.was_put = True
     return message
 
 
-def _told(body: bytes) -> tuple[MessageUid, dict[str, Field]]:
-    told: dict[str, Any] = json.loads(body)
-    fields = {name: _field_of(name, *field) for name, field in told["fields"].items()}
-    return MessageUid(*told["uid"]), fields
+def _parsed(body: bytes) -> tuple[MessageUid, dict[str, TypedField]]:
+    content: dict[str, Any] = json.loads(body)
+    fields = {name: _field_of(name, *field) for name, field in content["fields"].items()}
+    return MessageUid(*content["uid"]), fields
 
 
 def _check_numbers(uid: MessageUid) -> None:
@@ -394,11 +421,12 @@ def _check_numbers(uid: MessageUid) -> None:
             raise ValueError(f"uid number {value!r} is not within 0 .. {LONG_RANGE[1]}")
 
 
-def _field_of(name: str, kind_name: str, told: Any) -> Field:
+def _field_of(name: str, kind_name: str, value: Any) -> TypedField:
     kind = FieldType(kind_name)
-    value = base64.b64decode(told, validate=True) if kind is FieldType.BYTES else told
+    if kind is FieldType.BYTES:
+        value = base64.b64decode(value, validate=True)
     check_field(name, kind, value)
-    return Field(kind, value)
+    return TypedField(kind, value)
 
 
 def _json_of(value: object) -> object:

@@ -1,13 +1,13 @@
 """The journal of a durable queue manager: a verb is one transaction of the database in its folder.
 
 Verbs work in memory and note their changes. When the outermost verb ends, with an answer or a
-refusal, all changed records are written in their present state, and synced. Calls of a rule or
-listener to its own queue manager belong to the verb that called it. Only a transmission divides a
-verb: its data are written before it leaves. So no number is given twice, and nothing is confirmed
-that could be lost.
+refusal, the present state of each changed record is written and synced. Calls that a rule or
+listener makes on its own queue manager belong to the verb that called the rule. Only a transmission
+divides a verb: the changes before it are written before it is sent. So no number is given twice,
+and nothing is confirmed that a crash could lose.
 
-To change the tables: raise VERSION, keep a folder of the old version as a test, and bring it up to
-date in `open_tables`.
+To change the tables: raise VERSION, keep a folder of the old version as a test, and migrate it in
+`open_tables`.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ CHANGE_MESSAGE = (
     " place = ? WHERE id = ?"
 )
 FORGET_MESSAGE = "DELETE FROM message WHERE id = ?"
-SAVE_HOME = "INSERT OR REPLACE INTO home VALUES (?, ?, ?, ?)"
-FORGET_HOME = "DELETE FROM home WHERE name = ?"
+SAVE_HOME_SERVER = "INSERT OR REPLACE INTO home VALUES (?, ?, ?, ?)"
+FORGET_HOME_SERVER = "DELETE FROM home WHERE name = ?"
 SAVE_WITHDRAWN = "INSERT OR REPLACE INTO withdrawn VALUES (?, ?, ?)"
 FORGET_WITHDRAWN = "DELETE FROM withdrawn WHERE exchange = ?"
 SAVE_BEGUN = "INSERT OR REPLACE INTO begun VALUES (?, ?)"
@@ -104,15 +104,15 @@ SAVE_NUMBER = "INSERT OR REPLACE INTO finished_number VALUES (?, ?)"
 
 
 def new_era(runtime: Runtime) -> int:
-    """Return a number that tells a queue manager from all others of its name."""
+    """Return a random number that distinguishes a queue manager from all others of its name."""
     return int.from_bytes(runtime.random_bytes(_ERA_BYTES), "big")
 
 
 def open_tables(folder: Path, manager: str, runtime: Runtime) -> apsw.Connection:
-    """Open the database of a queue manager in a folder, made when missing.
+    """Open the database in the folder of a queue manager; the database is created when missing.
 
-    Raises StoreError for the folder of another queue manager and on a full disk, NewerSchema and
-    StoreDamaged.
+    Raises StoreError for the folder of another queue manager, a full disk or a file that cannot be
+    opened, NewerSchema for tables of a newer Mayfly, and StoreDamaged.
     """
     file = folder / DATABASE_FILE
     try:
@@ -161,24 +161,28 @@ Saving = Callable[[], Iterable[Statement]]
 
 
 class Closed:
-    """Stands where a queue manager that is closed had its journal: lets no verb begin."""
+    """The gate of a closed queue manager: to enter it, as each verb does, raises Ended."""
 
     def __enter__(self) -> Never:
         raise Ended(rc.MQRC_CONNECTION_BROKEN, "the queue manager is closed")
 
     def __exit__(self, *_: object) -> None:
-        """Never reached, for nothing begins."""
+        """Never called, because nothing can enter."""
 
 
 class Journal:
-    """The folder of a queue manager, and what the verb under way has changed; a context of verbs.
+    """The folder of a queue manager, and the changes of the present verb; each verb enters it.
 
-    Leaving the outermost verb writes. A verb that ends by any other error than EveryplaceError may
-    have stopped half way: nothing of it is written, and the queue manager has ended.
+    Leaving the outermost verb writes the changes. A verb that ends by an error other than
+    EveryplaceError may be half done: none of its changes are written, and the queue manager has
+    ended.
     """
 
     def __init__(self, folder: Path, manager: str, runtime: Runtime) -> None:
-        """Open the folder of a queue manager, made when missing; raises StoreError."""
+        """Open the folder, created when missing.
+
+        Raises StoreError, NewerSchema, StoreDamaged or FolderInUse.
+        """
         self.folder = folder
         self._lock = FolderLock(folder)
         try:
@@ -196,11 +200,14 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Whether verbs may begin; False in a forked child, whose parent has the folder."""
+        """Whether verbs may begin.
+
+        False in a forked child process, since the parent owns the folder.
+        """
         return self._has_ended is None and os.getpid() == self._pid
 
     def __enter__(self) -> None:
-        """Begin a verb, or another one inside it."""
+        """Begin a verb, possibly inside another one; raises Ended when the journal is not open."""
         if not self.is_open:
             raise self._has_ended or Ended(rc.MQRC_CONNECTION_BROKEN, "the folder is the parent's")
         self._depth += 1
@@ -211,7 +218,10 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End a verb; the outermost one writes."""
+        """End a verb.
+
+        The end of the outermost verb writes the changes, and raises Ended if that fails.
+        """
         self._depth -= 1
         if isinstance(error, EveryplaceError | None):
             if not self._depth:
@@ -220,16 +230,19 @@ class Journal:
             self._end(Ended(rc.MQRC_CONNECTION_BROKEN, f"a verb was broken off by {error!r}"))
 
     def note(self, thing: object, saving: Saving, *, before_sending: bool = False) -> None:
-        """Have something written that is changed by this verb.
+        """Have a changed object written at the end of the verb; ``saving`` returns the statements.
 
-        ``before_sending``: the next transmission must not leave before.
+        With ``before_sending`` it is written before the next transmission is sent.
         """
         self._changed[thing] = saving
         self._must_not_leave |= before_sending
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """A transmission is under way: verbs that it leads to here are no part of this one."""
+        """Return a context for a transmission; on entry, changes that must precede it are written.
+
+        Verbs that the transmission starts in this queue manager are verbs by themselves.
+        """
         if self._must_not_leave:
             self._write()
         depth, self._depth = self._depth, 0
@@ -238,17 +251,20 @@ class Journal:
         finally:
             self._depth = depth
 
-    def take_back(self, row_id: int) -> None:
-        """Know the number of a row that is there."""
+    def restore(self, row_id: int) -> None:
+        """Count a row number that is in the tables already as used."""
         self._last_id = max(self._last_id, row_id)
 
     def new_id(self) -> int:
-        """Return the next number for a row of a message."""
+        """Return the next unused row number for a message."""
         self._last_id += 1
         return self._last_id
 
     def close(self) -> None:
-        """Free the folder; changes not written are those of a verb that was broken off."""
+        """Close the database and free the folder.
+
+        Changes not written belong to a verb that was broken off.
+        """
         if os.getpid() == self._pid:
             self.connection.close(force=True)
             self._lock.release()
@@ -287,7 +303,10 @@ class Journal:
 
 
 def checked_folder(folder: object) -> Path:
-    """Return a folder of this machine; raises MQRC_OPTIONS_ERROR for what is none."""
+    """Return the path of a folder on this machine.
+
+    Raises MQRC_OPTIONS_ERROR for any other value.
+    """
     if not isinstance(folder, (str, Path)) or not str(folder):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"folder {folder!r} is no path")
     try:

@@ -1,14 +1,14 @@
-"""Links to other queue managers: exchanges, each of which happens once whatever the network does.
+"""Links to other queue managers, and exchanges, each of which takes effect exactly once.
 
-The beginner of an exchange numbers it. The other side remembers the numbers that it has finished.
-Each transmission has the number below which none is open any more, so those are forgotten. A
-transmission that comes twice, or late, finds its number finished and changes nothing. Numbers go by
-the name of the queue manager and its era: one that has lost its memory, or stands on another
-folder, begins anew under its old name.
+The beginner of an exchange numbers it. The other side remembers the numbers it has finished. Each
+transmission carries the lowest number still open, and the other side forgets all numbers below. A
+transmission that arrives twice, or late, finds its number finished and changes nothing. Numbers
+belong to the name of a queue manager and its era. A queue manager that has lost its memory, or uses
+another folder, has a new era and begins at 1 again.
 
-A transmission is something to do at the other side. Its answer comes at once or not at all; the
-sender then cannot know whether it was done. Faults are ordered for the next transmissions, so that
-a test or a demonstration can tell them to the one.
+A transmission is an operation at the other side. Its answer comes at once or not at all; without an
+answer the sender cannot know whether it was done. For tests and demonstrations, faults are ordered
+for the next transmissions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.mqi import reasons as rc
 from mayfly.services.everyplace.errors import Ended, EveryplaceError, LinkCut, LinkDown
@@ -32,11 +32,13 @@ from mayfly.services.everyplace.journal import (
     Statement,
 )
 from mayfly.services.everyplace.requests import R, Request
-from mayfly.services.everyplace.verb_lock import VerbLock
+
+if TYPE_CHECKING:
+    from mayfly.services.everyplace.manager import EveryplaceQueueManager
 
 
 class Exchange(NamedTuple):
-    """One exchange: the queue manager that began it, the other one, its number and its era."""
+    """One exchange: the queue manager that began it, its partner, and its number."""
 
     beginner: str
     partner: str
@@ -45,11 +47,11 @@ class Exchange(NamedTuple):
     era: int
 
 
-class Begun:
+class BegunExchanges:
     """The exchanges that a queue manager has begun with one partner."""
 
     def __init__(self, beginner: str, partner: str, era: int, next_number: int = 1) -> None:
-        """Begin none; numbers go on from ``next_number``."""
+        """Begin with no open exchange; the first number will be ``next_number``."""
         self._names = beginner, partner
         self._era = era
         self.next_number = next_number
@@ -58,62 +60,62 @@ class Begun:
         self._open: OrderedDict[int, None] = OrderedDict()
 
     def begin(self) -> Exchange:
-        """Number a new exchange."""
+        """Open a new exchange with the next number, and return it."""
         number = self.next_number
         self.next_number += 1
         self._open[number] = None
         return Exchange(*self._names, number, self._era)
 
-    def go_on(self, numbers: Iterable[int]) -> None:
-        """Take up what was begun before a restart and has not ended."""
+    def resume(self, numbers: Iterable[int]) -> None:
+        """Open the exchanges again that had not ended before a restart."""
         self._open.update(dict.fromkeys(sorted(numbers)))
 
     def end(self, exchange: Exchange) -> None:
-        """Nothing will be sent, nor is an answer wanted, under this number again."""
+        """Close an exchange: nothing more is sent with its number, and no answer is awaited."""
         self._open.pop(exchange.number, None)
 
     def is_any_open(self) -> bool:
-        """Return True if an exchange of this number has not ended."""
+        """Return True if an exchange with this partner has not ended."""
         return bool(self._open)
 
     def lowest_open(self) -> int:
-        """Return the number below which none is open."""
+        """Return the lowest open number; if none is open, the next number."""
         return next(iter(self._open), self.next_number)
 
 
-class Finished:
-    """The exchanges of one partner, of one era, that are over for their receiver."""
+class FinishedExchanges:
+    """Which exchanges, begun by one partner in one era, are finished here."""
 
     def __init__(self, era: int, below: int = 1, numbers: Iterable[int] = ()) -> None:
-        """Know what is over: all below a number, and those above it that are named."""
+        """Count as finished all numbers less than ``below``, and ``numbers``."""
         self.era = era
         self.below = below
         self.numbers = set(numbers)
 
     def __contains__(self, exchange: Exchange) -> bool:
-        """Return True if its transmission comes too late; all of another era do."""
+        """Return True if the exchange is finished or of another era, and so without effect."""
         is_over = exchange.number < self.below or exchange.number in self.numbers
         return is_over or exchange.era != self.era
 
     def add(self, exchange: Exchange) -> None:
-        """Note that it is over."""
+        """Record an exchange as finished."""
         if exchange not in self:
             self.numbers.add(exchange.number)
 
     def forget_below(self, era: int, number: int) -> None:
-        """The partner has none open below this number."""
+        """Drop single numbers less than ``number``: the partner has no open exchange among them."""
         if era == self.era and number > self.below:
             self.below = number
             self.numbers = {n for n in self.numbers if n >= number}
 
 
 def exchange_of(text: str) -> Exchange:
-    """Return the exchange that a text of the tables says."""
+    """Return the exchange that a JSON list in the tables describes."""
     return Exchange(*json.loads(text))
 
 
 class Fault(StrEnum):
-    """The faults of one transmission."""
+    """A fault of one transmission."""
 
     #: It does not arrive.
     DROP = "drop"
@@ -121,57 +123,45 @@ class Fault(StrEnum):
     DROP_ANSWER = "drop_answer"
     #: It arrives twice.
     DUPLICATE = "duplicate"
-    #: It arrives when ``deliver_delayed`` says so; its sender hears nothing.
+    #: It arrives when ``deliver_delayed`` is called; its sender gets no answer.
     DELAY = "delay"
 
 
-class Peer(Protocol):
-    """A queue manager as its links know it: the EveryplaceQueueManager."""
-
-    name: str
-    peers: Peers
-    verb_lock: VerbLock
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it takes calls."""
-
-    def unit(self) -> AbstractContextManager[object]:
-        """Return a context that is one verb, whatever is done in it."""
-
-    def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
-        """Carry out a request of another queue manager and return the answer."""
-
-
 class Link:
-    """Carries transmissions between two queue managers, both ways."""
+    """A simulated network link between two queue managers, for both directions."""
 
-    def __init__(self, one: Peer, other: Peer) -> None:
-        """Connect two; ``EveryplaceQueueManager.connect`` calls this."""
+    def __init__(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> None:
+        """Connect two queue managers; call ``EveryplaceQueueManager.connect`` instead."""
         self._ends = {one.name: one, other.name: other}
         self._faults: deque[Fault] = deque()
         self._delayed: list[Callable[[], object]] = []
         self.is_up = True
 
-    def seat(self, one: Peer, other: Peer) -> bool:
-        """Return True if it links these two; one may take the place of a closed namesake."""
+    def replace_ends(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> bool:
+        """Put these two at the ends and return True.
+
+        False while another, open namesake is at an end.
+        """
         ends = {one.name: one, other.name: other}
-        for name, sitting in self._ends.items():
-            if sitting is not ends[name] and sitting.is_open:
+        for name, current in self._ends.items():
+            if current is not ends[name] and current.is_open:
                 return False
         self._ends = ends
         return True
 
     def cut(self) -> None:
-        """Let nothing through from now on; delayed transmissions stay delayed."""
+        """Cut the link: transmissions fail with LinkCut, and delayed ones stay delayed."""
         self.is_up = False
 
     def restore(self) -> None:
-        """Let everything through again."""
+        """Restore a link that was cut."""
         self.is_up = True
 
     def fail_next(self, *faults: Fault) -> None:
-        """Order what happens to the next transmissions, one fault for each."""
+        """Order faults for the next transmissions, one each.
+
+        Raises MQRC_OPTIONS_ERROR for a wrong fault.
+        """
         try:
             self._faults.extend([Fault(fault) for fault in faults])
         except ValueError:
@@ -180,7 +170,10 @@ class Link:
             ) from None
 
     def deliver_delayed(self) -> int:
-        """Let what is delayed arrive, in its order, if the link is up; return how many did."""
+        """Deliver the delayed transmissions in order.
+
+        Return how many, which is 0 while the link is cut.
+        """
         if not self.is_up:
             return 0
         delayed, self._delayed = self._delayed, []
@@ -192,16 +185,11 @@ class Link:
                 continue
         return len(delayed)
 
-    def check_up(self, exchange: Exchange) -> None:
-        """Raise LinkCut while it is cut."""
-        if not self.is_up:
-            between = f"{exchange.beginner} to {exchange.partner}"
-            raise LinkCut(f"the link from {between} is cut")
-
     def carry(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
-        """Bring a request to the other side and return the answer; LinkDown when none comes.
+        """Send a request to the other side and return the answer.
 
-        ``exchange`` says who sends, whichever stage of it this is.
+        ``exchange.beginner`` is the sender, in both stages of an exchange. Raises LinkDown when no
+        answer comes, and the EveryplaceError of the other side.
         """
         between = f"{exchange.beginner} to {exchange.partner}"
 
@@ -232,9 +220,10 @@ class Link:
 
 
 class Peers:
-    """The exchanges of a queue manager with others, by their names.
+    """The links of a queue manager and its exchanges with others, by their names.
 
-    ``era`` distinguishes it from others that had its name; a journal makes numbers last.
+    ``era`` distinguishes it from other queue managers that had its name. With a journal the numbers
+    survive a restart.
     """
 
     def __init__(self, name: str, era: int, journal: Journal | None) -> None:
@@ -242,11 +231,18 @@ class Peers:
         self.era = era
         self._journal = journal
         self._links: dict[str, Link] = {}
-        self._begun: dict[str, Begun] = {}
-        self._finished: dict[str, Finished] = {}
+        self._begun: dict[str, BegunExchanges] = {}
+        self._finished: dict[str, FinishedExchanges] = {}
 
-    def connect(self, one: Peer, other: Peer) -> Link:
-        """Return the link between its owner and another one; both know it then."""
+    def connect(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> Link:
+        """Return the link between this queue manager (``one``) and another.
+
+        Create it if it is missing.
+
+        Raises EveryplaceError: MQRC_OBJECT_Q_MGR_NAME_ERROR when both have one name,
+        MQRC_OPTIONS_ERROR when their runtimes differ, MQRC_OBJECT_ALREADY_EXISTS when the link has
+        other, open ends.
+        """
         if other.name == self._name:
             raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self._name}")
         if not one.verb_lock.is_shared_with(other.verb_lock):
@@ -255,14 +251,14 @@ class Peers:
         link = self._links.get(other.name) or other.peers._links.get(self._name)
         if link is None:
             link = Link(one, other)
-        elif not link.seat(one, other):
+        elif not link.replace_ends(one, other):
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS,
                 f"the link between {self._name} and {other.name} leads to others of these names",
             )
         self._links[other.name] = other.peers._links[self._name] = link
-        self._meet(other.name, other.peers.era)
-        other.peers._meet(self._name, self.era)
+        self._note_era(other.name, other.peers.era)
+        other.peers._note_era(self._name, self.era)
         return link
 
     def is_linked(self, partner: str) -> bool:
@@ -272,7 +268,10 @@ class Peers:
     # Exchanges begun here
 
     def begin(self, partner: str) -> Exchange:
-        """Number a new exchange with another queue manager, which must be connected."""
+        """Open a new exchange with a linked queue manager.
+
+        Else raises MQRC_UNKNOWN_REMOTE_Q_MGR.
+        """
         if partner not in self._links:
             raise EveryplaceError(
                 rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{self._name} has no link to {partner!r}"
@@ -280,7 +279,7 @@ class Peers:
         return self.begin_move(partner)
 
     def begin_move(self, partner: str) -> Exchange:
-        """Number a new exchange with a partner that may have no link: a move to or from MQ."""
+        """Open a new exchange with a partner that needs no link: a move to or from MQ."""
         begun = self.begun_with(partner)
         if self._journal is not None:
             self._journal.note(
@@ -289,38 +288,45 @@ class Peers:
         return begun.begin()
 
     def end(self, exchange: Exchange) -> None:
-        """Nothing will be sent, nor is an answer wanted, under this number again."""
+        """Close an exchange: nothing more is sent with its number, and no answer is awaited."""
         self.begun_with(exchange.partner).end(exchange)
 
-    def begun_with(self, partner: str, next_number: int = 1) -> Begun:
-        """Return the exchanges begun with another one."""
+    def begun_with(self, partner: str, next_number: int = 1) -> BegunExchanges:
+        """Return the exchanges begun with a partner; ``next_number`` is for the first call only."""
         begun = self._begun.get(partner)
         if begun is None:
-            begun = self._begun[partner] = Begun(self._name, partner, self.era, next_number)
+            begun = self._begun[partner] = BegunExchanges(
+                self._name, partner, self.era, next_number
+            )
         return begun
 
     def carry(self, exchange: Exchange, request: Request[R]) -> R:
-        """Bring a request to another queue manager; raises LinkDown when no answer comes."""
+        """Send a request to another queue manager and return the answer.
+
+        Raises LinkCut without a link or when it is cut, LinkDown when no answer comes, and the
+        EveryplaceError of the other side.
+        """
         link = self._links.get(exchange.partner)
         if link is None:
             raise LinkCut(f"{self._name} has no link to {exchange.partner!r} yet")
-        link.check_up(exchange)
+        if not link.is_up:
+            raise LinkCut(f"the link from {exchange.beginner} to {exchange.partner} is cut")
         lowest_open = self.begun_with(exchange.partner).lowest_open()
         with self.sending():
             return link.carry(exchange, lowest_open, request)
 
     def sending(self) -> AbstractContextManager[None]:
-        """Return a context for a transmission: its data are written before it leaves."""
+        """Return a context for a transmission: changes before it are written before it is sent."""
         return self._journal.sending() if self._journal else nullcontext()
 
     # Exchanges finished here
 
     def is_over(self, exchange: Exchange) -> bool:
-        """Return True if its transmission comes too late."""
+        """Return True if an exchange is finished here, so that its transmission has no effect."""
         return exchange in self._finished[exchange.beginner]
 
     def finish(self, exchange: Exchange) -> None:
-        """Note that an exchange that another has begun is over here."""
+        """Record that an exchange begun by another queue manager is finished here."""
         beginner, number = exchange.beginner, exchange.number
         finished = self._finished[beginner]
         finished.add(exchange)
@@ -328,7 +334,7 @@ class Peers:
             self._journal.note(exchange, lambda: _save_number(beginner, finished, number))
 
     def forget_below(self, exchange: Exchange, number: int) -> None:
-        """Its beginner has none open below this number."""
+        """Drop finished numbers less than ``number``: the beginner has none of them open."""
         finished = self._finished[exchange.beginner]
         below = finished.below
         finished.forget_below(exchange.era, number)
@@ -336,39 +342,39 @@ class Peers:
             beginner = exchange.beginner
             self._journal.note((finished, below), lambda: _save_finished(beginner, finished))
 
-    def finished_of(self, beginner: str) -> Finished:
-        """Return which exchanges that another has begun are over here."""
+    def finished_of(self, beginner: str) -> FinishedExchanges:
+        """Return which exchanges begun by another queue manager are finished here."""
         return self._finished[beginner]
 
-    def _meet(self, name: str, era: int) -> None:
+    def _note_era(self, name: str, era: int) -> None:
         known = self._finished.get(name)
         if known is None or known.era != era:
             # Of the one that had the name before nothing can come any more.
-            finished = self._finished[name] = Finished(era)
+            finished = self._finished[name] = FinishedExchanges(era)
             if self._journal is not None:
                 self._journal.note(finished, lambda: _save_new_finished(name, finished))
 
-    def take_back(self, begun: dict[str, int], finished: dict[str, Finished]) -> None:
-        """Know what was numbered before a restart: the next numbers, and what is over."""
+    def restore(self, begun: dict[str, int], finished: dict[str, FinishedExchanges]) -> None:
+        """Enter the numbers before a restart: next numbers and finished exchanges, by partner."""
         for partner, next_number in begun.items():
             self.begun_with(partner, next_number)
         self._finished |= finished
 
 
-def _save_finished(beginner: str, finished: Finished) -> list[Statement]:
-    """Return what writes below which number all is over."""
+def _save_finished(beginner: str, finished: FinishedExchanges) -> list[Statement]:
+    """Return the statements that write ``below``, and delete the single numbers less than it."""
     return [
         (SAVE_FINISHED, (beginner, finished.era, finished.below)),
         (FORGET_NUMBERS, (beginner, finished.below)),
     ]
 
 
-def _save_new_finished(beginner: str, finished: Finished) -> list[Statement]:
-    """Return what writes that another one has the name now, of which nothing is over yet."""
+def _save_new_finished(beginner: str, finished: FinishedExchanges) -> list[Statement]:
+    """Return the statements for a new era of a partner, of which nothing is finished yet."""
     return [(FORGET_ALL_NUMBERS, (beginner,)), *_save_finished(beginner, finished)]
 
 
-def _save_number(beginner: str, finished: Finished, number: int) -> list[Statement]:
+def _save_number(beginner: str, finished: FinishedExchanges, number: int) -> list[Statement]:
     """Return what writes that one number is over, unless all around it are."""
     if number not in finished.numbers:
         return []

@@ -1,8 +1,8 @@
 """A queue manager of MQ Everyplace: the verbs on its queues, in memory or durable in a folder.
 
-Requests of other queue managers come over a link and are carried out here. A request may come
-twice, or late. The number of its exchange then says that it is over, and nothing is changed. A
-trickle transmits and pulls at an interval, without anybody calling.
+Requests of other queue managers arrive over a link and are carried out here. A request may arrive
+twice, or late. The number of its exchange then shows that it is finished, and nothing is changed. A
+trickle transmits and pulls at an interval, without a call of the application.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mayfly.runtime import Runtime
 from mayfly.services.everyplace import requests
 from mayfly.services.everyplace.directory import (
     Directory,
-    awake,
+    activated,
     check_confirm_id,
     checked_name,
-    era_of,
-    take_back,
+    read_era,
+    restore,
 )
 from mayfly.services.everyplace.errors import EveryplaceError
 from mayfly.services.everyplace.fields import (
@@ -44,24 +44,24 @@ from mayfly.services.everyplace.journal import Closed, Journal, checked_folder, 
 from mayfly.services.everyplace.links import Exchange, Link, Peers
 from mayfly.services.everyplace.queues import (
     Listener,
+    OwnerContext,
     QueueAttributes,
-    Site,
     check_listener,
     duplicate,
 )
 from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
 from mayfly.services.everyplace.requests import R, Request
 from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
-from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, Entrance, VerbLock, verb
+from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, VerbGate, VerbLock, verb
 
 
 class EveryplaceQueueManager:
-    """Queues by name, and links to other queue managers; used by one thread beside its trickle.
+    """A queue manager of MQ Everyplace: queues by name, and links to other queue managers.
 
-    ``queue_manager`` None means here: a local queue, else the one remote queue of that name. The
-    name of another queue manager means the remote queue that is defined here. Where none is
-    defined, the call goes through the link at once. Calls raise EveryplaceError, and nothing has
-    happened then.
+    ``queue_manager`` None means a local queue, else the only remote queue of that name. The name of
+    another queue manager means the remote queue that is defined here. If none is defined, the call
+    is sent over the link at once. A call that raises EveryplaceError has changed nothing. Only one
+    thread at a time may use it, apart from its trickle.
     """
 
     def __init__(
@@ -72,52 +72,56 @@ class EveryplaceQueueManager:
         *,
         runtime: Runtime | None = None,
     ) -> None:
-        """Begin in memory, or go on with what a folder holds, made when missing.
+        """Begin empty in memory, or with the content of ``folder``, which is created when missing.
 
-        ``clock`` is its own, as each machine has one; None is this machine's. Queues of a folder
-        are not active (M8), and one that had a rule waits for ``set_rule``. Waits for turns and
-        random numbers come from ``runtime``, None for those of this process; linked queue managers
-        have the same one. Raises StoreError for a folder that cannot be used, FolderInUse when
-        another process or queue manager has it.
+        ``clock`` None is the clock of this machine. Queues read from a folder are not active (M8);
+        a queue that had a rule waits for ``set_rule``. ``runtime`` supplies thread waits and random
+        numbers, None those of this process; linked queue managers need the same one. Raises
+        EveryplaceError for a wrong argument, StoreError for a folder that cannot be used, and
+        FolderInUse when another process or queue manager uses it.
         """
         self.name = checked_name("queue manager", name)
         self.clock = checked_clock(clock)
         runtime = OF_THIS_PROCESS if runtime is None else runtime
         self.journal = None if folder is None else Journal(checked_folder(folder), name, runtime)
         self.verb_lock = VerbLock(runtime)
-        self._entrance = Entrance(self, self.verb_lock)
+        self._verb_gate = VerbGate(self, self.verb_lock)
         self._trickle: Trickle | None = None
-        era = new_era(runtime) if self.journal is None else era_of(self.journal)
+        era = new_era(runtime) if self.journal is None else read_era(self.journal)
         self.peers = Peers(self.name, era, self.journal)
-        self._site = Site(self.name, self.clock, self.journal, self.peers, self)
-        self.directory = Directory(self._site)
+        self._owner = OwnerContext(self.name, self.clock, self.journal, self.peers, self)
+        self.directory = Directory(self._owner)
         if self.journal is not None:
-            take_back(self._site, self.directory, self.journal)
-            self._entrance.set_gate(self.journal)
-        self.verb_lock.join(self._entrance)
+            restore(self._owner, self.directory, self.journal)
+            self._verb_gate.set_gate(self.journal)
+        self.verb_lock.join(self._verb_gate)
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes calls: neither closed nor ended by a failure of its disk."""
-        return self._entrance.is_open
+        """Whether it accepts calls: not closed, and not ended by a disk failure."""
+        return self._verb_gate.is_open
 
     def unit(self) -> AbstractContextManager[object]:
-        """Return a context that is one verb, whatever is done in it."""
-        return self._entrance.unit()
+        """Return a context within which all calls together are one verb, so one transaction."""
+        return self._verb_gate.unit()
 
     def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
-        """Carry out a request that has come over a link; a link calls this.
+        """Carry out a request that has arrived over a link, and return the answer.
 
-        The beginner of the exchange has none open below ``lowest_open``.
+        A link calls this.
+
+        The beginner of the exchange has no open exchange below ``lowest_open``.
         """
         self.peers.forget_below(exchange, lowest_open)
         return cast(R, carry_out(self, exchange, request))
 
     def start_trickle(self, interval_ms: int) -> None:
-        """Transmit asynchronous queues, both stages, and pull home-server queues at an interval.
+        """Run both stages of all asynchronous queues, and all pulls, every ``interval_ms``.
 
-        The clock drives it, first an interval from now; another call changes the interval. Verbs of
-        all queue managers take turns from now on. A folder does not remember it.
+        The clock drives it; the first run is one interval from now. Another call changes the
+        interval. From now on verbs of all queue managers of the runtime run one at a time. A folder
+        does not remember it. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a clock that cannot
+        drive work.
         """
         with self.unit():
             begun = Trickle(self, interval_ms)
@@ -125,17 +129,20 @@ class EveryplaceQueueManager:
         self._trickle = begun
 
     def stop_trickle(self) -> None:
-        """Transmit and pull when called only; nothing when there is no trickle."""
+        """Stop the trickle, if there is one; on return no run is under way on another thread."""
         trickle, self._trickle = self._trickle, None
         if trickle is not None:
             trickle.end()
 
     def close(self) -> None:
-        """Take no more calls, and free the folder; a namesake may take its place at its links."""
+        """Refuse further calls and free the folder.
+
+        Another object of this name may then use its links.
+        """
         self.stop_trickle()
         if self.journal is not None:
             self.journal.close()
-        self._entrance.set_gate(Closed())
+        self._verb_gate.set_gate(Closed())
 
     def __enter__(self) -> Self:
         return self
@@ -152,10 +159,12 @@ class EveryplaceQueueManager:
 
     @verb
     def connect(self, other: EveryplaceQueueManager) -> Link:
-        """Return the link to another queue manager, which serves both ways; one for each pair.
+        """Return the link to another queue manager, in both directions; each pair has one link.
 
-        A queue manager is connected to one of each name that is open. The link of one that is
-        closed goes on with its namesake. Raises MQRC_OPTIONS_ERROR for one of another runtime.
+        The link of a closed queue manager passes to a new one of the same name. Raises
+        EveryplaceError with MQRC_OBJECT_Q_MGR_NAME_ERROR for no queue manager or one of the same
+        name, MQRC_OPTIONS_ERROR for another runtime, and MQRC_OBJECT_ALREADY_EXISTS when another
+        open one has that name.
         """
         if not isinstance(other, EveryplaceQueueManager):
             raise EveryplaceError(
@@ -172,7 +181,11 @@ class EveryplaceQueueManager:
         rule: QueueRule | None = None,
         max_depth: int | None = None,
     ) -> None:
-        """Create a local queue; ``expiry_ms`` counts from a message's arrival on it (M1)."""
+        """Create a local queue; ``expiry_ms`` counts from the arrival of each message (M1).
+
+        Raises MQRC_OBJECT_ALREADY_EXISTS for a name that is taken, MQRC_OBJECT_NAME_ERROR for a
+        wrong one, MQRC_OPTIONS_ERROR for a wrong rule or attribute.
+        """
         self.directory.check_new(name, None)
         self.directory.create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
 
@@ -185,17 +198,19 @@ class EveryplaceQueueManager:
         rule: QueueRule | None = None,
         expiry_ms: int | None = None,
     ) -> None:
-        """Define queue ``name`` of another queue manager, which need not be connected yet.
+        """Define queue ``name`` of queue manager ``manager``, which need not be connected yet.
 
-        An asynchronous one keeps messages here until they are transmitted, and may have an
-        interval of its own; a synchronous one passes each call on at once.
+        An asynchronous queue keeps messages here until they are transmitted, and may have
+        ``expiry_ms``. A synchronous queue sends each call over the link at once; with ``expiry_ms``
+        it raises MQRC_OPTIONS_ERROR. Raises as ``create_queue`` and MQRC_OBJECT_Q_MGR_NAME_ERROR
+        for this queue manager.
         """
         self.directory.check_other(name, manager)
         self.directory.check_new(name, manager)
         check_rule(rule)
         attributes = QueueAttributes(expiry_ms)
         if asynchronous:
-            queue = AsynchronousQueue(self._site, name, manager, attributes, rule)
+            queue = AsynchronousQueue(self._owner, name, manager, attributes, rule)
             queue.activate()
             self.directory.add(queue)
         elif expiry_ms is not None:
@@ -203,7 +218,7 @@ class EveryplaceQueueManager:
                 rc.MQRC_OPTIONS_ERROR, f"expiry_ms {expiry_ms}: nothing stays on {name} here"
             )
         else:
-            self.directory.add(SynchronousQueue(self._site, name, manager, rule))
+            self.directory.add(SynchronousQueue(self._owner, name, manager, rule))
 
     @verb
     def create_home_server_queue(
@@ -213,13 +228,14 @@ class EveryplaceQueueManager:
         expiry_ms: int | None = None,
         rule: QueueRule | None = None,
     ) -> None:
-        """Say that ``manager`` keeps messages for local queue ``name``, to be fetched by pull.
+        """Define that ``manager`` keeps messages for local queue ``name``, which ``pull`` fetches.
 
-        The local queue is created unless it is there; interval and rule are for the new one.
+        The local queue is created if missing, with this interval and rule. For an existing queue
+        they raise MQRC_OBJECT_ALREADY_EXISTS.
         """
         checked_name("queue", name)
         self.directory.check_other(name, manager)
-        if name in self.directory.home:
+        if name in self.directory.home_servers:
             raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"home-server queue {name}")
         if not self.directory.has(name):
             self.create_queue(name, expiry_ms, rule)
@@ -227,16 +243,18 @@ class EveryplaceQueueManager:
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name} has its own interval and rule"
             )
-        self.directory.add_home(HomeServerQueue(self._site, name, manager))
+        self.directory.add_home_server(HomeServerQueue(self._owner, name, manager))
 
     @verb
     def set_rule(
         self, queue: str, rule: QueueRule | None, queue_manager: str | None = None
     ) -> None:
-        """Give a queue another rule, or None; nothing is checked, and it is not activated.
+        """Replace the rule of a queue, None for no rule.
 
-        A folder says of which class a rule was, but a rule is code: until it is given again after
-        the opening, calls on its queue raise MQRC_ENVIRONMENT_ERROR.
+        The queue is neither checked nor activated.
+
+        A folder records the class of a rule, not its code. After a restart, calls on the queue
+        raise MQRC_ENVIRONMENT_ERROR until its rule is given again.
         """
         check_rule(rule)
         ruled = self.directory.find(queue, queue_manager)
@@ -251,11 +269,12 @@ class EveryplaceQueueManager:
     def alter_queue(
         self, queue: str, queue_manager: str | None = None, **attributes: int | None
     ) -> None:
-        """Change ``expiry_ms`` or ``max_depth``; messages there meet it at their next check.
+        """Change ``expiry_ms`` or ``max_depth``; messages there expire by it at their next check.
 
-        The rule is asked first and may refuse.
+        Raises RuleRefused when the rule refuses, and MQRC_OPTIONS_ERROR for another attribute or
+        value.
         """
-        altered = awake(self.directory.held_here(queue, queue_manager))
+        altered = activated(self.directory.queue_with_messages(queue, queue_manager))
         try:
             new = replace(altered.attributes, **attributes)
         except TypeError:
@@ -269,31 +288,35 @@ class EveryplaceQueueManager:
 
     @verb
     def delete_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Delete a queue that is empty once what has expired is removed from it (M9).
+        """Delete a queue, once its expired messages are removed and it is empty (M9).
 
-        At ``queue_manager`` it is deleted through the link, unless it is defined here: then it is
-        the definition that goes. Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a
-        transmission or a pull is unfinished that would leave a message locked elsewhere for ever.
+        A remote queue that is defined here loses only its definition. Another one is deleted at
+        ``queue_manager``, over the link. Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a
+        transmission or a pull is unfinished that would leave a message locked for ever.
         """
         target = self.directory.route(queue, queue_manager)
         if isinstance(target, SynchronousQueue) and self.directory.is_elsewhere(target):
-            target.delete_there()
+            target.delete_remote()
         else:
             self.directory.delete(target)
 
     @verb
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Bring a queue into memory; expired messages are removed, in any state (M8)."""
-        self.directory.held_here(queue, queue_manager).activate()
+        """Activate a queue; its expired messages are removed first, in any state (M8)."""
+        self.directory.queue_with_messages(queue, queue_manager).activate()
 
     @verb
     def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Let a queue go from memory; the next call on it brings it back, and checks it (M8)."""
-        self.directory.held_here(queue, queue_manager).deactivate()
+        """Deactivate a queue; the next call on it activates and checks it again (M8)."""
+        self.directory.queue_with_messages(queue, queue_manager).deactivate()
 
     @verb
     def add_message_listener(self, queue: str, listener: Listener) -> None:
-        """Call ``listener`` with a copy of each message that becomes available on a local queue."""
+        """Call ``listener`` with a copy of each message that becomes available on a local queue.
+
+        The listener's errors are logged. Raises RuleRefused, and MQRC_OPTIONS_ERROR if it is not
+        callable.
+        """
         check_listener(listener)
         target = self.directory.local_queue(queue)
         consult(target.rule.add_listener, queue)
@@ -301,7 +324,10 @@ class EveryplaceQueueManager:
 
     @verb
     def remove_message_listener(self, queue: str, listener: Listener) -> None:
-        """Stop calling it."""
+        """Stop calling a listener.
+
+        Raises MQRC_OPTIONS_ERROR if it does not listen to this queue.
+        """
         target = self.directory.local_queue(queue)
         if listener not in target.listeners:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"{listener!r} does not listen to {queue}")
@@ -320,9 +346,10 @@ class EveryplaceQueueManager:
     ) -> MessageUid:
         """Put a copy of a message and return its identity.
 
-        With a confirm id it is not available before ``confirm_put_message``. An expired message is
-        removed on arrival and its rule called (M6). A message that was put before, here or
-        anywhere, is refused as a duplicate unless it has Msg_Resend (M16).
+        With a confirm id other than 0 it is available after ``confirm_put_message``. An expired
+        message is removed on arrival and its rule called (M6). A message that was put before, here
+        or elsewhere, raises MQRC_OBJECT_ALREADY_EXISTS unless it has Msg_Resend (M16). Raises
+        MQRC_Q_FULL and RuleRefused.
         """
         target = self.directory.route(queue, queue_manager)
         check_confirm_id(confirm_id)
@@ -342,7 +369,10 @@ class EveryplaceQueueManager:
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Make a message available that was put under a confirm id; its place is given now."""
+        """Make a message available that was put with a confirm id, behind those available now.
+
+        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        """
         check_uid(uid)
         self.directory.route(queue, queue_manager).confirm_put(uid)
 
@@ -350,9 +380,9 @@ class EveryplaceQueueManager:
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
     ) -> MessageFields | None:
-        """Get the next message, None when there is none that is alive and available (M7).
+        """Return the next message, None when no message is alive and available (M7).
 
-        With a confirm id it is locked until ``confirm_get_message`` or ``undo``.
+        With a confirm id other than 0 it stays, locked, until ``confirm_get_message`` or ``undo``.
         """
         check_confirm_id(confirm_id)
         return self.directory.route(queue, queue_manager).take(confirm_id)
@@ -361,13 +391,19 @@ class EveryplaceQueueManager:
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Remove a message that was got under a confirm id; got in time, it may be late now."""
+        """Remove a message that was got with a confirm id, even if it has expired since the get.
+
+        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        """
         check_uid(uid)
         self.directory.route(queue, queue_manager).confirm_get(uid)
 
     @verb
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
-        """Take back the unconfirmed puts and gets under an id; return how many there were."""
+        """Undo the unconfirmed puts and gets with this confirm id; return their number.
+
+        Raises MQRC_OPTIONS_ERROR for 0.
+        """
         check_confirm_id(confirm_id)
         if not confirm_id:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, "confirm_id 0 has nothing to undo")
@@ -375,7 +411,10 @@ class EveryplaceQueueManager:
 
     @verb
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
-        """Remove an available message by its identity."""
+        """Delete an available message by its identity.
+
+        Raises MQRC_NO_MSG_AVAILABLE if it is not there.
+        """
         check_uid(uid)
         self.directory.route(queue, queue_manager).delete(uid)
 
@@ -386,7 +425,7 @@ class EveryplaceQueueManager:
 
     @verb
     def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
-        """Return how many messages a queue holds, locked and unconfirmed ones included (M10).
+        """Return the number of messages on a queue, locked and unconfirmed ones included (M10).
 
         Expired messages are removed first.
         """
@@ -394,28 +433,31 @@ class EveryplaceQueueManager:
 
     @verb
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
-        """First stage of transmission (M12); return how many messages have arrived."""
+        """Run the first stage of transmission (M12); return how many messages have arrived."""
         return self.directory.asynchronous(queue, queue_manager).transmit_put()
 
     @verb
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
-        """Second stage of transmission (M12, M13); return how many messages are done."""
+        """Run the second stage of transmission (M12, M13).
+
+        Return how many were made available there.
+        """
         return self.directory.asynchronous(queue, queue_manager).transmit_confirm()
 
     @verb
     def pull(self, queue: str) -> int:
-        """Fetch what the home server keeps for a queue (M6); return how many messages came."""
-        home = self.directory.home.get(checked_name("queue", queue))
-        if home is None:
+        """Fetch what the home server keeps for a queue (M6); return how many messages came.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME when the queue has no home server.
+        """
+        home_server = self.directory.home_servers.get(checked_name("queue", queue))
+        if home_server is None:
             raise EveryplaceError(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no home-server queue {queue!r}")
-        return home.pull(self.directory.local_queue(queue))
+        return home_server.pull(self.directory.local_queue(queue))
 
 
 def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: object) -> object:
-    """Carry out a request and return the answer.
-
-    A request that was done before is not done again: its answer is None then.
-    """
+    """Carry out a request and return the answer; None when its exchange is finished."""
     if receiver.peers.is_over(exchange):
         return None
     match request:
@@ -463,53 +505,53 @@ def _hold_message(
     receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
 ) -> None:
     target = receiver.directory.local_queue(queue)
-    # The activation of the queue may have met the end of this exchange.
+    # The activation of the queue may have removed the message, and so ended this exchange.
     if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
         target.add(message.copy(), exchange=exchange)
 
 
 def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Let the message in, if it is still held; expired meanwhile, it is not (M6)."""
+    """Make the message of an exchange available; if it has expired meanwhile, remove it (M6)."""
     # Activation may write expiries first: the end of the exchange is noted behind them.
     target = receiver.directory.local_queue(queue)
     receiver.peers.finish(exchange)
-    held = target.of_exchange(exchange)
-    if held is not None:
-        target.admit(held)
+    queued = target.of_exchange(exchange)
+    if queued is not None:
+        target.admit(queued)
 
 
 def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Forget a message that expired at its sender, which will not confirm it.
+    """Delete a message that expired at its sender, which will not send the second stage.
 
-    One with an end of its own stays until this side meets it (M13), and one that is expired here by
-    the interval of this queue meets its rule. Where there is no queue, nothing has come.
+    A message with an expire time stays until this side detects its expiry (M13). A message that
+    expired by the interval of this queue is reported to the rule.
     """
     target = receiver.directory.local_queue(queue) if receiver.directory.has(queue) else None
     receiver.peers.finish(exchange)
-    held = None if target is None else target.of_exchange(exchange)
-    if target is None or held is None or held.message.expire_time is not None:
+    queued = None if target is None else target.of_exchange(exchange)
+    if target is None or queued is None or queued.message.expire_time is not None:
         return
-    if not target.expire_if_due(held):
-        target.remove(held)
+    if not target.expire_if_due(queued):
+        target.remove(queued)
 
 
 def _offer_next(
     receiver: EveryplaceQueueManager, exchange: Exchange, queue: str
 ) -> MessageFields | None:
-    """Lock and return the next message that is kept; the same when it is asked again."""
-    kept = receiver.directory.kept_for(exchange.beginner, queue)
+    """Lock the next message that is kept and return a copy; for a repeated request the same one."""
+    queues = receiver.directory.queues_for(exchange.beginner, queue)
     if receiver.peers.is_over(exchange):
-        # Its message has expired: the activation has met it just now.
+        # Its message has expired: the activation above has removed it.
         return None
-    if not kept:
+    if not queues:
         raise EveryplaceError(
             rc.MQRC_UNKNOWN_OBJECT_NAME,
             f"{receiver.name} keeps nothing for {queue!r} of {exchange.beginner}",
         )
-    for each in kept:
-        if (held := each.of_exchange(exchange)) is not None:
-            return held.message.copy()
-    taken = kept[0].hold_back(lambda: exchange)
+    for each in queues:
+        if (queued := each.of_exchange(exchange)) is not None:
+            return queued.message.copy()
+    taken = queues[0].lock_next(lambda: exchange)
     if taken is None:
         receiver.peers.finish(exchange)
         return None
@@ -518,24 +560,23 @@ def _offer_next(
 
 def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     # Activation may write expiries first: the end of the exchange is noted behind them.
-    kept = receiver.directory.kept_for(exchange.beginner, queue)
+    queues = receiver.directory.queues_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)
-    for each in kept:
-        if (held := each.of_exchange(exchange)) is not None:
-            each.remove(held)
+    for each in queues:
+        if (queued := each.of_exchange(exchange)) is not None:
+            each.remove(queued)
 
 
 _LOG = logging.getLogger("mayfly.everyplace")
 
 
 class Trickle:
-    """Drives the transmissions of one queue manager; itself driven by a clock."""
+    """Runs the transmissions and pulls of one queue manager at an interval of its clock."""
 
     def __init__(self, owner: EveryplaceQueueManager, interval_ms: int) -> None:
-        """Begin: the first run is an interval from now.
+        """Begin; the first run is one interval from now.
 
-        Raises MQRC_OPTIONS_ERROR for an interval that is none, and a clock that only tells the
-        time.
+        Raises MQRC_OPTIONS_ERROR for a wrong interval, or a clock that cannot drive work.
         """
         if not is_trickle_interval(interval_ms):
             raise EveryplaceError(
@@ -555,28 +596,28 @@ class Trickle:
         clock.attach(self)
 
     def next_due_ms(self) -> int | None:
-        """Return when it runs next by its clock, None when it is over."""
-        return self._due_ms if self._goes_on() else None
+        """Return the epoch ms of the next run by its clock, None when it has ended."""
+        return self._due_ms if self._is_running() else None
 
     def run_due(self) -> None:
-        """Transmit and pull; runs that were missed are not made up for."""
+        """Transmit and pull now; missed runs are not repeated."""
         now_ms = self._clock.now_ms()
         self._due_ms = next_trickle_ms(self._begun_ms, self._interval_ms, now_ms)
         verb_lock = self._owner.verb_lock
-        if verb_lock.enter(lambda: not self._goes_on()):
+        if verb_lock.enter(lambda: not self._is_running()):
             try:
                 self._run()
             finally:
                 verb_lock.leave()
 
     def end(self) -> None:
-        """Run no more; on return no run is under way on another thread."""
+        """End it; on return no run is under way on another thread."""
         self._is_over = True
         # A run that waits for its turn gives up: the caller may have the turn, and waits below.
-        self._owner.verb_lock.look_again()
+        self._owner.verb_lock.wake_waiting()
         self._clock.detach(self)
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         return not self._is_over and self._owner.is_open
 
     def _run(self) -> None:
@@ -587,7 +628,7 @@ class Trickle:
                 owner.transmit_confirm(queue.name, queue.partner)
             except EveryplaceError as error:
                 _LOG.warning("queue %s is not transmitted: %s", queue.name, error)
-        for name in list(owner.directory.home):
+        for name in list(owner.directory.home_servers):
             try:
                 owner.pull(name)
             except EveryplaceError as error:

@@ -1,12 +1,12 @@
-"""The way between queues of MQ Everyplace and queues of a Mayfly queue manager, lifetimes included.
+"""Moves between MQ Everyplace queues and MQ queues of Mayfly, which keep the remaining lifetime.
 
 An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE. Its fields are
-written as JSON, with their types. The rest of its life goes on at the other side, by the clock
-there; messages from MQ that expire here owe their reports (E19).
+written as JSON, with their types. Its remaining lifetime counts on at the other side, by the clock
+there. A message from MQ that expires here still owes the expiration report it asked for (E19).
 
-A move is done once, or not at all, whatever is killed. It is numbered, and held here under its
-number before MQ commits. MQ writes the number in the transaction that puts or gets the message. A
-move still held after a crash is settled by a question to MQ: was its number the last one?
+A move is done once or not at all, even after a crash. It has a number, and the message is locked
+here under that number before MQ commits. MQ writes the number in the transaction that puts or gets
+the message. After a crash, an open move is settled by asking MQ whether its number was the last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.queue_manager import QueueManager
-from mayfly.services.everyplace.directory import awake
+from mayfly.services.everyplace.directory import activated
 from mayfly.services.everyplace.errors import EveryplaceError
 from mayfly.services.everyplace.fields import (
     HIGHEST_PRIORITY,
@@ -32,15 +32,15 @@ from mayfly.services.everyplace.fields import (
     MSG_PRIORITY,
     MSG_REPLY_TO_Q,
     MSG_REPLY_TO_Q_MGR,
-    Field,
     MessageFields,
     MessageUid,
+    TypedField,
     fields_as_body,
     fields_of_body,
 )
 from mayfly.services.everyplace.links import Exchange
 from mayfly.services.everyplace.manager import EveryplaceQueueManager
-from mayfly.services.everyplace.queues import Held, MessageQueue
+from mayfly.services.everyplace.queues import MessageQueue, QueuedMessage
 from mayfly.services.everyplace.rules import MessageState, QueueEntry, QueueRule
 from mayfly.verbs.messages import Message
 
@@ -49,24 +49,24 @@ MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
 
 
 class ReportsToMq(QueueRule):
-    """Sends the expiration report that a message from MQ asked for when it expires here.
+    """A queue rule that sends the expiration report a message from MQ has asked for.
 
-    Without it no report is sent: Everyplace itself knows rules alone.
+    Without this rule no report is sent, because Everyplace itself knows only rules.
     """
 
     def __init__(self, manager: QueueManager) -> None:
-        """Put reports on queues of, or by way of, an MQ queue manager."""
+        """Send the reports through an MQ queue manager."""
         self._manager = manager
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Send the report, to the dead-letter queue where it cannot be delivered (R4)."""
+        """Send the report; if it cannot be delivered, it goes to the dead-letter queue (R4)."""
         original = _original_of(message)
         if original is not None:
             report_expiration(self._manager.engine, original, None)
 
 
 def remember_sender(got: Message, message: MessageFields) -> None:
-    """Note in a message what a report about it will need, if it asks for one."""
+    """Copy into a message from MQ what an expiration report needs, if the sender asked for one."""
     if is_owed(Cause.EXPIRATION, got.descriptor):
         message.put_array_of_byte(MQ_DESCRIPTOR, pack_descriptor(got.descriptor))
         message.put_array_of_byte(MQ_MSG_ID, got.msg_id)
@@ -85,48 +85,64 @@ def _original_of(message: MessageFields) -> Original | None:
 
 
 class Moves(NamedTuple):
-    """The moves between a queue manager here and one of MQ."""
+    """The moves between an Everyplace queue manager and one of MQ."""
 
     manager: EveryplaceQueueManager
     numbers: MoveNumbers
 
     def begin(self) -> Exchange:
-        """Number a new one; names of MQ queue managers may be taken twice, instances are not."""
+        """Begin a move with the next number; the partner is the MQ instance, as names may recur."""
         return self.manager.peers.begin_move(self.numbers.instance_id)
 
     def write(self, exchange: Exchange, unit: Session) -> None:
-        """Let MQ note the number with what it commits; in memory it is not needed."""
+        """Have MQ write the number with the unit of work.
+
+        Not needed for a queue manager in memory.
+        """
         if self.manager.journal is not None:
             self.numbers.note(unit, _name_of(exchange), exchange.number)
 
     def settle_after(self, error: BaseException) -> None:
-        """Settle at once what has failed, unless it is unknown yet whether MQ has done it."""
+        """Settle a failed move at once, unless it is unknown whether MQ has committed."""
         is_known = isinstance(error, MQError) and not self.numbers.is_stopped
         if is_known or self.manager.journal is None:
             self.settle()
 
     def settle(self) -> None:
-        """Finish what MQ has done and take back what it has not; raises as a call on the queue."""
+        """Finish the moves that MQ has committed, and undo the others.
+
+        Raises as a call on the queue.
+        """
         instance_id = self.numbers.instance_id
         if self.manager.peers.begun_with(instance_id).is_any_open():
-            for queue in self.manager.directory.queue_state():
-                for exchange, held in queue.in_exchange():
+            for queue in self.manager.directory.message_queues():
+                for exchange, queued in queue.in_exchange():
                     if exchange.partner == instance_id:
-                        self.end(queue, exchange, is_done=self._is_done(exchange), held=held)
+                        self.end(queue, exchange, is_done=self._is_done(exchange), queued=queued)
 
     def end(
-        self, queue: MessageQueue, exchange: Exchange, held: Held | None, *, is_done: bool
+        self,
+        queue: MessageQueue,
+        exchange: Exchange,
+        queued: QueuedMessage | None,
+        *,
+        is_done: bool,
     ) -> None:
-        """End a move: here the message is in the hands of its queue, of MQ, or was never there."""
+        """End a move.
+
+        ``is_done`` is whether MQ has committed it, ``queued`` the message here, if any.
+        """
         with self.manager.unit():
-            if held is not None and held.state is MessageState.PUT_UNCONFIRMED and is_done:
+            if queued is not None and queued.state is MessageState.PUT_UNCONFIRMED and is_done:
                 # Its activation may find that it has expired.
-                if awake(queue).is_here(held):
-                    queue.admit(held)
-            elif held is not None and held.state is MessageState.GET_UNCONFIRMED and not is_done:
-                queue.let_go(held)
-            elif held is not None:
-                queue.remove(held)
+                if activated(queue).holds(queued):
+                    queue.admit(queued)
+            elif (
+                queued is not None and queued.state is MessageState.GET_UNCONFIRMED and not is_done
+            ):
+                queue.release(queued)
+            elif queued is not None:
+                queue.remove(queued)
             self.manager.peers.end(exchange)
 
     def _is_done(self, exchange: Exchange) -> bool:
@@ -144,13 +160,12 @@ _CORREL_ID_BYTES = 24
 def move_to_mq(
     manager: EveryplaceQueueManager, queue: str, session: Session, mq_queue: str
 ) -> bytes | None:
-    """Move the next message to an MQ queue and return its MsgId, None when there was none.
+    """Move the next message to an MQ queue; return its MsgId, None when there was no message.
 
-    It leaves the Everyplace queue when the put has succeeded. The message's own end becomes
-    MQMD.Expiry, rounded up to tenths where that is shown; the interval of the queue it leaves stays
-    behind. Raises the MQError of the put. MQRC_SYNCPOINT_NOT_AVAILABLE for a transacted session:
-    its backout would lose the message. MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote
-    queue: a link that is cut would leave the message locked there for ever.
+    It leaves the Everyplace queue after the put has succeeded. The message's own expire time
+    becomes MQMD.Expiry, shown rounded up to tenths of a second; the queue's interval is not carried
+    over. Raises the MQError of the put, MQRC_SYNCPOINT_NOT_AVAILABLE for a transacted session,
+    whose backout would lose the message, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a remote queue.
     """
     if session.is_transacted:
         raise EveryplaceError(
@@ -160,29 +175,29 @@ def move_to_mq(
     moves = Moves(manager, MoveNumbers(session.core))
     moves.settle()
     with manager.unit():
-        taken = awake(source).hold_back(moves.begin)
+        taken = activated(source).lock_next(moves.begin)
     if taken is None:
         return None
-    exchange, held = taken
+    exchange, queued = taken
     try:
         with manager.peers.sending():
-            msg_id = _put_once(moves, exchange, session, mq_queue, held.message)
+            msg_id = _put_once(moves, exchange, session, mq_queue, queued.message)
     except BaseException as error:
         moves.settle_after(error)
         raise
-    moves.end(source, exchange, held, is_done=True)
+    moves.end(source, exchange, queued, is_done=True)
     return msg_id
 
 
 def move_from_mq(
     mq_manager: QueueManager, mq_queue: str, manager: EveryplaceQueueManager, queue: str
 ) -> MessageUid | None:
-    """Move the next message of an MQ queue and return its identity, None when there was none.
+    """Move the next message of an MQ queue; return its identity, None when there was no message.
 
     Both sides change or neither: a message that the Everyplace queue refuses is backed out. Raises
     MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
-    target = manager.directory.held_here(queue)
+    target = manager.directory.queue_with_messages(queue)
     moves = Moves(manager, MoveNumbers(mq_manager.engine))
     moves.settle()
     with mq_manager.session(transacted=True) as unit:
@@ -203,19 +218,21 @@ def move_from_mq(
 
 
 def settle_moves(manager: EveryplaceQueueManager, mq_manager: QueueManager) -> None:
-    """Settle what a crash has left unfinished with an MQ queue manager, as each move does first.
+    """Settle the moves that a crash has left open with an MQ queue manager.
 
-    Raises MQRC_ENVIRONMENT_ERROR while the rule of a queue that gets a message so is not there.
+    Each move does so first.
+
+    Raises MQRC_ENVIRONMENT_ERROR when the rule of a queue concerned was not given again.
     """
     Moves(manager, MoveNumbers(mq_manager.engine)).settle()
 
 
 def from_mq(got: Message, clock: Timepiece) -> MessageFields:
-    """Return an MQ message as an Everyplace message; of another type, its body is one field.
+    """Return an MQ message as an Everyplace message; of a foreign type, its body becomes one field.
 
-    The rest of its life becomes an absolute expire time by ``clock``: a relative one would begin
-    again. Of two ends, the message's own and MQ's, the earlier counts. Raises EveryplaceError with
-    MQRC_FORMAT_ERROR when the body is none that `fields_as_body` has written.
+    The remaining lifetime becomes an absolute expire time by ``clock``, because a relative one
+    would start again. If the message has its own expire time, too, the earlier one counts. Raises
+    EveryplaceError with MQRC_FORMAT_ERROR when the body is not written by `fields_as_body`.
     """
     if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
         message = fields_of_body(got.body)
@@ -243,7 +260,7 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
 
 
 def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
-    source = manager.directory.held_here(queue)
+    source = manager.directory.queue_with_messages(queue)
     if source.partner:
         raise EveryplaceError(
             MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {queue}"
@@ -252,14 +269,14 @@ def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
 
 
 def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
-    """Hold a message invisibly; an expired one is met when the move ends (M6)."""
+    """Store a message, invisible to gets; its expiry is checked when the move ends (M6)."""
     manager = moves.manager
     with manager.unit():
         message.name_origin(manager.name)
         message.was_put = True
         exchange = moves.begin()
         try:
-            awake(target).add(message.copy(), exchange=exchange, is_checked=False)
+            activated(target).add(message.copy(), exchange=exchange, is_checked=False)
         except EveryplaceError:
             manager.peers.end(exchange)
             raise
@@ -269,7 +286,10 @@ def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchang
 def _put_once(
     moves: Moves, exchange: Exchange, session: Session, mq_queue: str, message: MessageFields
 ) -> bytes:
-    """Put a message with the number of its move; from a folder, so that it is safe there, too."""
+    """Put a message with the number of its move.
+
+    Persistent if the queue manager here is durable.
+    """
     clock = moves.manager.clock
     if moves.manager.journal is None:
         return _put(session, mq_queue, message, clock, persistent=None)
@@ -302,25 +322,25 @@ def _put(
 
 
 def _life_ms(message: MessageFields, now_ms: int, longest_ms: int) -> int | None:
-    """Return what is left of a message that was alive a moment ago, as far as MQ takes it (E3)."""
+    """Return the remaining lifetime in ms, 1 to ``longest_ms``; None if it never expires (E3)."""
     if message.expire_time is None:
         return None
     left_ms = message.expire_time.at_ms(message.created_ms) - now_ms
     return min(max(left_ms, 1), longest_ms)
 
 
-def _reply_to(fields: dict[str, Field]) -> str:
-    """Return where to answer as a session takes it: ``QUEUE`` or ``QUEUE@MANAGER``."""
+def _reply_to(fields: dict[str, TypedField]) -> str:
+    """Return the reply-to queue as ``session.put`` takes it: ``QUEUE`` or ``QUEUE@MANAGER``."""
     queue, manager = _text(fields, MSG_REPLY_TO_Q), _text(fields, MSG_REPLY_TO_Q_MGR)
     return f"{queue}@{manager}" if queue and manager else queue
 
 
-def _text(fields: dict[str, Field], name: str) -> str:
+def _text(fields: dict[str, TypedField], name: str) -> str:
     value = fields[name].value if name in fields else ""
     return value if isinstance(value, str) else ""
 
 
-def _correl_id(field: Field | None) -> bytes | None:
+def _correl_id(field: TypedField | None) -> bytes | None:
     if field is None or not isinstance(field.value, bytes) or len(field.value) > _CORREL_ID_BYTES:
         return None
     return field.value.ljust(_CORREL_ID_BYTES, b"\0")

@@ -1,7 +1,8 @@
-"""A queue: its messages, their states, and the five moments at which it looks for age.
+"""A local queue: its messages, their states, and the moments at which it checks for expiry.
 
-A message is checked when it is added, when it is removed, and with all others when the queue is
-activated, deleted or asked for its size (M6 to M10). Nothing else looks at the time (M11).
+A message is checked when it is added and when it is removed. All messages are checked when the
+queue is activated, deleted or asked for its size (M6 to M10). Nothing else removes expired messages
+(M11).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from mayfly.services.everyplace.rules import (
     RuleOwner,
     check_given,
     consult,
-    tell,
+    notify,
 )
 
 _LOG = logging.getLogger("mayfly.everyplace")
@@ -48,8 +49,11 @@ Listener = Callable[[MessageFields], None]
 
 
 @dataclass(frozen=True)
-class Site:
-    """One queue manager as its own queues know it; ``journal`` None keeps nothing on the disk."""
+class OwnerContext:
+    """The queue manager of a queue, as its queues use it.
+
+    ``journal`` None writes nothing to disk.
+    """
 
     name: str
     clock: Timepiece
@@ -60,8 +64,11 @@ class Site:
 
 
 @dataclass(eq=False)
-class Held:
-    """A message on a queue; ``exchange`` is the transmission it is part of."""
+class QueuedMessage:
+    """A message on a queue, with its state; ``arrived_ms`` is the epoch ms of its arrival.
+
+    ``exchange`` is the transmission or move it belongs to, None for none.
+    """
 
     message: MessageFields
     arrived_ms: int
@@ -76,22 +83,22 @@ class Held:
     row_id: int = 0
 
 
-class Line:
-    """Messages by their places, of which no two are the same."""
+class OrderedMessages:
+    """Messages in the order of their places, which are unique."""
 
     def __init__(self) -> None:
-        self._placed: list[tuple[tuple[int, int], Held]] = []
+        self._placed: list[tuple[tuple[int, int], QueuedMessage]] = []
 
-    def add(self, held: Held) -> None:
-        """Put a message in its place."""
-        bisect.insort(self._placed, (held.place, held))
+    def add(self, queued: QueuedMessage) -> None:
+        """Insert a message at its place."""
+        bisect.insort(self._placed, (queued.place, queued))
 
-    def remove(self, held: Held) -> None:
-        """Take away a message that stands in the line."""
-        del self._placed[bisect.bisect_left(self._placed, (held.place,))]
+    def remove(self, queued: QueuedMessage) -> None:
+        """Remove a message that is contained."""
+        del self._placed[bisect.bisect_left(self._placed, (queued.place,))]
 
-    def __iter__(self) -> Iterator[Held]:
-        return (held for _, held in self._placed)
+    def __iter__(self) -> Iterator[QueuedMessage]:
+        return (queued for _, queued in self._placed)
 
     def __len__(self) -> int:
         return len(self._placed)
@@ -99,13 +106,16 @@ class Line:
 
 @dataclass(frozen=True)
 class QueueAttributes:
-    """The attributes of a queue: interval in ms and most messages, None for no limit."""
+    """The attributes of a queue: its expiry interval in ms and its depth limit.
+
+    None is no limit.
+    """
 
     expiry_ms: int | None = None
     max_depth: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise EveryplaceError for what a queue cannot have."""
+        """Raise EveryplaceError with MQRC_OPTIONS_ERROR, or the reason for a wrong interval."""
         try:
             check_interval_ms(self.expiry_ms)
         except MQError as error:
@@ -117,14 +127,17 @@ class QueueAttributes:
 
 
 def duplicate(message: MessageFields, why: str) -> EveryplaceError:
-    """Return the error for a message that was put before (M16)."""
+    """Return the error for a message that was put before: MQRC_OBJECT_ALREADY_EXISTS (M16)."""
     return EveryplaceError(
         rc.MQRC_OBJECT_ALREADY_EXISTS, f"duplicate message {message.uid}: {why}; see Msg_Resend"
     )
 
 
 def warn_of_width(queue: str, message: MessageFields) -> None:
-    """Log an end that was over before the message was created (M15)."""
+    """Log a warning if the message's expire time was over before its creation (M15).
+
+    The usual cause is an int field for a moment, or a long field for a duration.
+    """
     expire_time = message.expire_time
     if expire_time is not None and is_never_live(message.created_ms, expire_time):
         _LOG.warning(
@@ -144,11 +157,11 @@ def check_listener(listener: object) -> None:
 
 
 #: States that a get looks at; a message that another getter holds is not in its way.
-_IN_THE_WAY = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
+_SEEN_BY_GET = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
 
 
 class MessageQueue:
-    """Messages by priority, then in the order in which they became available."""
+    """A local queue: messages by priority, then in the order in which they became available."""
 
     kind = LOCAL
     #: The owner of the queue where that is another queue manager.
@@ -156,14 +169,14 @@ class MessageQueue:
 
     def __init__(
         self,
-        site: Site,
+        owner: OwnerContext,
         name: str,
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
-        """Begin empty and not in memory; the queue manager calls this, and activates it."""
-        self.site = site
-        self._journal = site.journal
+        """Begin empty and not active; the queue manager calls this, and activates the queue."""
+        self.owner = owner
+        self._journal = owner.journal
         self.name = name
         self.attributes = attributes
         self.rule = rule or QueueRule()
@@ -171,11 +184,11 @@ class MessageQueue:
         self.awaited_rule = ""
         self.is_active = False
         self.listeners: list[Listener] = []
-        self._held = Line()
-        self._in_the_way = Line()
-        self._by_uid: dict[MessageUid, Held] = {}
+        self._held = OrderedMessages()
+        self._seen_by_get = OrderedMessages()
+        self._by_uid: dict[MessageUid, QueuedMessage] = {}
         #: Messages held for another queue manager.
-        self._by_exchange: dict[Exchange, Held] = {}
+        self._by_exchange: dict[Exchange, QueuedMessage] = {}
         self._next_order = 0
         #: Expired messages whose rule is under way: a rule that puts one here again ends there.
         self._expiring: set[MessageUid] = set()
@@ -190,328 +203,369 @@ class MessageQueue:
         taken_over: Callable[[], object] = lambda: None,
         is_checked: bool = True,
     ) -> None:
-        """Add a message that no other code refers to; unconfirmed with an id or an exchange.
+        """Add a message that no other code refers to.
 
-        ``taken_over`` is called when it is this queue's, before listeners and rules are called.
-        ``is_checked`` False leaves the check of expiry to ``admit``. A message expired on arrival
-        is removed at once and its rule called (M6). Raises EveryplaceError when it is on the queue
-        already, unless it has Msg_Resend (then nothing is added), when the queue is full, and when
-        the rule refuses.
+        With a confirm id or exchange it is unconfirmed.
+
+        ``taken_over`` is called when the queue owns the message, before listeners and rules are
+        called. ``is_checked`` False leaves the expiry check to ``admit``. A message expired on
+        arrival is removed at once and its rule called (M6). A message that is on the queue already
+        raises MQRC_OBJECT_ALREADY_EXISTS; with Msg_Resend nothing is added. Raises MQRC_Q_FULL when
+        the queue is full, and RuleRefused.
         """
         is_unconfirmed = bool(confirm_id or exchange)
         state = MessageState.PUT_UNCONFIRMED if is_unconfirmed else MessageState.AVAILABLE
-        held = Held(message, self._now_ms(), state, confirm_id, exchange)
+        queued = QueuedMessage(message, self._now_ms(), state, confirm_id, exchange)
         # Before anything is looked at: the rule may put messages here itself.
-        consult(self.rule.put_message, self.entry(held), message)
+        consult(self.rule.put_message, self.entry(queued), message)
         if message.uid in self._by_uid:
-            tell(self.rule.duplicate_message, self.entry(held), message)
+            notify(self.rule.duplicate_message, self.entry(queued), message)
             if message.is_resend:
                 taken_over()
                 return
             raise duplicate(message, f"queue {self.name} holds it")
-        if is_checked and self._is_expired(held):
+        if is_checked and self._is_expired(queued):
             taken_over()
             warn_of_width(self.name, message)
-            self._tell_expired(held)
+            self._report_expired(queued)
             return
-        most = self.attributes.max_depth
-        if most is not None and len(self._held) >= most:
-            tell(self.rule.threshold_exceeded, self.entry(held), message)
-            raise EveryplaceError(rc.MQRC_Q_FULL, f"queue {self.name} holds {most} messages")
-        self._insert(held)
+        limit = self.attributes.max_depth
+        if limit is not None and len(self._held) >= limit:
+            notify(self.rule.threshold_exceeded, self.entry(queued), message)
+            raise EveryplaceError(rc.MQRC_Q_FULL, f"queue {self.name} holds {limit} messages")
+        self._insert(queued)
         taken_over()
         if not is_unconfirmed:
-            self._announce(held)
+            self._call_listeners(queued)
 
     def confirm_put(self, uid: MessageUid) -> None:
-        """Make a message available that was put under a confirm id; if expired, it is removed."""
-        held = self._by_uid.get(uid)
-        if held is None or held.state is not MessageState.PUT_UNCONFIRMED or not held.confirm_id:
-            raise self._not_there(f"put of {uid}")
-        self.admit(held)
+        """Make a message available that was put with a confirm id; if it has expired, remove it.
 
-    def admit(self, held: Held) -> None:
-        """Finish the adding of an unconfirmed message: now its place in the order is given."""
-        if self._is_expired(held):
-            self.expire(held)
+        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        """
+        queued = self._by_uid.get(uid)
+        if (
+            queued is None
+            or queued.state is not MessageState.PUT_UNCONFIRMED
+            or not queued.confirm_id
+        ):
+            raise self._not_there(f"put of {uid}")
+        self.admit(queued)
+
+    def admit(self, queued: QueuedMessage) -> None:
+        """Make an unconfirmed message available, in the order of this moment.
+
+        If expired, remove it.
+        """
+        if self._is_expired(queued):
+            self.expire(queued)
             return
-        self.remove(held)
-        held.state, held.confirm_id, held.exchange = MessageState.AVAILABLE, 0, None
-        self._insert(held)
-        self._announce(held)
+        self.remove(queued)
+        queued.state, queued.confirm_id, queued.exchange = MessageState.AVAILABLE, 0, None
+        self._insert(queued)
+        self._call_listeners(queued)
 
     # Removing
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Return the next message, None when none is alive and available (M7).
+        """Return the next message, None when no message is alive and available (M7).
 
-        Expired ones in front of it are removed. With a confirm id it stays, locked, until
-        ``confirm_get`` or ``undo``.
+        Expired messages in front of it are removed. With a confirm id the message stays, locked,
+        until ``confirm_get`` or ``undo``. Raises RuleRefused.
         """
-        held = self._next_granted()
-        if held is None:
+        queued = self._next_permitted()
+        if queued is None:
             return None
         if confirm_id:
-            self.mark(held, MessageState.GET_UNCONFIRMED, confirm_id)
+            self.mark(queued, MessageState.GET_UNCONFIRMED, confirm_id)
         else:
-            self.remove(held)
-        return held.message.copy()
+            self.remove(queued)
+        return queued.message.copy()
 
-    def hold_back(self, begin: Callable[[], Exchange]) -> tuple[Exchange, Held] | None:
-        """Lock the next message for the queue manager that takes it over (M7)."""
-        held = self._next_granted()
-        if held is None:
+    def lock_next(self, begin: Callable[[], Exchange]) -> tuple[Exchange, QueuedMessage] | None:
+        """Lock the next message for a queue manager that takes it over.
+
+        None when there is none (M7).
+
+        ``begin`` makes the exchange that the message then belongs to. Raises RuleRefused.
+        """
+        queued = self._next_permitted()
+        if queued is None:
             return None
-        self.mark(held, MessageState.GET_UNCONFIRMED)
-        exchange = held.exchange = begin()
-        self._by_exchange[exchange] = held
-        return exchange, held
+        self.mark(queued, MessageState.GET_UNCONFIRMED)
+        exchange = queued.exchange = begin()
+        self._by_exchange[exchange] = queued
+        return exchange, queued
 
-    def let_go(self, held: Held) -> None:
-        """Give back what was held for an exchange that is known to have come to nothing."""
-        if held.exchange is not None:
-            del self._by_exchange[held.exchange]
-        held.exchange = None
-        self.mark(held, MessageState.AVAILABLE)
+    def release(self, queued: QueuedMessage) -> None:
+        """Make a locked message available again, because its exchange is known to have failed."""
+        if queued.exchange is not None:
+            del self._by_exchange[queued.exchange]
+        queued.exchange = None
+        self.mark(queued, MessageState.AVAILABLE)
 
     def confirm_get(self, uid: MessageUid) -> None:
-        """Remove a message that was got under a confirm id: the get was the check, not this."""
-        held = self._by_uid.get(uid)
-        if held is None or held.state is not MessageState.GET_UNCONFIRMED or not held.confirm_id:
+        """Remove a message that was got with a confirm id, even if it has expired since the get.
+
+        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        """
+        queued = self._by_uid.get(uid)
+        if (
+            queued is None
+            or queued.state is not MessageState.GET_UNCONFIRMED
+            or not queued.confirm_id
+        ):
             raise self._not_there(f"get of {uid}")
-        self.remove(held)
+        self.remove(queued)
 
     def undo(self, confirm_id: int) -> int:
-        """Take back the unconfirmed puts and gets of an id; return how many there were.
+        """Undo the unconfirmed puts and gets with this confirm id; return their number.
 
-        Puts vanish, and may be put again; gets become available where they stood.
+        Undone puts are removed, and may be put again. Undone gets become available at their old
+        places. Raises RuleRefused.
         """
-        mine = [held for held in self._held if held.confirm_id == confirm_id]
-        for held in mine:
-            consult(self.rule.undo, self.entry(held), held.message.copy())
-        for held in filter(self.is_here, mine):
-            if held.confirm_id != confirm_id:
+        mine = [queued for queued in self._held if queued.confirm_id == confirm_id]
+        for queued in mine:
+            consult(self.rule.undo, self.entry(queued), queued.message.copy())
+        for queued in filter(self.holds, mine):
+            if queued.confirm_id != confirm_id:
                 # The rule has done something else with it.
                 continue
-            if held.state is MessageState.PUT_UNCONFIRMED:
+            if queued.state is MessageState.PUT_UNCONFIRMED:
                 # With Msg_Resend it was put before, and that is not undone.
-                held.message.was_put = held.message.is_resend
-                self.remove(held)
+                queued.message.was_put = queued.message.is_resend
+                self.remove(queued)
             else:
-                self.mark(held, MessageState.AVAILABLE)
+                self.mark(queued, MessageState.AVAILABLE)
         return len(mine)
 
     def delete(self, uid: MessageUid) -> None:
-        """Remove an available message by its identity; an expired one is not there (M7)."""
-        held = self._by_uid.get(uid)
-        if held is not None and self._is_free(held) and not self.expire_if_due(held):
-            consult(self.rule.delete_message, self.entry(held), held.message.copy())
+        """Remove an available message by its identity.
+
+        Raises MQRC_NO_MSG_AVAILABLE when it is not there, not available or expired (M7), and
+        RuleRefused.
+        """
+        queued = self._by_uid.get(uid)
+        if queued is not None and self._is_free(queued) and not self.expire_if_due(queued):
+            consult(self.rule.delete_message, self.entry(queued), queued.message.copy())
             # The rule may have taken it itself.
-            if self._is_free(held):
-                self.remove(held)
+            if self._is_free(queued):
+                self.remove(queued)
                 return
         raise self._not_there(f"message {uid}")
 
-    def _next_granted(self) -> Held | None:
-        while (held := self._next_available()) is not None:
-            consult(self.rule.get_message, self.entry(held), held.message.copy())
+    def _next_permitted(self) -> QueuedMessage | None:
+        while (queued := self._next_available()) is not None:
+            consult(self.rule.get_message, self.entry(queued), queued.message.copy())
             # The rule may have taken it itself.
-            if self._is_free(held):
+            if self._is_free(queued):
                 break
-        return held
+        return queued
 
-    def _next_available(self) -> Held | None:
+    def _next_available(self) -> QueuedMessage | None:
         while True:
-            for held in self._in_the_way:
-                if self.expire_if_due(held):
+            for queued in self._seen_by_get:
+                if self.expire_if_due(queued):
                     break  # the rule may have changed the queue: look again from its head
-                if held.state is MessageState.AVAILABLE:
-                    return held
+                if queued.state is MessageState.AVAILABLE:
+                    return queued
             else:
                 return None
 
     # Looking
 
     def browse(self) -> list[MessageFields]:
-        """Return the available messages, expired ones too: this is no moment to check (M11)."""
-        seen = [held for held in self._held if held.state is MessageState.AVAILABLE]
-        for held in seen:
-            consult(self.rule.browse_message, self.entry(held), held.message.copy())
-        return [held.message.copy() for held in seen]
+        """Return copies of the available messages.
+
+        Expired ones are included, as a browse checks nothing (M11). Raises RuleRefused.
+        """
+        seen = [queued for queued in self._held if queued.state is MessageState.AVAILABLE]
+        for queued in seen:
+            consult(self.rule.browse_message, self.entry(queued), queued.message.copy())
+        return [queued.message.copy() for queued in seen]
 
     def size(self) -> int:
-        """Return how many messages there are in whatever state, expired ones removed (M10)."""
+        """Remove expired messages, then return the number of messages in any state (M10)."""
         self.expire_all()
         return len(self._held)
 
     def expire_all(self) -> None:
-        """Remove every expired message, whatever its state (M8, M9)."""
-        for held in [held for held in self._held if self._is_expired(held)]:
-            if self.is_here(held):
-                self.expire(held)
+        """Remove all expired messages, in any state (M8, M9)."""
+        for queued in [queued for queued in self._held if self._is_expired(queued)]:
+            if self.holds(queued):
+                self.expire(queued)
 
     def is_settled(self) -> bool:
-        """Return True if no other queue manager waits for word of a message of this queue."""
+        """Return True if no other queue manager has still to learn what became of a message."""
         return True
 
-    def of_exchange(self, exchange: Exchange) -> Held | None:
-        """Return the message that came, or is held back, by a transmission."""
+    def of_exchange(self, exchange: Exchange) -> QueuedMessage | None:
+        """Return the message that belongs to an exchange, None if there is no such message here."""
         return self._by_exchange.get(exchange)
 
-    def in_order(self) -> Iterator[Held]:
-        """Yield the messages of this moment, those that are gone by then left out."""
-        return filter(self.is_here, list(self._held))
+    def in_order(self) -> Iterator[QueuedMessage]:
+        """Yield the messages that are here now, without those removed during the iteration."""
+        return filter(self.holds, list(self._held))
 
-    def in_exchange(self) -> list[tuple[Exchange, Held]]:
-        """Return what is held for another queue manager."""
+    def in_exchange(self) -> list[tuple[Exchange, QueuedMessage]]:
+        """Return the messages that belong to an exchange, each with its exchange."""
         return list(self._by_exchange.items())
 
     def activate(self) -> None:
-        """Bring the queue into memory (M8); its rule must be there."""
+        """Activate the queue, after removing expired messages (M8).
+
+        Raises MQRC_ENVIRONMENT_ERROR when its rule was not given again after a restart.
+        """
         check_given(self.name, self.awaited_rule)
         self.expire_all()
         if not self.is_active:
             self.is_active = True
-            tell(self.rule.queue_activate, self.name)
+            notify(self.rule.queue_activate, self.name)
 
     def deactivate(self) -> None:
-        """Let it go from memory; its messages stay."""
+        """Deactivate the queue; its messages stay."""
         if self.is_active:
             self.is_active = False
-            tell(self.rule.queue_close, self.name)
+            notify(self.rule.queue_close, self.name)
 
-    def entry(self, held: Held) -> QueueEntry:
-        """Return what a rule is told of a message."""
+    def entry(self, queued: QueuedMessage) -> QueueEntry:
+        """Return what a rule sees of a message."""
         return QueueEntry(
-            self.site.rule_owner,
+            self.owner.rule_owner,
             self.name,
-            held.message.uid,
-            held.state,
-            held.arrived_ms,
-            self._deadline_ms(held),
-            held.confirm_id,
+            queued.message.uid,
+            queued.state,
+            queued.arrived_ms,
+            self._deadline_ms(queued),
+            queued.confirm_id,
         )
 
-    def mark(self, held: Held, state: MessageState, confirm_id: int = 0) -> None:
-        """Change what may be done with a message, which stays in its place."""
+    def mark(self, queued: QueuedMessage, state: MessageState, confirm_id: int = 0) -> None:
+        """Change the state and confirm id of a message, which stays at its place."""
         if self._journal is not None:
-            self.note(held)
-        if held.state in _IN_THE_WAY:
-            self._in_the_way.remove(held)
-        held.state, held.confirm_id = state, confirm_id
-        if state in _IN_THE_WAY:
-            self._in_the_way.add(held)
+            self.note(queued)
+        if queued.state in _SEEN_BY_GET:
+            self._seen_by_get.remove(queued)
+        queued.state, queued.confirm_id = state, confirm_id
+        if state in _SEEN_BY_GET:
+            self._seen_by_get.add(queued)
 
-    def remove(self, held: Held) -> None:
-        """Take a message off the queue."""
+    def remove(self, queued: QueuedMessage) -> None:
+        """Remove a message, without a check for expiry."""
         if self._journal is not None:
-            self.note(held)
-        self._held.remove(held)
-        if held.state in _IN_THE_WAY:
-            self._in_the_way.remove(held)
-        del self._by_uid[held.message.uid]
-        if held.exchange is not None:
-            self._by_exchange.pop(held.exchange, None)
+            self.note(queued)
+        self._held.remove(queued)
+        if queued.state in _SEEN_BY_GET:
+            self._seen_by_get.remove(queued)
+        del self._by_uid[queued.message.uid]
+        if queued.exchange is not None:
+            self._by_exchange.pop(queued.exchange, None)
 
-    def expire(self, held: Held) -> None:
+    def expire(self, queued: QueuedMessage) -> None:
         """Remove an expired message, then call the rule (M2)."""
-        self.remove(held)
-        self._tell_expired(held)
+        self.remove(queued)
+        self._report_expired(queued)
 
-    def expire_if_due(self, held: Held) -> bool:
-        """Remove a message if it is expired; return True if it was."""
-        if not self._is_expired(held):
+    def expire_if_due(self, queued: QueuedMessage) -> bool:
+        """Remove a message if it has expired; return True if it had."""
+        if not self._is_expired(queued):
             return False
-        self.expire(held)
+        self.expire(queued)
         return True
 
-    def note(self, held: Held) -> None:
+    def note(self, queued: QueuedMessage) -> None:
         """Have the change of a message written at the end of the verb."""
         journal = self._journal
         if journal is not None:
-            journal.note(held, lambda: self._saved(journal, held))
+            journal.note(queued, lambda: self._saved(journal, queued))
 
-    def _saved(self, journal: Journal, held: Held) -> list[Statement]:
-        """Return what writes a message: all of it, or its columns that change, or that it is gone.
+    def _saved(self, journal: Journal, queued: QueuedMessage) -> list[Statement]:
+        """Return the statements that insert, update or delete the row of a message.
 
-        The fields of a message that is on a queue never change.
+        The fields of a message on a queue never change, so an update leaves them out.
         """
-        row_id = held.row_id
-        if not self.is_here(held):
-            held.row_id = 0
+        row_id = queued.row_id
+        if not self.holds(queued):
+            queued.row_id = 0
             return [(FORGET_MESSAGE, (row_id,))] if row_id else []
-        exchange = None if held.exchange is None else json.dumps(held.exchange)
-        changing = (held.state, held.confirm_id, exchange, held.is_acknowledged, *held.place)
+        exchange = None if queued.exchange is None else json.dumps(queued.exchange)
+        changing = (
+            queued.state,
+            queued.confirm_id,
+            exchange,
+            queued.is_acknowledged,
+            *queued.place,
+        )
         if row_id:
             return [(CHANGE_MESSAGE, (*changing, row_id))]
-        held.row_id = journal.new_id()
-        fixed = (self.name, self.partner, fields_as_body(held.message), held.arrived_ms)
-        return [(ADD_MESSAGE, (held.row_id, *fixed, *changing))]
+        queued.row_id = journal.new_id()
+        fixed = (self.name, self.partner, fields_as_body(queued.message), queued.arrived_ms)
+        return [(ADD_MESSAGE, (queued.row_id, *fixed, *changing))]
 
     def limits(self) -> dict[str, int | None]:
-        """Return its attributes by name."""
+        """Return the attributes of the queue by name."""
         return asdict(self.attributes)
 
-    def take_back(self, held: Held) -> None:
-        """Hold a message that the queue had before a restart, in its place."""
-        self._place(held)
-        self._next_order = max(self._next_order, held.place[1] + 1)
+    def restore(self, queued: QueuedMessage) -> None:
+        """Add a message that was read from the folder, at its old place."""
+        self._place(queued)
+        self._next_order = max(self._next_order, queued.place[1] + 1)
 
-    def leave_exchange(self, held: Held, exchange: Exchange) -> None:
-        """An expired message takes no further part in a transmission."""
-        if exchange.beginner == self.site.name:
-            self.site.peers.end(exchange)
+    def leave_exchange(self, queued: QueuedMessage, exchange: Exchange) -> None:
+        """End the part of an expired message in an exchange."""
+        if exchange.beginner == self.owner.name:
+            self.owner.peers.end(exchange)
         else:
-            self.site.peers.finish(exchange)
+            self.owner.peers.finish(exchange)
 
-    def _tell_expired(self, held: Held) -> None:
-        if held.exchange is not None:
-            self.leave_exchange(held, held.exchange)
-        uid = held.message.uid
+    def _report_expired(self, queued: QueuedMessage) -> None:
+        if queued.exchange is not None:
+            self.leave_exchange(queued, queued.exchange)
+        uid = queued.message.uid
         if uid in self._expiring:
             return
         self._expiring.add(uid)
         try:
-            tell(self.rule.message_expired, self.entry(held), held.message)
+            notify(self.rule.message_expired, self.entry(queued), queued.message)
         finally:
             self._expiring.remove(uid)
 
-    def _announce(self, held: Held) -> None:
+    def _call_listeners(self, queued: QueuedMessage) -> None:
         for listener in list(self.listeners):
-            tell(listener, held.message.copy())
+            notify(listener, queued.message.copy())
 
-    def _insert(self, held: Held) -> None:
+    def _insert(self, queued: QueuedMessage) -> None:
         if self._journal is not None:
-            self.note(held)
-        held.place = -held.message.priority, self._next_order
+            self.note(queued)
+        queued.place = -queued.message.priority, self._next_order
         self._next_order += 1
-        self._place(held)
+        self._place(queued)
 
-    def _place(self, held: Held) -> None:
-        self._by_uid[held.message.uid] = held
-        if held.exchange is not None:
-            self._by_exchange[held.exchange] = held
-        self._held.add(held)
-        if held.state in _IN_THE_WAY:
-            self._in_the_way.add(held)
+    def _place(self, queued: QueuedMessage) -> None:
+        self._by_uid[queued.message.uid] = queued
+        if queued.exchange is not None:
+            self._by_exchange[queued.exchange] = queued
+        self._held.add(queued)
+        if queued.state in _SEEN_BY_GET:
+            self._seen_by_get.add(queued)
 
-    def _is_free(self, held: Held) -> bool:
-        return self.is_here(held) and held.state is MessageState.AVAILABLE
+    def _is_free(self, queued: QueuedMessage) -> bool:
+        return self.holds(queued) and queued.state is MessageState.AVAILABLE
 
-    def is_here(self, held: Held) -> bool:
-        """Return True if the queue still holds this very message."""
-        return self._by_uid.get(held.message.uid) is held
+    def holds(self, queued: QueuedMessage) -> bool:
+        """Return True if this very object is on the queue."""
+        return self._by_uid.get(queued.message.uid) is queued
 
-    def _is_expired(self, held: Held) -> bool:
-        return is_expired(self._deadline_ms(held), self._now_ms())
+    def _is_expired(self, queued: QueuedMessage) -> bool:
+        return is_expired(self._deadline_ms(queued), self._now_ms())
 
-    def _deadline_ms(self, held: Held) -> int | None:
-        message = held.message
+    def _deadline_ms(self, queued: QueuedMessage) -> int | None:
+        message = queued.message
         interval_ms = self.attributes.expiry_ms
-        return deadline_ms(message.created_ms, held.arrived_ms, message.expire_time, interval_ms)
+        return deadline_ms(message.created_ms, queued.arrived_ms, message.expire_time, interval_ms)
 
     def _now_ms(self) -> int:
-        return self.site.clock.now_ms()
+        return self.owner.clock.now_ms()
 
     def _not_there(self, what: str) -> EveryplaceError:
         return EveryplaceError(rc.MQRC_NO_MSG_AVAILABLE, f"{what}: not on queue {self.name}")

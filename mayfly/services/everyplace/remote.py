@@ -1,11 +1,11 @@
-"""Queues of other queue managers: synchronous and asynchronous ones, and home-server queues.
+"""Queues of other queue managers: synchronous, asynchronous and home-server queues.
 
-A synchronous remote queue passes each call through the link at once. An asynchronous one keeps
-messages here and sends them in two stages (M12). After the first the other side holds the message
-unseen. The second makes it available there and removes it here. Each stage may be repeated until
-its answer comes. A home-server queue fetches what another queue manager keeps for this one (M6,
-M7), in two steps. The server locks and shows a message. It removes the message when it hears that
-it has been stored here.
+A synchronous remote queue sends each call over the link at once. An asynchronous one keeps messages
+here and transmits them in two stages (M12). After the first stage the other side holds the message,
+invisible to gets. The second stage makes it available there and removes it here. Each stage may be
+repeated until its answer comes. A home-server queue fetches what another queue manager keeps for
+this one (M6, M7), in two steps. The server locks a message and sends a copy. It removes the message
+when it learns that the copy was stored here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,20 @@ from mayfly.services.everyplace.errors import (
 from mayfly.services.everyplace.fields import MessageFields, MessageUid
 from mayfly.services.everyplace.journal import (
     ASYNCHRONOUS,
-    FORGET_HOME,
+    FORGET_HOME_SERVER,
     FORGET_WITHDRAWN,
-    SAVE_HOME,
+    SAVE_HOME_SERVER,
     SAVE_WITHDRAWN,
     SYNCHRONOUS,
     Statement,
 )
 from mayfly.services.everyplace.links import Exchange
-from mayfly.services.everyplace.queues import Held, MessageQueue, QueueAttributes, Site
+from mayfly.services.everyplace.queues import (
+    MessageQueue,
+    OwnerContext,
+    QueueAttributes,
+    QueuedMessage,
+)
 from mayfly.services.everyplace.requests import Admit, Call, HoldMessage, Offer, R, Stored, Withdraw
 from mayfly.services.everyplace.rules import (
     MessageState,
@@ -46,16 +51,19 @@ from mayfly.services.everyplace.rules import (
 
 
 class SynchronousQueue:
-    """A queue of another queue manager; nothing is held here, so nothing expires here.
+    """A queue of another queue manager; no message is stored here, so none expires here.
 
-    The rule of its definition here is asked before a put; all others are asked where the queue is.
+    The rule of the definition here is consulted before a put. The rule of the queue itself decides
+    everything else.
     """
 
     kind = SYNCHRONOUS
 
-    def __init__(self, site: Site, name: str, partner: str, rule: QueueRule | None) -> None:
-        """Stand for queue ``name`` at ``partner``."""
-        self.site = site
+    def __init__(
+        self, owner: OwnerContext, name: str, partner: str, rule: QueueRule | None
+    ) -> None:
+        """Define queue ``name`` of queue manager ``partner``."""
+        self.owner = owner
         self.name = name
         self.partner = partner
         self.rule = rule or QueueRule()
@@ -67,42 +75,42 @@ class SynchronousQueue:
 
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
         check_given(self.name, self.awaited_rule)
-        now_ms = self.site.clock.now_ms()
+        now_ms = self.owner.clock.now_ms()
         state = MessageState.PUT_UNCONFIRMED if confirm_id else MessageState.AVAILABLE
-        owner = self.site.rule_owner
+        owner = self.owner.rule_owner
         entry = QueueEntry(owner, self.name, message.uid, state, now_ms, None, confirm_id)
         consult(self.rule.put_message, entry, message)
-        self._there(requests.Add(self.name, message, confirm_id))
+        self._call_remote(requests.Add(self.name, message, confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
-        self._there(requests.ConfirmPut(self.name, uid))
+        self._call_remote(requests.ConfirmPut(self.name, uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        return self._there(requests.Take(self.name, confirm_id))
+        return self._call_remote(requests.Take(self.name, confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
-        self._there(requests.ConfirmGet(self.name, uid))
+        self._call_remote(requests.ConfirmGet(self.name, uid))
 
     def undo(self, confirm_id: int) -> int:
-        return self._there(requests.Undo(self.name, confirm_id)) or 0
+        return self._call_remote(requests.Undo(self.name, confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
-        self._there(requests.Delete(self.name, uid))
+        self._call_remote(requests.Delete(self.name, uid))
 
     def browse(self) -> list[MessageFields]:
-        return self._there(requests.Browse(self.name)) or []
+        return self._call_remote(requests.Browse(self.name)) or []
 
     def size(self) -> int:
-        """Ask for the size there, where what has expired is removed first (M10)."""
-        return self._there(requests.Size(self.name)) or 0
+        """Return the number of messages there, after expired ones were removed (M10)."""
+        return self._call_remote(requests.Size(self.name)) or 0
 
-    def delete_there(self) -> None:
-        """Delete the queue there, as its own queue manager would (M9)."""
-        self._there(requests.DeleteQueue(self.name))
+    def delete_remote(self) -> None:
+        """Delete the queue at its queue manager, as ``delete_queue`` there does (M9)."""
+        self._call_remote(requests.DeleteQueue(self.name))
 
-    def _there(self, call: Call[R]) -> R | None:
-        """Return the answer; None when the call has been done, or given up, before."""
-        peers = self.site.peers
+    def _call_remote(self, call: Call[R]) -> R | None:
+        """Send a call and return its answer; None if the call was done, or given up, before."""
+        peers = self.owner.peers
         exchange = peers.begin(self.partner)
         try:
             return peers.carry(exchange, call)
@@ -120,138 +128,140 @@ class AsynchronousQueue(MessageQueue):
 
     def __init__(
         self,
-        site: Site,
+        owner: OwnerContext,
         name: str,
         partner: str,
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
-        """Begin empty; the queue manager calls this."""
-        super().__init__(site, name, attributes, rule)
+        """Begin empty and not active; the queue manager calls this."""
+        super().__init__(owner, name, attributes, rule)
         self.partner = partner
         #: Begun, and expired here: the other side waits in vain for the second stage.
         self._withdrawn: OrderedDict[Exchange, None] = OrderedDict()
 
     def take(self, confirm_id: int = 0) -> Never:
-        """Refuse: a message on its way to another queue manager is got there."""
+        """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE: the messages can be got at the other side only."""
         raise EveryplaceError(
             MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {self.name}"
         )
 
     def transmit_put(self) -> int:
-        """Send available messages, first stage; return the number known to have arrived.
+        """Run the first stage for available messages; return how many are known to have arrived.
 
-        Expired messages are removed instead. A message whose rule holds it back, or that the other
-        side refuses, stays for the next time; without an answer so do all that follow.
+        Expired messages are removed instead. A message that its rule keeps, or that the other side
+        refuses, stays for the next call. If no answer comes, all later messages stay, too.
         """
         self._withdraw()
         sent_count = 0
-        for held in self.in_order():
-            if self._is_gone(held) or not self._may_send(held):
+        for queued in self.in_order():
+            if self._is_gone(queued) or not self._may_send(queued):
                 continue
-            exchange = held.exchange or self.site.peers.begin(self.partner)
+            exchange = queued.exchange or self.owner.peers.begin(self.partner)
             try:
-                self._send(held, exchange)
+                self._send(queued, exchange)
             except LinkDown as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break
             except EveryplaceError as error:
-                _LOG.warning("%s keeps %s: %s", self.name, held.message.uid, error)
+                _LOG.warning("%s keeps %s: %s", self.name, queued.message.uid, error)
                 continue
             sent_count += 1
         return sent_count
 
     def transmit_confirm(self) -> int:
-        """Let arrived messages in at the other side; return the number done.
+        """Run the second stage for arrived messages; return how many were made available there.
 
-        A message that has expired since the first stage is removed here and not let in there: the
-        other side meets its copy at its own next check (M13).
+        A message that has expired since the first stage is removed here and stays invisible there.
+        The other side detects the expiry of its copy at its own next check (M13).
         """
         self._withdraw()
         done_count = 0
-        for held in self.in_order():
-            if self._is_gone(held) or not held.is_acknowledged:
+        for queued in self.in_order():
+            if self._is_gone(queued) or not queued.is_acknowledged:
                 continue
-            exchange = held.exchange
+            exchange = queued.exchange
             assert exchange is not None
             try:
-                self.site.peers.carry(exchange, Admit(self.name))
+                self.owner.peers.carry(exchange, Admit(self.name))
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break
-            self.site.peers.end(exchange)
+            self.owner.peers.end(exchange)
             # A listener at the other side may have called this queue manager.
-            if self.is_here(held):
-                self.remove(held)
+            if self.holds(queued):
+                self.remove(queued)
                 done_count += 1
         return done_count
 
     def is_settled(self) -> bool:
-        """Withdraw what the other side holds in vain; False when it cannot be told so."""
+        """Send the pending withdrawals; return False if one of them could not be sent."""
         self._withdraw()
         return not self._withdrawn
 
-    def leave_exchange(self, held: Held, exchange: Exchange) -> None:
-        """The other side may have a copy, whose own end a rule there may have taken away."""
-        if exchange.beginner != self.site.name or exchange.partner != self.partner:
-            super().leave_exchange(held, exchange)
+    def leave_exchange(self, queued: QueuedMessage, exchange: Exchange) -> None:
+        """End the exchange of an expired message, and withdraw the copy at the other side."""
+        if exchange.beginner != self.owner.name or exchange.partner != self.partner:
+            super().leave_exchange(queued, exchange)
         else:
             self._withdrawn[exchange] = None
             self._note_withdrawn(exchange)
 
-    def _is_gone(self, held: Held) -> bool:
+    def _is_gone(self, queued: QueuedMessage) -> bool:
         # A message that another queue manager is pulling is left to that pull.
-        return held.state is not MessageState.GET_UNCONFIRMED and self.expire_if_due(held)
+        return queued.state is not MessageState.GET_UNCONFIRMED and self.expire_if_due(queued)
 
-    def _may_send(self, held: Held) -> bool:
-        if held.state is MessageState.AVAILABLE:
+    def _may_send(self, queued: QueuedMessage) -> bool:
+        if queued.state is MessageState.AVAILABLE:
             # The rule may have deleted it.
-            return self._rule_lets_go(held) and self._is_free(held)
-        return held.state is MessageState.SENDING and not held.is_acknowledged
+            return self._rule_permits_sending(queued) and self._is_free(queued)
+        return queued.state is MessageState.SENDING and not queued.is_acknowledged
 
-    def _rule_lets_go(self, held: Held) -> bool:
+    def _rule_permits_sending(self, queued: QueuedMessage) -> bool:
         try:
-            return consult(self.rule.transmit, self.entry(held), held.message.copy()) is not False
+            return (
+                consult(self.rule.transmit, self.entry(queued), queued.message.copy()) is not False
+            )
         except RuleRefused:
             # Only this one stays: those behind it are not held up.
             return False
 
-    def _send(self, held: Held, exchange: Exchange) -> None:
-        is_first_try, held.exchange = held.exchange is None, exchange
-        self.mark(held, MessageState.SENDING)
+    def _send(self, queued: QueuedMessage, exchange: Exchange) -> None:
+        is_first_try, queued.exchange = queued.exchange is None, exchange
+        self.mark(queued, MessageState.SENDING)
         # As it is now, whenever it arrives: a rule may change what has expired here.
-        sent = held.message.copy()
+        sent = queued.message.copy()
         try:
-            self.site.peers.carry(exchange, HoldMessage(self.name, sent))
+            self.owner.peers.carry(exchange, HoldMessage(self.name, sent))
         except EveryplaceError as error:
-            if is_first_try and not may_be_under_way(error) and self.is_here(held):
+            if is_first_try and not may_be_under_way(error) and self.holds(queued):
                 # It is here alone, and may be browsed and deleted again.
-                held.exchange = None
-                self.mark(held, MessageState.AVAILABLE)
-                self.site.peers.end(exchange)
+                queued.exchange = None
+                self.mark(queued, MessageState.AVAILABLE)
+                self.owner.peers.end(exchange)
             raise
-        held.is_acknowledged = True
-        self.note(held)
+        queued.is_acknowledged = True
+        self.note(queued)
 
     def _withdraw(self) -> None:
         while self._withdrawn:
             exchange = next(iter(self._withdrawn))
             try:
-                self.site.peers.carry(exchange, Withdraw(self.name))
+                self.owner.peers.carry(exchange, Withdraw(self.name))
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 return
-            # A rule at the other side may have brought this queue to tell it meanwhile.
+            # A rule at the other side may have made this queue send it meanwhile.
             self._withdrawn.pop(exchange, None)
             self._note_withdrawn(exchange)
-            self.site.peers.end(exchange)
+            self.owner.peers.end(exchange)
 
-    def take_back_withdrawn(self, exchange: Exchange) -> None:
-        """Know of a withdrawal that was not told before a restart."""
+    def restore_withdrawn(self, exchange: Exchange) -> None:
+        """Enter a withdrawal that was pending before a restart."""
         self._withdrawn[exchange] = None
 
     def _note_withdrawn(self, exchange: Exchange) -> None:
-        journal = self.site.journal
+        journal = self.owner.journal
         if journal is not None:
             journal.note(
                 ("withdrawn", exchange),
@@ -259,7 +269,7 @@ class AsynchronousQueue(MessageQueue):
             )
 
     def _saved_withdrawn(self, exchange: Exchange) -> list[Statement]:
-        """Return what writes whether the other side has yet to be told of a withdrawal."""
+        """Return the statement that writes a pending withdrawal, or deletes one that was sent."""
         text = json.dumps(exchange)
         if exchange in self._withdrawn:
             return [(SAVE_WITHDRAWN, (self.name, self.partner, text))]
@@ -267,9 +277,9 @@ class AsynchronousQueue(MessageQueue):
 
 
 class HomeServerQueue:
-    """The definition of where the messages of one local queue are kept meanwhile."""
+    """The definition of a home server: ``partner`` keeps the messages of local queue ``name``."""
 
-    def __init__(self, site: Site, name: str, partner: str) -> None:
+    def __init__(self, owner: OwnerContext, name: str, partner: str) -> None:
         self.name = name
         self.partner = partner
         #: Asked for and not answered: asked again, it is the same message.
@@ -278,14 +288,14 @@ class HomeServerQueue:
         self.stored: list[Exchange] = []
         #: Whether the queue manager has this definition.
         self.is_defined = False
-        self._site = site
+        self._owner = owner
 
     def pull(self, target: MessageQueue) -> int:
-        """Fetch everything that is there; return how many messages came.
+        """Fetch all messages that the server keeps; return how many came.
 
-        Without an answer it stops; the next pull goes on where it was. Raises EveryplaceError when
-        the server keeps nothing for such a queue, or the target cannot take a message; that one
-        then stays locked at the server for the next pull.
+        Without an answer it stops, and the next pull continues there. Raises EveryplaceError when
+        the server keeps no such queue, or the target refuses a message; that message stays locked
+        at the server for the next pull.
         """
         pulled_count = 0
         try:
@@ -298,7 +308,7 @@ class HomeServerQueue:
         return pulled_count
 
     def is_settled(self) -> bool:
-        """Return True if the server holds no message for an unfinished pull."""
+        """Return True if the server has no message locked for an unfinished pull."""
         try:
             self._confirm()
         except LinkDown:
@@ -306,19 +316,19 @@ class HomeServerQueue:
         return self.asked is None
 
     def note(self) -> None:
-        """Have it written; the next transmission must not leave before."""
-        if self._site.journal is not None:
-            self._site.journal.note(self, self._row, before_sending=True)
+        """Have the state of the definition written, before the next transmission is sent."""
+        if self._owner.journal is not None:
+            self._owner.journal.note(self, self._row, before_sending=True)
 
     def _row(self) -> list[Statement]:
         if not self.is_defined:
-            return [(FORGET_HOME, (self.name,))]
+            return [(FORGET_HOME_SERVER, (self.name,))]
         asked = None if self.asked is None else json.dumps(self.asked)
-        return [(SAVE_HOME, (self.name, self.partner, asked, json.dumps(self.stored)))]
+        return [(SAVE_HOME_SERVER, (self.name, self.partner, asked, json.dumps(self.stored)))]
 
     def _fetch(self, target: MessageQueue) -> bool:
-        """Ask for the next message and store it; False when there is none."""
-        peers = self._site.peers
+        """Request the next message and store it; return False when the server has no more."""
+        peers = self._owner.peers
         asked_before = self.asked
         exchange = self.asked = asked_before or peers.begin(self.partner)
         self.note()
@@ -339,11 +349,11 @@ class HomeServerQueue:
     def _end_question(self, exchange: Exchange) -> None:
         self.asked = None
         self.note()
-        self._site.peers.end(exchange)
+        self._owner.peers.end(exchange)
 
     def _store(self, target: MessageQueue, message: MessageFields, exchange: Exchange) -> None:
         def taken_over() -> None:
-            # Nobody hears of the message before: a rule may send, and so part this verb.
+            # Before rules and listeners are called: a rule may transmit, which divides this verb.
             self.asked = None
             self.stored.append(exchange)
             self.note()
@@ -359,8 +369,8 @@ class HomeServerQueue:
     def _confirm(self) -> None:
         while self.stored:
             exchange = self.stored[0]
-            self._site.peers.carry(exchange, Stored(self.name))
+            self._owner.peers.carry(exchange, Stored(self.name))
             if exchange in self.stored:
                 self.stored.remove(exchange)
                 self.note()
-            self._site.peers.end(exchange)
+            self._owner.peers.end(exchange)

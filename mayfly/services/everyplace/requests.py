@@ -1,7 +1,7 @@
-"""Requests of one queue manager to another over a link: each is plain data.
+"""The requests that one queue manager sends to another over a link: each is plain data.
 
-A request names an operation and a queue. The other side carries it out (`manager.py`), at once or,
-by a fault of the link, later, twice or never.
+A request names an operation and a queue. The other side carries it out (`manager.py`): at once, or,
+after a fault of the link, later, twice or never.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Request(Generic[R]):
-    """One request about a queue of the other side, by its name."""
+    """A request about the receiver's queue of this name; ``R`` is the type of the answer."""
 
     queue: str
 
@@ -27,7 +27,7 @@ class Request(Generic[R]):
 
 @dataclass(frozen=True)
 class HoldMessage(Request[None]):
-    """First stage: hold a message where nobody sees it."""
+    """First stage: store a message that gets and browses do not see yet."""
 
     message: MessageFields
 
@@ -39,7 +39,7 @@ class Admit(Request[None]):
 
 @dataclass(frozen=True)
 class Withdraw(Request[None]):
-    """Forget the message of this exchange, which has expired at its sender (M13)."""
+    """Delete the message of this exchange, because it has expired at its sender (M13)."""
 
 
 # Pulling, in two steps (M6)
@@ -47,12 +47,12 @@ class Withdraw(Request[None]):
 
 @dataclass(frozen=True)
 class Offer(Request[MessageFields | None]):
-    """Lock and show the next message that is kept for the queue; None when there is none."""
+    """Lock the next message for the queue and answer a copy of it; None if there is no message."""
 
 
 @dataclass(frozen=True)
 class Stored(Request[None]):
-    """Remove the message of this exchange, which is stored at the home of its queue now."""
+    """Delete the message of this exchange, which the receiver of the pull has stored."""
 
 
 # Calls on a synchronous remote queue
@@ -60,12 +60,12 @@ class Stored(Request[None]):
 
 @dataclass(frozen=True)
 class Call(Request[R]):
-    """A call on a queue of the other side; done once."""
+    """A call on a queue of the other side; a second arrival of it has no effect."""
 
 
 @dataclass(frozen=True)
 class Add(Call[None]):
-    """Add a message; with a confirm id it is not available before it is confirmed."""
+    """Put a message; with a confirm id other than 0 it is available after the confirmation."""
 
     message: MessageFields
     confirm_id: int
@@ -73,49 +73,49 @@ class Add(Call[None]):
 
 @dataclass(frozen=True)
 class ConfirmPut(Call[None]):
-    """Make a message available that was put under a confirm id."""
+    """Make a message available that was put with a confirm id."""
 
     uid: MessageUid
 
 
 @dataclass(frozen=True)
 class Take(Call[MessageFields | None]):
-    """Get the next message."""
+    """Get the next message; None if no message is available. With a confirm id it stays locked."""
 
     confirm_id: int
 
 
 @dataclass(frozen=True)
 class ConfirmGet(Call[None]):
-    """Remove a message that was got under a confirm id."""
+    """Delete a message that was got with a confirm id."""
 
     uid: MessageUid
 
 
 @dataclass(frozen=True)
 class Undo(Call[int]):
-    """Take back the unconfirmed puts and gets under an id."""
+    """Undo the unconfirmed puts and gets with this confirm id, and answer their number."""
 
     confirm_id: int
 
 
 @dataclass(frozen=True)
 class Delete(Call[None]):
-    """Remove an available message by its identity."""
+    """Delete an available message by its identity."""
 
     uid: MessageUid
 
 
 @dataclass(frozen=True)
 class Browse(Call[list[MessageFields]]):
-    """Return copies of the available messages."""
+    """Answer copies of the available messages."""
 
 
 @dataclass(frozen=True)
 class Size(Call[int]):
-    """Return how many messages there are, expired ones removed (M10)."""
+    """Answer the number of messages, after the expired ones were removed (M10)."""
 
 
 @dataclass(frozen=True)
 class DeleteQueue(Call[None]):
-    """Delete the queue as its own queue manager would (M9)."""
+    """Delete the queue as ``delete_queue`` of its queue manager does (M9)."""

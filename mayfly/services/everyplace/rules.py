@@ -1,4 +1,4 @@
-"""The queue rule: the application's hooks at the events of a message's life."""
+"""The queue rule: hooks of the application, called at the events of a message's life."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger("mayfly.everyplace")
 
 
 class MessageState(StrEnum):
-    """Where a message on a queue stands."""
+    """The state of a message on a queue."""
 
     #: Put under a confirm id, or by the first stage of a transmission: nobody sees it yet.
     PUT_UNCONFIRMED = "put_unconfirmed"
@@ -31,9 +31,9 @@ class MessageState(StrEnum):
 
 
 class RuleOwner(Protocol):
-    """The queue manager whose rule is called, with the calls that a rule may make on it.
+    """The queue manager that calls the rule, with the calls that a rule may make on it.
 
-    At run time it is the EveryplaceQueueManager, whose docstrings say what each call does.
+    At run time it is the EveryplaceQueueManager, whose docstrings describe each call in full.
     """
 
     name: str
@@ -51,23 +51,23 @@ class RuleOwner(Protocol):
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Make a message available that was put under a confirm id."""
+        """Make a message available that was put with a confirm id."""
 
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
     ) -> MessageFields | None:
-        """Get the next message, None when there is none."""
+        """Get the next message; None if no message is available."""
 
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Remove a message that was got under a confirm id."""
+        """Delete a message that was got with a confirm id."""
 
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
-        """Take back the unconfirmed puts and gets under an id; return how many there were."""
+        """Undo the unconfirmed puts and gets with this confirm id; return their number."""
 
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
-        """Remove an available message by its identity."""
+        """Delete an available message by its identity."""
 
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
         """Return copies of the available messages."""
@@ -76,22 +76,25 @@ class RuleOwner(Protocol):
         """Return how many messages a queue holds."""
 
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
-        """Begin to transmit an asynchronous remote queue; return how many messages arrived."""
+        """Run the first stage of transmission; return how many messages have arrived."""
 
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
-        """Finish to transmit an asynchronous remote queue; return how many messages are done."""
+        """Run the second stage of transmission.
+
+        Return how many messages were made available there.
+        """
 
     def pull(self, queue: str) -> int:
-        """Fetch what the home server keeps for a queue; return how many messages came."""
+        """Fetch what the home server keeps for a queue; return the number of messages."""
 
     def stop_trickle(self) -> None:
-        """Transmit and pull when called only."""
+        """Stop the trickle: from now on only calls transmit and pull."""
 
 
 class QueueEntry(NamedTuple):
-    """A message's place on a queue as a rule sees it; times are epoch ms of ``owner``'s clock.
+    """What a rule sees of a message on a queue; times are epoch ms of ``owner``'s clock.
 
-    ``expire_at_ms`` None is never; ``confirm_id`` 0 is none.
+    ``expire_at_ms`` None means that it never expires, ``confirm_id`` 0 that it has none.
     """
 
     owner: RuleOwner
@@ -104,76 +107,89 @@ class QueueEntry(NamedTuple):
 
 
 class QueueRule:
-    """Called by its queue; derive from it and override what you want to know or decide.
+    """The base of queue rules: derive from it and override the hooks you need.
 
-    Raising RuleRefused from a hook that says so refuses what is about to happen. Any other error
-    is logged, and all goes on as if there were no rule (M17). A hook may call the queue manager.
+    A hook whose description says "may refuse" refuses the event by raising RuleRefused. Any other
+    error is logged, and the queue works as without a rule (M17). A hook may call the queue manager.
     """
 
     def put_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Before a message is added; may change its fields, may refuse."""
+        """Called before a message is added; may change its fields, may refuse."""
 
     def get_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Before a message is got; may refuse."""
+        """Called before a message is got; may refuse."""
 
     def delete_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Before delete_message removes a message; may refuse."""
+        """Called before delete_message removes a message; may refuse."""
 
     def browse_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Before a message is shown to a browser; may refuse the browse."""
+        """Called before a message is shown to a browser.
+
+        May refuse, which ends the whole browse.
+        """
 
     def undo(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Before an unconfirmed put or get is undone; may refuse."""
+        """Called before an unconfirmed put or get is undone; may refuse."""
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> object:
-        """After an expired message was met and before it is forgotten (M2).
+        """Called after an expired message was detected and removed from the queue (M2).
 
-        It is gone whatever comes back or is raised; a copy can be put elsewhere from here (M16).
+        The message is gone, whatever the hook returns or raises. The hook may put a copy elsewhere
+        (M16).
         """
 
     def duplicate_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """When a message is put that is on the queue already; it is not added."""
+        """Called when a message is put that is on the queue already; the put adds nothing."""
 
     def transmit(self, entry: QueueEntry, message: MessageFields) -> bool:
-        """Before an asynchronous remote queue sends a message: False keeps it for the next time."""
+        """Called before an asynchronous remote queue sends a message.
+
+        False keeps it for the next time.
+        """
         return True
 
     def threshold_exceeded(self, entry: QueueEntry, message: MessageFields) -> None:
-        """When a put is refused because the queue holds its ``max_depth``."""
+        """Called when a put is refused because the queue holds ``max_depth`` messages."""
 
     def queue_activate(self, queue: str) -> None:
-        """When the queue comes into memory, after what had expired was removed."""
+        """Called when the queue is activated, after its expired messages were removed."""
 
     def queue_close(self, queue: str) -> None:
-        """When the queue leaves memory."""
+        """Called when the queue is deactivated."""
 
     def queue_removed(self, queue: str) -> None:
-        """When the queue has been deleted."""
+        """Called when the queue has been deleted."""
 
     def attribute_change(self, queue: str, attribute: str, value: int | None) -> None:
-        """Before an attribute of the queue is altered; may refuse."""
+        """Called before an attribute of the queue is altered; may refuse."""
 
     def add_listener(self, queue: str) -> None:
-        """Before a message listener is added; may refuse."""
+        """Called before a message listener is added; may refuse."""
 
     def remove_listener(self, queue: str) -> None:
-        """Before a message listener is removed; may refuse."""
+        """Called before a message listener is removed; may refuse."""
 
 
 def class_of(rule: QueueRule) -> str:
-    """Return the class of a rule by its name; empty for one that does nothing."""
+    """Return the qualified class name of a rule.
+
+    Empty for the plain QueueRule, which does nothing.
+    """
     kind = type(rule)
     return "" if kind is QueueRule else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def check_rule(rule: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless it is a rule or None: a class of rules is none."""
+    """Raise MQRC_OPTIONS_ERROR unless it is None or an instance of QueueRule."""
     if rule is not None and not isinstance(rule, QueueRule):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"rule {rule!r} is neither None nor QueueRule")
 
 
 def check_given(queue: str, awaited_rule: str) -> None:
-    """Raise MQRC_ENVIRONMENT_ERROR while a queue's rule is not there: it would not be told."""
+    """Raise MQRC_ENVIRONMENT_ERROR if a queue's rule was not given again after a restart.
+
+    ``awaited_rule`` is the class name of the missing rule, empty if no rule is missing.
+    """
     if awaited_rule:
         raise EveryplaceError(
             rc.MQRC_ENVIRONMENT_ERROR,
@@ -182,7 +198,12 @@ def check_given(queue: str, awaited_rule: str) -> None:
 
 
 def consult(hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-    """Call a hook and return its answer, None when it failed (M17); RuleRefused is passed on."""
+    """Call a hook that may refuse, and return its answer.
+
+    None when it failed, which is logged (M17).
+
+    Raises RuleRefused when the hook raises it.
+    """
     try:
         return hook(*args, **kwargs)
     except RuleRefused:
@@ -192,8 +213,8 @@ def consult(hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None
         return None
 
 
-def tell(hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Call a hook that decides nothing: its result is ignored, its error logged (M2, M17)."""
+def notify(hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a hook that cannot refuse: its result is ignored, and its error logged (M2, M17)."""
     try:
         hook(*args, **kwargs)
     except Exception:  # noqa: BLE001 - an application's code must not stop a queue (M17)

@@ -1,8 +1,8 @@
-"""The way into the verbs of a queue manager: each passes a gate, and may wait for its turn.
+"""The lock around the verbs of queue managers, so that a trickle can run on a thread.
 
-Without a trickle a queue manager is used by one thread at a time, and there is nothing to wait for.
-A trickle works on a thread of its clock. From the first one on, the verbs of all queue managers of
-its runtime take turns, because transmissions and rules lead from one queue manager to another.
+Without a trickle a queue manager is used by one thread at a time, and no verb waits. A trickle
+works on a thread of its clock. From the first trickle on, all verbs of all queue managers of one
+runtime run one at a time, because transmissions and rules call other queue managers.
 """
 
 from __future__ import annotations
@@ -19,64 +19,75 @@ from mayfly.runtime import Runtime
 from mayfly.services.everyplace.journal import Closed, Journal
 
 
-class _Line:
-    """The threads that wait for their turn, by number and in order; the first of them has it.
+class TurnQueue:
+    """The threads that wait for a turn, first in, first out; the first of them has it.
 
-    The end of a turn lets the next thread in. Were the same thread free to begin another verb
-    first, one that calls verbs without a pause would keep all others out.
+    A thread that ends its turn goes to the end of the queue. Otherwise a thread that calls verbs
+    without a pause would keep all others waiting.
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Begin with nobody. The runtime is not kept: the line ends with it."""
+        """Begin empty.
+
+        The runtime is not stored, so that the entry in ``_lines`` can end with it.
+        """
         self.changed = runtime.condition()
         self.threads: deque[int] = deque()
         #: Verbs that the first thread is in: a rule may call one within another.
         self.depth = 0
-        self.entrances: WeakSet[Entrance] = WeakSet()
+        self.verb_gates: WeakSet[VerbGate] = WeakSet()
         #: Whether a trickle has begun.
         self.is_used = False
 
 
 #: One for all queue managers that are given none, so that they take turns with each other.
 OF_THIS_PROCESS = Runtime()
-_lines: WeakKeyDictionary[Runtime, _Line] = WeakKeyDictionary()
+_lines: WeakKeyDictionary[Runtime, TurnQueue] = WeakKeyDictionary()
 
 
 class VerbLock:
-    """The line of a runtime, for one queue manager of it."""
+    """The verb lock of one queue manager.
+
+    Queue managers of one runtime share its queue of threads.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Find the line of a runtime, which all its queue managers have in common."""
+        """Find the queue of threads of a runtime, or create it."""
         line = _lines.get(runtime)
         if line is None:
-            line = _lines.setdefault(runtime, _Line(runtime))
+            line = _lines.setdefault(runtime, TurnQueue(runtime))
         self._thread_id, self._line = runtime.thread_id, line
 
-    def join(self, entrance: Entrance) -> None:
-        """Let a queue manager take turns with the others of the runtime, as soon as any does."""
+    def join(self, verb_gate: VerbGate) -> None:
+        """Register a queue manager.
+
+        Its verbs take turns once a trickle of the runtime has begun.
+        """
         line = self._line
         with line.changed:
-            line.entrances.add(entrance)
+            line.verb_gates.add(verb_gate)
             if line.is_used:
-                entrance.lock_verbs()
+                verb_gate.lock_verbs()
 
     def is_shared_with(self, other: VerbLock) -> bool:
-        """Return True if both stand in one line: their queue managers have one runtime."""
+        """Return True if both queue managers have the same runtime, so their verbs take turns."""
         return self._line is other._line
 
     def begin(self) -> None:
-        """Let the verbs of all queue managers of the runtime take turns from now on."""
+        """Make the verbs of all queue managers of the runtime take turns from now on."""
         line = self._line
         with line.changed:
             if not line.is_used:
                 line.is_used = True
-                for entrance in list(line.entrances):
-                    entrance.lock_verbs()
+                for verb_gate in list(line.verb_gates):
+                    verb_gate.lock_verbs()
 
     def enter(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for a turn, and return True; False, without a turn, when something is over.
+        """Wait for a turn and return True.
 
-        The thread that ends it calls :meth:`look_again`.
+        Return False, without a turn, once ``is_over`` returns True.
+
+        The thread that makes ``is_over`` true must call :meth:`wake_waiting`.
         """
         line, thread = self._line, self._thread_id()
         with line.changed:
@@ -97,7 +108,7 @@ class VerbLock:
         return has_turn
 
     def leave(self) -> None:
-        """End a turn; the next thread has its own when this was the outermost verb."""
+        """End a verb; if it was the outermost one, the next thread has its turn."""
         line = self._line
         with line.changed:
             line.depth -= 1
@@ -105,8 +116,8 @@ class VerbLock:
                 line.threads.popleft()
                 line.changed.notify_all()
 
-    def look_again(self) -> None:
-        """Wake threads that wait beside something that is over now."""
+    def wake_waiting(self) -> None:
+        """Wake the threads that wait in :meth:`enter`, to test ``is_over`` again."""
         with self._line.changed:
             self._line.changed.notify_all()
 
@@ -120,16 +131,17 @@ _verbs: list[str] = []
 
 
 def verb(method: Callable[P, R]) -> Callable[P, R]:
-    """Mark a method that is one transaction of a durable queue manager, and refused when closed.
+    """Mark a method as one transaction of a durable queue manager, refused once it is closed.
 
-    In memory and without a trickle it stays as it is: a gate would cost it a tenth.
+    The method is not wrapped until a gate is set: in memory, without a trickle, a gate would cost a
+    tenth of its speed.
     """
     _verbs.append(method.__name__)
     return method
 
 
-class _Turn:
-    """A gate that waits for its turn first."""
+class _TurnGate:
+    """A gate that waits for a turn before it enters the gate inside it."""
 
     def __init__(self, gate: Gate, verb_lock: VerbLock) -> None:
         self._gate, self._verb_lock = gate, verb_lock
@@ -156,31 +168,33 @@ class _Turn:
             self._verb_lock.leave()
 
 
-class Entrance:
-    """The way into the verbs of one queue manager: its gate, and its line once a trickle runs."""
+class VerbGate:
+    """Wraps the verbs of one queue manager in a gate: a journal, a refusal, a wait for a turn."""
 
     def __init__(self, manager: object, verb_lock: VerbLock) -> None:
-        """Let verbs in as they come."""
+        """Begin without a gate: verbs run at once."""
         self._manager, self._verb_lock = manager, verb_lock
         self._gate: Gate = None
         self._entry: AbstractContextManager[object] | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether verbs are let in: neither closed nor ended by a failure of the disk."""
+        """Whether verbs may run: the queue manager is not closed, nor ended by a disk failure."""
         return self._gate is None or (isinstance(self._gate, Journal) and self._gate.is_open)
 
     def set_gate(self, gate: Journal | Closed) -> None:
-        """Let each verb pass a gate from now on."""
+        """Make each verb enter ``gate`` from now on."""
         self._gate = gate
-        self._admit_by(_Turn(gate, self._verb_lock) if isinstance(self._entry, _Turn) else gate)
+        self._admit_by(
+            _TurnGate(gate, self._verb_lock) if isinstance(self._entry, _TurnGate) else gate
+        )
 
     def lock_verbs(self) -> None:
-        """Let each verb wait until no other thread is in one."""
-        self._admit_by(_Turn(self._gate, self._verb_lock))
+        """Make each verb wait for its turn from now on."""
+        self._admit_by(_TurnGate(self._gate, self._verb_lock))
 
     def unit(self) -> AbstractContextManager[object]:
-        """Return a context that is one verb, whatever is done in it."""
+        """Return a context manager within which all calls together are one verb."""
         return self._entry or nullcontext()
 
     def _admit_by(self, entry: AbstractContextManager[object]) -> None:

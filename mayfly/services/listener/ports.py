@@ -13,12 +13,12 @@ from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.queue_manager import QueueManager
 from mayfly.services.listener.runs import ASF, NonASF, PortRun, ThreadPool
-from mayfly.services.listener.sessions import Statistics, Tally
+from mayfly.services.listener.sessions import Counters, Statistics
 from mayfly.services.listener.settings import (
     MAX_CONVERSATIONS,
     OnMessage,
+    PortSettings,
     Properties,
-    Settings,
     check_number,
     check_timeouts,
     destination_named,
@@ -32,24 +32,24 @@ from mayfly.services.listener.transactions import factory_of
 _LOG = logging.getLogger("mayfly.listener")
 
 
-class Endpoint:
-    """Starts and stops the threads that call on_message; any thread may do either."""
+class MessageEndpoint:
+    """Base of listener ports and activation specifications; any thread may start and stop one."""
 
     def __init__(
         self,
         manager: QueueManager | ConnectionFactory,
-        settings: Settings,
+        settings: PortSettings,
         pool: ThreadPool | None = None,
     ) -> None:
-        """Take the settings; timeouts that cannot be safe are warned of (L10).
+        """Store the settings; timeouts that cannot be safe are logged as warnings (L10).
 
-        Its sessions have their threads from ``pool``; None is one of its own, without a limit.
+        ``pool`` supplies the threads of its sessions; None is a pool for itself, without a limit.
         """
         self._factory = factory_of(manager)
         self._settings = settings
         runtime = self._factory.runtime
         self._pool = ThreadPool(runtime) if pool is None else pool
-        self._tally = Tally(runtime.lock("tally"))
+        self._counters = Counters(runtime.lock("tally"))
         self._lock = runtime.lock("port")
         self._run: PortRun | None = None
         for problem in check_timeouts(
@@ -61,15 +61,15 @@ class Endpoint:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and neither stopped nor given up since."""
+        """Whether it was started and has not stopped since, by a call or after failures."""
         return self._run is not None and not self._run.has_stopped_taking
 
     def start(self) -> None:
-        """Open sessions and connections and begin; nothing when it is running.
+        """Open the sessions and start the threads; no effect while it is running.
 
         Raises JMSException with the reason why the destination or selector cannot be opened; the
-        port is stopped then, and nothing is left open. IllegalStateException from inside of an
-        on_message that has stopped it.
+        port is stopped then, and nothing is left open. Raises IllegalStateException inside an
+        on_message that has stopped the port.
         """
         if self._run is not None and self._run.is_own_thread and not self.is_running:
             # Checked before the lock: another starter holds it, and waits for this very on_message.
@@ -81,7 +81,7 @@ class Endpoint:
                 self._run.join()
             mode = NonASF if self._settings.receive_timeout_ms else ASF
             # An on_message may stop it before its start has returned.
-            run = self._run = mode(self._factory, self._settings, self._tally, self._pool)
+            run = self._run = mode(self._factory, self._settings, self._counters, self._pool)
             try:
                 run.start()
             except BaseException:
@@ -89,9 +89,9 @@ class Endpoint:
                 raise
 
     def stop(self) -> None:
-        """Take no more messages, and wait for those in work; a second stop does nothing.
+        """Take no more messages, and wait for those in work; a second stop has no effect.
 
-        From inside of on_message it does not wait: the port ends when that has returned.
+        Inside of on_message it does not wait: the port ends after that call has returned.
         """
         run = self._run
         if run is not None:
@@ -100,8 +100,8 @@ class Endpoint:
                 run.join()
 
     def statistics(self) -> Statistics:
-        """Return how it stands and what it has done."""
-        return self._tally.statistics(self._state)
+        """Return its present state and its counts."""
+        return self._counters.statistics(self._state)
 
     def _state(self) -> tuple[int, int, int]:
         run = self._run
@@ -111,12 +111,12 @@ class Endpoint:
             return run.thread_count, run.connection_count, run.receiving_count
 
 
-class ListenerPort(Endpoint):
+class ListenerPort(MessageEndpoint):
     """Receives the messages of a destination and calls on_message with each, in a transaction.
 
-    In non-ASF mode (NON.ASF.RECEIVE.TIMEOUT is not 0, L1) each session has a thread that begins a
-    transaction, receives, calls and commits, from the start to the stop. In ASF one dispatcher
-    finds messages, and a session gets a thread when there is work.
+    In non-ASF mode (NON.ASF.RECEIVE.TIMEOUT is not 0, L1) each session has a thread, which repeats:
+    begin a transaction, receive, call on_message, commit. In ASF mode one dispatcher finds
+    messages, and a session has a thread only while there is work.
     """
 
     def __init__(
@@ -134,16 +134,16 @@ class ListenerPort(Endpoint):
         max_retries: int | None = None,
         pool: ThreadPool | None = None,
     ) -> None:
-        """Take a queue or topic, by its name or URI, and what is called with each JMS message.
+        """Take a queue or topic, by its name or URI, and the function to call with each message.
 
-        ``manager`` is a queue manager of this process, or what makes connections to another one.
+        ``manager`` is a queue manager of this process, or a connection factory for another one.
         ``properties`` are the custom properties of the message listener service
-        (docs/LISTENERS.md); one that ends with the name of a port is for the port of this ``name``
-        alone, in any case. ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is no
-        limit; ``max_retries`` is how often one message may fail and be delivered again before the
-        port stops, None for ever; ``pool`` is where its sessions have their threads from, None for
-        no limit. Raises ValueError for an unknown property or a wrong value, which it names,
-        InvalidDestinationException for no destination.
+        (docs/LISTENERS.md). A property that ends with a port name counts only for the port of that
+        ``name``, in any case. ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is
+        no limit. ``max_retries`` is how often one message may fail and be delivered again before
+        the port stops, None for no limit. ``pool`` supplies the threads of its sessions, None for
+        no limit. Raises ValueError or TypeError for an unknown property or a wrong value, which it
+        names, and InvalidDestinationException.
         """
         given = properties or {}
         if not name and ports_named(given):
@@ -153,7 +153,7 @@ class ListenerPort(Endpoint):
             )
         super().__init__(
             manager,
-            Settings(
+            PortSettings(
                 destination=destination_named(destination),
                 on_message=on_message,
                 name=name,
@@ -173,9 +173,9 @@ MAX_THREADS = 50
 
 
 class MessageListenerService:
-    """Listener ports by name, with custom properties for all of them and one pool of threads.
+    """Listener ports by name, with common custom properties and one thread pool.
 
-    To be stopped; also as a context manager, which starts and stops it.
+    Stop it at the end, or use it as a context manager, which starts and stops it.
     """
 
     def __init__(
@@ -186,11 +186,11 @@ class MessageListenerService:
         max_threads: int = MAX_THREADS,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
     ) -> None:
-        """Take what all ports have in common; docs/LISTENERS.md lists the properties.
+        """Set what all ports have in common; docs/LISTENERS.md lists the properties.
 
-        A property that ends with the name of a port is for that port alone. The sessions of all
-        ports have at most ``max_threads`` threads together. Raises ValueError or TypeError for an
-        unknown property or a wrong value, which it names.
+        A property that ends with a port name counts for that port alone. The sessions of all ports
+        together have at most ``max_threads`` threads. Raises ValueError or TypeError for an unknown
+        property or a wrong value, which it names.
         """
         self._factory = factory_of(manager)
         self._properties = dict(properties or {})
@@ -201,12 +201,12 @@ class MessageListenerService:
 
     @property
     def ports(self) -> Mapping[str, ListenerPort]:
-        """The ports by name, in the order in which they were added."""
+        """The ports by name, in the order in which they were added; read-only."""
         return MappingProxyType(self._ports)
 
     @property
     def threads_in_use(self) -> int:
-        """How many sessions of all ports have a thread now."""
+        """The number of sessions of all ports that have a thread now."""
         return self._pool.used_count
 
     def add_port(
@@ -220,10 +220,10 @@ class MessageListenerService:
         conversations_per_connection: int = MAX_CONVERSATIONS,
         max_retries: int | None = None,
     ) -> ListenerPort:
-        """Return a new port, which :meth:`start` starts; the arguments are those of ListenerPort.
+        """Create a port and return it; the arguments are those of ListenerPort.
 
-        Raises ValueError for no name, or one that another port has in whatever case, and as
-        ListenerPort.
+        :meth:`start` starts it. Raises ValueError for a blank name or that of another port, in any
+        case, and as ListenerPort.
         """
         if not name.strip():
             raise ValueError(f"name {name!r} is no name for a port")
@@ -247,9 +247,9 @@ class MessageListenerService:
     def start(self) -> None:
         """Start all ports that are not running, in the order in which they were added.
 
-        Raises JMSException with the reason of the first that cannot be started; ports that this
-        call has started are stopped again then. The reason is MQRC_RESOURCE_PROBLEM when the pool
-        has too few threads for the sessions of a non-ASF port.
+        Raises the JMSException of the first port that cannot be started, after stopping those that
+        this call has started. Its reason is MQRC_RESOURCE_PROBLEM when the pool has too few threads
+        for the sessions of a non-ASF port.
         """
         names = {name.upper() for name in self._ports}
         for named in ports_named(self._properties):
@@ -267,7 +267,7 @@ class MessageListenerService:
             raise
 
     def stop(self) -> None:
-        """Stop all ports, as each one's stop does."""
+        """Stop all ports, one after the other, waiting for the messages in work."""
         for port in self._ports.values():
             port.stop()
 
@@ -293,8 +293,11 @@ _UNUSED = frozenset(
 )
 
 
-class ActivationSpec(Endpoint):
-    """Receives messages and calls on_message with each, as :class:`ListenerPort` does."""
+class ActivationSpec(MessageEndpoint):
+    """Receives messages and calls on_message with each, as :class:`ListenerPort` does.
+
+    Its properties are those of an activation specification.
+    """
 
     def __init__(
         self,
@@ -309,15 +312,15 @@ class ActivationSpec(Endpoint):
     ) -> None:
         """Take the properties of the resource adapter of IBM MQ; docs/LISTENERS.md lists them.
 
-        Defaults are maxPoolDepth 10, nonASFTimeout 0 (ASF), poolTimeout 300000,
-        reconnectionRetryCount 5 and reconnectionRetryInterval 300000. Raises ValueError for an
-        unknown property or a wrong value, InvalidDestinationException for no destination.
+        Defaults are maxPoolDepth 10, nonASFTimeout 0 (ASF), poolTimeout 300000 ms,
+        reconnectionRetryCount 5 and reconnectionRetryInterval 300000 ms. Raises ValueError or
+        TypeError for an unknown property or a wrong value, and InvalidDestinationException.
         """
         #: Properties that :meth:`of_listener_port` could not translate: name -> reason.
         self.not_translated: Mapping[str, str] = {}
         super().__init__(
             manager,
-            Settings(
+            PortSettings(
                 destination=destination_named(destination),
                 on_message=on_message,
                 conversations_per_connection=conversations_per_connection,
@@ -343,10 +346,10 @@ class ActivationSpec(Endpoint):
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         max_retries: int | None = None,
     ) -> ActivationSpec:
-        """Return what replaces a listener port; the arguments are those of ListenerPort.
+        """Return an equivalent of a listener port; the arguments are those of ListenerPort.
 
-        The property table of the port becomes one of the resource adapter: ``not_translated`` of
-        the result names what that cannot say, and why. Raises as ListenerPort.
+        The properties of the port become those of an activation specification. ``not_translated``
+        of the result maps the others to the reason why. Raises as ListenerPort.
         """
         translation = translated(properties or {}, port_name=name)
         own: dict[str, str | int] = {"maxPoolDepth": max_sessions}
@@ -368,6 +371,10 @@ class ActivationSpec(Endpoint):
 
 
 def _fields(properties: Properties) -> dict[str, Any]:
+    """Return fields of PortSettings from the properties of an activation specification.
+
+    Raises ValueError or TypeError for an unknown property or a wrong value.
+    """
     found: dict[str, Any] = {
         "max_sessions": 10,
         "selector": None,

@@ -1,14 +1,14 @@
 """The threads of a port from its start to its stop, in non-ASF and in ASF mode, and their pool.
 
-In non-ASF mode each session has a thread. In ASF mode a session gets one when the dispatcher has
-found a message for it. With its thread the session takes its next messages itself, and keeps the
+In non-ASF mode each session has a thread. In ASF mode a session gets a thread when the dispatcher
+has found a message for it. With its thread the session takes its next messages itself. It keeps the
 thread until it was unused for some time (the pool properties) or the port stops. The dispatcher
 looks for messages only while no session waits with a thread.
 
-A pool bounds the threads that the sessions of several ports have together. A message is taken off
-its queue only when its session has a thread for it. A dispatcher therefore holds a permit for one
-thread while its get stands, and gives the permit up when another port needs the thread. A thread
-that becomes free goes to the port that has waited longest.
+A pool limits the threads of the sessions of several ports together. A message is taken off its
+queue only when its session has a thread for it. A dispatcher therefore holds a permit for one
+thread while its get is pending, and returns the permit when another port needs the thread. A free
+thread goes to the port that has waited longest.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import Runtime, Thread
-from mayfly.services.listener.sessions import Conversations, ServerSession, Tally
-from mayfly.services.listener.settings import Settings
+from mayfly.services.listener.sessions import Counters, ServerSession, SharedConnections
+from mayfly.services.listener.settings import PortSettings
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 
 class ThreadPool:
-    """Counts threads and permits; a limit of None is none.
+    """Counts the threads and permits of several ports; ``max_threads`` None is no limit.
 
-    Its methods, and those of runs that it calls, run with ``changed`` held; so does all that
-    runs change in their own state. No verb is called and no other wait begun with it held.
+    Its methods, and the methods of runs it calls, run with ``changed`` held, and so does every
+    change of a run's state. No verb is called, and no other lock waited for, while it is held.
     """
 
     def __init__(self, runtime: Runtime, max_threads: int | None = None) -> None:
@@ -54,84 +54,87 @@ class ThreadPool:
 
     @property
     def free_count(self) -> int | None:
-        """How many threads are free, permits not looked at; None without a limit."""
+        """The number of free threads, permits not subtracted; None without a limit."""
         return None if self.max_threads is None else self.max_threads - self.used_count
 
     def take(self, count: int) -> bool:
-        """Take threads; False when fewer are free. Permits that are not used are given up for them.
+        """Take ``count`` threads and return True; return False when fewer are free.
 
-        Waits until they are, with ``changed`` free meanwhile.
+        Unused permits are recalled for them. It waits for their return, with ``changed`` released.
         """
-        if self._lacks(count):
+        if self._exceeds_limit(count):
             return False
         self.used_count += count
-        while self._permitted and self._lacks(len(self._permitted)):
+        while self._permitted and self._exceeds_limit(len(self._permitted)):
             for run in self._permitted:
                 run.give_up_permit()
             self.changed.wait()
-            if self._lacks(0):
+            if self._exceeds_limit(0):
                 # A message has come first.
                 self.give_back(count)
                 return False
         return True
 
     def give_back(self, count: int = 1) -> None:
-        """Give threads back that have ended."""
+        """Return threads that have ended to the pool."""
         self.used_count -= count
-        self._hand_on()
+        self._grant_waiting()
 
-    def permit(self, run: ASF) -> bool:
-        """Give a permit to a run that has none; False when no thread is free."""
-        if self._lacks(len(self._permitted) + 1):
+    def try_permit(self, run: ASF) -> bool:
+        """Give a run that has no permit one; return False when no thread is free."""
+        if self._exceeds_limit(len(self._permitted) + 1):
             return False
         self._permitted.append(run)
         return True
 
     def use_permit(self, run: ASF) -> None:
-        """Take the thread that a run has the permit for."""
+        """Exchange the permit of a run for its thread."""
         self._permitted.remove(run)
         self.used_count += 1
         # A run may be waiting until this permit is given up: another one is asked back for it.
-        self._hand_on()
+        self._grant_waiting()
 
     def return_permit(self, run: ASF) -> None:
-        """Have the permit of a run back."""
+        """Take back the unused permit of a run."""
         self._permitted.remove(run)
-        self._hand_on()
+        self._grant_waiting()
 
-    def ask(self, run: ASF) -> None:
-        """Let a run wait for a permit, which it may have at once; idle ones are given up for it."""
+    def request_permit(self, run: ASF) -> None:
+        """Queue a run for a permit, which may be granted at once.
+
+        Unused threads are recalled for it.
+        """
         self._waiting.append(run)
-        self._hand_on()
+        self._grant_waiting()
 
-    def withdraw(self, run: ASF) -> None:
-        """Let a run wait no more."""
+    def cancel_request(self, run: ASF) -> None:
+        """Remove a run from those that wait for a permit, if it is among them."""
         if run in self._waiting:
             self._waiting.remove(run)
 
-    def is_wanted_beside(self, run: ASF) -> bool:
-        """Return True if another run waits for a thread."""
+    def is_wanted_by_others(self, run: ASF) -> bool:
+        """Return True if another run waits for a permit."""
         return any(waiting is not run for waiting in self._waiting)
 
     def add(self, run: ASF) -> None:
-        """Enter a run in ASF mode that begins."""
+        """Register a run in ASF mode that begins."""
         self._runs.append(run)
 
     def remove(self, run: ASF) -> None:
-        """Forget a run that ends."""
+        """Remove a run that ends, with its permit and its request for one."""
         if run in self._runs:
             self._runs.remove(run)
-        self.withdraw(run)
+        self.cancel_request(run)
         if run in self._permitted:
             self.return_permit(run)
 
-    def _lacks(self, count: int) -> bool:
-        """Return True if ``count`` more threads would be more than the pool may have."""
+    def _exceeds_limit(self, count: int) -> bool:
+        """Return True if the pool would have too many threads with ``count`` more."""
         return self.max_threads is not None and self.used_count + count > self.max_threads
 
-    def _hand_on(self) -> None:
-        """Let those have permits that have waited longest."""
-        while self._waiting and not self._lacks(len(self._permitted) + 1):
+    def _grant_waiting(self) -> None:
+        """Grant permits to the waiting runs, in order, as long as threads are free."""
+        while self._waiting and not self._exceeds_limit(len(self._permitted) + 1):
             run = self._waiting.pop(0)
             self._permitted.append(run)
             run.grant()
@@ -140,11 +143,11 @@ class ThreadPool:
         self.changed.notify_all()
 
     def _reclaim(self) -> None:
-        """Let permits be given up that nobody uses, or else a thread without a message."""
+        """Recall unused permits, or if there are none, one thread that waits for a message."""
         for run in self._permitted:
             run.give_up_permit()
         if not self._permitted:
-            any(self.is_wanted_beside(one) and one.give_up_idle() for one in self._runs)
+            any(self.is_wanted_by_others(one) and one.give_up_idle() for one in self._runs)
 
 
 # A run, from the start of a port to its stop
@@ -156,16 +159,20 @@ FAILURES = (MQError, JMSException, StoreError)
 
 
 class PortRun(ABC):
-    """The threads of a port; the last of them that ends closes what they shared."""
+    """One run of a port, from start to stop: its threads, and what they share."""
 
     def __init__(
-        self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
+        self,
+        factory: ConnectionFactory,
+        settings: PortSettings,
+        counters: Counters,
+        pool: ThreadPool,
     ) -> None:
-        """Take what there is to do; nothing is opened yet."""
-        self.factory, self.settings, self.tally = factory, settings, tally
+        """Store the arguments; :meth:`start` opens the sessions."""
+        self.factory, self.settings, self.counters = factory, settings, counters
         #: Where its sessions have their threads from.
         self.pool = pool
-        self._conversations = Conversations(factory, settings)
+        self._shared_connections = SharedConnections(factory, settings)
         #: Whether its threads are to end.
         self.is_stopping = False
         #: Whether they have ended their gets: no message is taken any more.
@@ -181,12 +188,12 @@ class PortRun(ABC):
 
     @property
     def connection_count(self) -> int:
-        """How many connections its sessions share."""
-        return self._conversations.connection_count
+        """The number of connections that its sessions share."""
+        return self._shared_connections.connection_count
 
     @property
     def is_own_thread(self) -> bool:
-        """Whether the present thread is one of its own: inside of on_message."""
+        """Whether the calling thread belongs to this run: the caller is inside on_message."""
         own = self.factory.runtime.thread_id()
         # The machine gives the number of a thread that has ended to another one.
         return any(thread.ident == own and thread.is_alive() for thread in self._threads)
@@ -194,23 +201,29 @@ class PortRun(ABC):
     @property
     @abstractmethod
     def thread_count(self) -> int:
-        """How many sessions have a thread; read with ``pool.changed`` held, as the next."""
+        """The number of sessions with a thread; read it with ``pool.changed`` held."""
 
     @property
     @abstractmethod
     def receiving_count(self) -> int:
-        """How many sessions wait for a message."""
+        """The number of sessions that wait for a message; read it with ``pool.changed`` held."""
 
     @abstractmethod
     def start(self) -> None:
-        """Open the sessions and start threads; raises JMSException, nothing is left open then."""
+        """Open the sessions and start the threads.
+
+        Raises JMSException; then everything that was opened is closed again.
+        """
 
     def open_session(self) -> ServerSession:
         """Open a server session; raises JMSException."""
-        return ServerSession(self._conversations, self.settings, self.tally)
+        return ServerSession(self._shared_connections, self.settings, self.counters)
 
     def new_wait(self) -> Wait:
-        """Return the waits of another thread, which a stop ends; with ``pool.changed`` held."""
+        """Return the object for the waits of one thread, which a stop ends.
+
+        Call with ``pool.changed`` held.
+        """
         wait = Wait(self.factory.runtime)
         if self.is_stopping:
             wait.end()
@@ -218,28 +231,29 @@ class PortRun(ABC):
         return wait
 
     def forget_wait(self, wait: Wait) -> None:
-        """Forget the waits of a thread that ends; with ``pool.changed`` held."""
+        """Remove the wait object of a thread that ends; call with ``pool.changed`` held."""
         self._waits = [one for one in self._waits if one is not wait]
 
     def reserve_threads(self, count: int) -> None:
         """Take threads from the pool for sessions that :meth:`spawn` is about to start.
 
-        Raises JMSException with MQRC_RESOURCE_PROBLEM when it has fewer left.
+        Raises JMSException with MQRC_RESOURCE_PROBLEM when too few are free.
         """
         with self.pool.changed:
             if self.pool.take(count):
                 self._reserved_count += count
                 return
-        said = (
+        text = (
             f"{self.settings.title} needs {count} threads for its sessions; "
             f"{self.pool.free_count} of {self.pool.max_threads} are free"
         )
-        raise JMSException(said, rc.MQRC_RESOURCE_PROBLEM)
+        raise JMSException(text, rc.MQRC_RESOURCE_PROBLEM)
 
     def spawn(self, work: Callable[[], None], *, is_session: bool = True) -> None:
-        """Start a thread, for a session one that is reserved; the run ends when all have ended.
+        """Start a thread that calls ``work``; a session's thread must be reserved before.
 
-        Raises JMSException with MQRC_RESOURCE_PROBLEM when the machine has none left.
+        The run ends when its last thread has ended. Raises JMSException with MQRC_RESOURCE_PROBLEM
+        when the operating system refuses the thread.
         """
         work_of_run = partial(self._run, work, is_session)
         thread = self.factory.runtime.thread(work_of_run, "mayfly-listener")
@@ -254,8 +268,8 @@ class PortRun(ABC):
             reason = rc.MQRC_RESOURCE_PROBLEM
             raise JMSException(f"a session has no thread: {error}", reason) from error
 
-    def give_up(self, sessions: Iterable[ServerSession]) -> None:
-        """End what a start that has failed had begun, and its sessions."""
+    def abort_start(self, sessions: Iterable[ServerSession]) -> None:
+        """End a start that has failed: stop its threads and close its sessions."""
         self.request_stop()
         self.join()
         for session in sessions:
@@ -265,10 +279,10 @@ class PortRun(ABC):
             self.pool.give_back(count)
 
     def request_stop(self) -> None:
-        """Let its threads end when the message each has in work is done.
+        """End the waits of all threads; each thread ends after the message it has in work.
 
-        Returns when no get is under way any more: no message is taken that is put after
-        ``has_stopped_taking`` was seen. Any thread may call it.
+        On return no get is under way: messages put after ``has_stopped_taking`` is True stay on the
+        queue. Any thread may call it.
         """
         with self.pool.changed:
             self.is_stopping = True
@@ -280,7 +294,7 @@ class PortRun(ABC):
         self.has_stopped_taking = True
 
     def join(self) -> None:
-        """Wait until it has ended; not from one of its own threads."""
+        """Wait until all its threads have ended; never call it from one of them."""
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
                 thread.join()
@@ -293,7 +307,7 @@ class PortRun(ABC):
         self._running_count += 1
 
     def _leave(self, *, is_session: bool) -> bool:
-        """Count a thread that has ended; return True if it was the last."""
+        """Count a thread as ended; return True if it was the last."""
         self._running_count -= 1
         if is_session:
             self.pool.give_back()
@@ -309,21 +323,24 @@ class PortRun(ABC):
 
 
 class Recovery:
-    """Tries again after a failure, some times in a row and with time in between."""
+    """Retries after failures: a limited number of times in a row, with a pause before each."""
 
     def __init__(self, run: PortRun) -> None:
-        """Recover for a thread of a run; with ``pool.changed`` held."""
+        """Recover for one thread of a run; call with ``pool.changed`` held."""
         self._run = run
         #: Of its own: nothing but a stop ends a pause.
         self._wait = run.new_wait()
         self._retry_count = 0
 
     def succeed(self) -> None:
-        """Begin to count anew: something has worked."""
+        """Reset the number of retries, because something has succeeded."""
         self._retry_count = 0
 
     def pause(self, failure: Exception) -> bool:
-        """Wait for the next try; False when there is none: the run is stopped then."""
+        """Pause before the next retry and return True.
+
+        Returns False when the run is stopping, or the retries are used up, which stops it.
+        """
         run, title = self._run, self._run.settings.title
         interval_ms = run.settings.retry_interval_ms
         mistake = None if isinstance(failure, FAILURES) else failure
@@ -339,11 +356,11 @@ class Recovery:
         except Exception as error:  # noqa: BLE001 - as the failure itself
             if run.factory.has_ended:
                 return self.pause(error)
-            # Nobody tells the time of a queue manager that cannot be reached.
+            # The clock of a queue manager that cannot be reached is unknown: use this machine's.
             self._wait.for_change(interval_ms / SECOND_MS)
         if run.is_stopping:
             return False
-        run.tally.add("listener_retries")
+        run.counters.add("listener_retries")
         return True
 
     def _may_retry(self) -> bool:
@@ -351,7 +368,10 @@ class Recovery:
         return not (run.is_stopping or run.factory.has_ended) and self._retry_count < limit
 
     def _wait_by_its_clock(self, interval_ms: int) -> None:
-        """Wait for a moment of the queue manager's time; raises when it cannot be asked."""
+        """Wait for ``interval_ms`` of the queue manager's clock.
+
+        Raises the error of the connection if the queue manager cannot be asked.
+        """
         connection: Connection | None = None
         try:
             connection = self._run.factory.create_connection()
@@ -372,12 +392,16 @@ class Recovery:
 
 
 class NonASF(PortRun):
-    """As many threads as sessions, which compete for the messages (L8)."""
+    """A run in non-ASF mode: each session has a thread, and they compete for the messages (L8)."""
 
     def __init__(
-        self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
+        self,
+        factory: ConnectionFactory,
+        settings: PortSettings,
+        counters: Counters,
+        pool: ThreadPool,
     ) -> None:
-        super().__init__(factory, settings, tally, pool)
+        super().__init__(factory, settings, counters, pool)
         self._receivers: list[_Receiver] = []
 
     def start(self) -> None:
@@ -392,7 +416,7 @@ class NonASF(PortRun):
             for receiver in self._receivers:
                 self.spawn(receiver.run)
         except BaseException:
-            self.give_up(sessions)
+            self.abort_start(sessions)
             raise
         # All sessions must be receiving on return: under a virtual clock the caller may let time
         # pass at once.
@@ -401,17 +425,17 @@ class NonASF(PortRun):
 
     @property
     def thread_count(self) -> int:
-        """One for each session, always."""
+        """The number of running threads: one for each session."""
         return self._running_count
 
     @property
     def receiving_count(self) -> int:
-        """How many wait for a message."""
+        """The number of sessions that wait for a message."""
         return sum(receiver.wait.is_pending for receiver in self._receivers)
 
 
 class _Receiver:
-    """One thread with its session."""
+    """One thread of non-ASF mode, with its session."""
 
     def __init__(self, run: NonASF, session: ServerSession) -> None:
         self._run = run
@@ -420,7 +444,7 @@ class _Receiver:
         self._recovery = Recovery(run)
 
     def run(self) -> None:
-        """Receive and call until the run stops."""
+        """Receive messages and call on_message until the run stops."""
         try:
             while not self._run.is_stopping:
                 try:
@@ -449,7 +473,7 @@ class _Receiver:
         if delivery is None:
             transaction.rollback()
             if not run.is_stopping:
-                run.tally.add("idle_rollbacks")
+                run.counters.add("idle_rollbacks")
         elif not session.deliver(transaction, delivery):
             run.request_stop()
         self._recovery.succeed()
@@ -464,12 +488,19 @@ class _Receiver:
 
 
 class ASF(PortRun):
-    """A dispatcher and its workers; their shared state changes with ``pool.changed`` held."""
+    """A run in ASF mode: a dispatcher thread and workers.
+
+    State changes with ``pool.changed`` held.
+    """
 
     def __init__(
-        self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
+        self,
+        factory: ConnectionFactory,
+        settings: PortSettings,
+        counters: Counters,
+        pool: ThreadPool,
     ) -> None:
-        super().__init__(factory, settings, tally, pool)
+        super().__init__(factory, settings, counters, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
         #: Those without a message: with a thread that waits, or without one.
@@ -487,7 +518,7 @@ class ASF(PortRun):
         self.begun_ms = 0
 
     def start(self) -> None:
-        """Open the first session, and start the dispatcher."""
+        """Open the first session and start the dispatcher; raises JMSException."""
         try:
             self.begun_ms = self._open_worker().session.now_ms()
             with self.pool.changed:
@@ -496,35 +527,38 @@ class ASF(PortRun):
         except BaseException:
             with self.pool.changed:
                 self.pool.remove(self)
-            self.give_up([worker.session for worker in self._workers])
+            self.abort_start([worker.session for worker in self._workers])
             raise
         self._wait.begun.wait()
 
     @property
     def thread_count(self) -> int:
-        """How many sessions have a thread; the dispatcher is none of them."""
+        """The number of sessions with a thread, the dispatcher not counted."""
         return sum(worker.has_thread for worker in self._workers)
 
     @property
     def receiving_count(self) -> int:
-        """How many wait with a thread for a message, which the dispatcher leaves to them then."""
+        """The number of sessions that wait with a thread for a message.
+
+        0 while the dispatcher is busy.
+        """
         return 0 if self._wait.is_busy else sum(worker.is_receiving for worker in self._workers)
 
     # Called by the pool.
 
     def grant(self) -> None:
-        """Have the permit for a thread."""
+        """Accept the permit that was requested."""
         self._has_permit, self._is_asking = True, False
         self._wait.wake()
 
     def give_up_permit(self) -> None:
-        """Return the permit, unless a message is there for it."""
+        """Ask the dispatcher to return its permit, unless a message is there for it."""
         if not self._is_permit_wanted:
             self._is_permit_wanted = True
             self._wait.wake()
 
     def give_up_idle(self) -> bool:
-        """Let the thread of a free worker end; False when none has one."""
+        """Ask an idle worker to end its thread; return False when no idle worker has a thread."""
         for worker in self._free:
             if worker.has_thread and not worker.is_unwanted:
                 worker.is_unwanted = True
@@ -535,23 +569,23 @@ class ASF(PortRun):
     # Called by workers.
 
     def release(self, worker: _Worker) -> bool:
-        """Let a worker have the next message; False when its thread is to end.
+        """Make a worker idle, so that it may take the next message; return False to end its thread.
 
-        One whose session was closed is forgotten: another is opened for the next message. Where
-        another port waits for a thread of the pool it has this one: the session stays without.
+        A worker whose session is closed is removed; the next message gets a new session. If another
+        port waits for a thread of the pool, the worker keeps its session and loses its thread.
         """
         with self.pool.changed:
             is_free = not self._is_over and worker in self._workers and worker.session.is_open
             if is_free:
                 self._free.append(worker)
-                worker.has_thread = not self.pool.is_wanted_beside(self)
+                worker.has_thread = not self.pool.is_wanted_by_others(self)
                 self._wait.wake()
             else:
                 self.forget(worker)
             return is_free and worker.has_thread
 
     def occupy(self, worker: _Worker) -> None:
-        """Note that a worker with a thread has a message."""
+        """Record that an idle worker with a thread has taken a message."""
         with self.pool.changed:
             worker.is_unwanted = False
             if worker in self._free:
@@ -559,9 +593,9 @@ class ASF(PortRun):
                 self._wait.wake()
 
     def leave(self, worker: _Worker, *, is_unused: bool) -> bool:
-        """Let the thread of a worker without a message end; False when it is to wait on.
+        """Return True if the thread of an idle worker is to end, False if it is to wait on.
 
-        Its session stays if there is no other for the next message to be found.
+        Its session stays open if the dispatcher has no other session to find a message with.
         """
         with self.pool.changed:
             if not (is_unused or worker.is_unwanted or self.is_stopping):
@@ -573,16 +607,16 @@ class ASF(PortRun):
             return True
 
     def forget(self, worker: _Worker) -> None:
-        """Forget a worker whose session closes; with ``pool.changed`` held."""
+        """Remove a worker whose session closes; call with ``pool.changed`` held."""
         for workers in (self._workers, self._free):
             if worker in workers:
                 workers.remove(worker)
         self._wait.wake()
 
     def fail(self, worker: _Worker, failure: Exception) -> None:
-        """Forget a worker that has failed, and let all pause.
+        """Remove a failed worker, and have the dispatcher pause for its failure.
 
-        The failure of a worker that was forgotten before is part of an earlier one.
+        A worker that was removed before belongs to an earlier failure, and only that one counts.
         """
         with self.pool.changed:
             if worker in self._workers:
@@ -590,7 +624,7 @@ class ASF(PortRun):
             self.forget(worker)
 
     def is_forgotten(self, worker: _Worker) -> bool:
-        """Return True if the dispatcher has given a worker up."""
+        """Return True if the worker was removed."""
         with self.pool.changed:
             return worker not in self._workers
 
@@ -619,7 +653,7 @@ class ASF(PortRun):
             self._close_free()
 
     def _next(self) -> None:
-        """Find one message for a session without a thread, or wait until that is to be done."""
+        """Find one message for a session without a thread, or wait until that is needed."""
         with self.pool.changed:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
@@ -638,7 +672,7 @@ class ASF(PortRun):
                 self._hand_over(worker, delivery)
 
     def _candidate(self) -> tuple[_Worker | None, bool]:
-        """Return a session to find a message for, and whether one is to be opened."""
+        """Return the session to find a message for, if any, and whether to open another session."""
         if any(free.has_thread for free in self._free):
             # It takes the next message itself.
             return None, False
@@ -647,14 +681,17 @@ class ASF(PortRun):
         return None, len(self._workers) < self.settings.max_sessions
 
     def _settle_permit(self, *, is_needed: bool) -> bool:
-        """Take a permit if one is needed and free, else return it; True if a permit is there."""
+        """Take a permit if one is needed and free, return it if not needed.
+
+        Return whether one is held.
+        """
         if not is_needed:
             if self._has_permit:
                 self._return_permit()
-            self.pool.withdraw(self)
+            self.pool.cancel_request(self)
             self._is_asking = False
         elif not self._has_permit and not self._is_asking:
-            self._has_permit = self.pool.permit(self)
+            self._has_permit = self.pool.try_permit(self)
         return self._has_permit
 
     def _return_permit(self) -> None:
@@ -662,17 +699,21 @@ class ASF(PortRun):
         self.pool.return_permit(self)
 
     def _ask_for_thread(self, worker: _Worker) -> None:
-        """Ask for a thread once there is a message for it.
+        """Request a permit, once there is a message for it.
 
-        Until then the message stays on its queue, where it may expire and others may get it.
+        Until then the message stays on its queue, where it may expire or another program may get
+        it.
         """
-        if worker.session.look(self._wait):
+        if worker.session.wait_until_available(self._wait):
             with self.pool.changed:
                 self._is_asking = True
-                self.pool.ask(self)
+                self.pool.request_permit(self)
 
     def _receive(self, worker: _Worker) -> Delivery | None:
-        """Take a message while the permit is there; one that others need is given up without."""
+        """Take a message while the permit is held.
+
+        A permit that others need is returned instead.
+        """
         delivery = None
         if self._is_permit_wanted:
             # It was asked back as it was granted, and both have woken the same wait. A wake that is
@@ -689,9 +730,10 @@ class ASF(PortRun):
         return delivery
 
     def _hand_over(self, worker: _Worker, delivery: Delivery) -> None:
-        """Let a new thread have a message.
+        """Start a thread that delivers a message.
 
-        Raises JMSException when there can be none; the message is on its queue again then.
+        Raises JMSException when no thread can be started; the message is then backed out to its
+        queue.
         """
         with self.pool.changed:
             self._free.remove(worker)
@@ -718,7 +760,7 @@ class ASF(PortRun):
         return worker
 
     def _close_free(self) -> None:
-        """Close the sessions without a message; after a failure they are opened anew."""
+        """Close the sessions without a message; after a failure they are opened again."""
         with self.pool.changed:
             free = list(self._free)
             without_thread = [worker for worker in free if not worker.has_thread]
@@ -731,7 +773,7 @@ class ASF(PortRun):
 
 
 class _Worker:
-    """A session, and while it is needed its thread."""
+    """A session of ASF mode, and its thread while it has one."""
 
     def __init__(self, run: ASF, session: ServerSession, wait: Wait) -> None:
         self._run = run
@@ -744,11 +786,11 @@ class _Worker:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether it waits with a thread."""
+        """Whether it has a thread that waits for a message."""
         return self.has_thread and self.wait.is_pending
 
     def work(self, first: Delivery, wait: Wait) -> None:
-        """Deliver a message and those that follow, until there is none for too long."""
+        """Deliver a message and the following ones, until none came for the unused timeout."""
         run, delivery = self._run, first
         try:
             while True:
@@ -769,7 +811,7 @@ class _Worker:
             self._end()
 
     def _next(self, wait: Wait) -> Delivery | None:
-        """Take the next message; None when unused for too long, or at the end."""
+        """Take the next message; None when the thread is to end."""
         run = self._run
         until_ms: int | None = None
         if run.settings.is_reaping:

@@ -1,7 +1,7 @@
-"""Server sessions, which take messages and call on_message, on connections that they share.
+"""Server sessions, which take messages and call on_message, and the connections they share.
 
-A number of sessions, the conversations, share each connection (L4). Over a network a connection is
-a socket, which it has for itself.
+At most ``conversations_per_connection`` sessions share a connection (L4). Over a network each
+connection is a socket.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mayfly.jms.sessions import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.runtime import Lock
-from mayfly.services.listener.settings import Settings
+from mayfly.services.listener.settings import PortSettings
 from mayfly.services.listener.transactions import (
     Transaction,
     TransactionRolledBack,
@@ -40,14 +40,14 @@ from mayfly.verbs.messages import Delivery
 
 @dataclass(frozen=True)
 class Statistics:
-    """The present state of a port, and its counts over all starts since it was made.
+    """The present state of a port, and its counts over all starts since it was created.
 
-    Now: ``threads`` is the number of sessions with a thread, ``connections`` the number of their
-    connections, ``receiving`` the number of threads that wait for a message (in ASF, for the
-    dispatcher). Counts: ``idle_rollbacks`` are transactions whose receive found nothing.
-    ``delivered`` are calls of on_message, each of which ends as ``committed`` or ``rolled_back``.
-    ``timed_out`` are transactions marked for rollback by a timeout, ``requeued`` messages moved to
-    BOQNAME or the dead-letter queue, ``listener_retries`` recoveries of all sessions.
+    State: ``threads`` is the number of sessions with a thread, ``connections`` that of their
+    connections, ``receiving`` that of threads that wait for a message (in ASF, for the dispatcher).
+    Counts: ``idle_rollbacks`` are transactions whose receive found nothing. ``delivered`` are calls
+    of on_message, each of which ends as ``committed`` or ``rolled_back``. ``timed_out`` are
+    transactions marked for rollback by a timeout, ``requeued`` messages moved to BOQNAME or the
+    dead-letter queue, ``listener_retries`` recoveries of all sessions.
     """
 
     threads: int
@@ -62,22 +62,22 @@ class Statistics:
     listener_retries: int
 
 
-class Tally:
-    """Counts what the threads of a port do."""
+class Counters:
+    """The counters behind :class:`Statistics`, for the threads of one port."""
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
         self._counts: Counter[str] = Counter()
 
     def add(self, name: str) -> None:
-        """Count one more of a field of :class:`Statistics`."""
+        """Add one to the counter of this field of :class:`Statistics`."""
         with self._lock:
             self._counts[name] += 1
 
     def statistics(self, state: Callable[[], tuple[int, int, int]]) -> Statistics:
-        """Return the counts together with how the port stands: threads, connections, receiving.
+        """Return the counters and the three numbers of ``state``: threads, connections, receiving.
 
-        Nothing is counted while ``state`` is called.
+        No counter changes while ``state`` is called.
         """
         with self._lock:
             threads, connections, receiving = state()
@@ -99,10 +99,10 @@ class Tally:
 _subscriptions = itertools.count(1)
 
 
-class Conversations:
-    """Opens sessions on as few connections as possible; threads share it."""
+class SharedConnections:
+    """Opens sessions on as few connections as possible; used by several threads."""
 
-    def __init__(self, factory: ConnectionFactory, settings: Settings) -> None:
+    def __init__(self, factory: ConnectionFactory, settings: PortSettings) -> None:
         self._factory = factory
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.
@@ -112,9 +112,9 @@ class Conversations:
 
     @property
     def connection_count(self) -> int:
-        """How many connections are open: over a network as many as there are sockets.
+        """The number of open connections; over a network the number of sockets.
 
-        They are more than the sessions need where the channel lets fewer share one.
+        There are more than the sessions need when the channel allows fewer conversations on each.
         """
         connections = self._connections
         sockets = set[int]().union(*(connection.sockets for connection in connections))
@@ -122,9 +122,9 @@ class Conversations:
 
     @classic
     def open(self) -> tuple[Session, MessageConsumer]:
-        """Return a new transacted session and its consumer; raises JMSException."""
+        """Open a transacted session and its consumer; raises JMSException."""
         with self._lock:
-            connection = self._with_room()
+            connection = self._connection_with_capacity()
             try:
                 session = connection.create_session(SESSION_TRANSACTED)
                 return session, self._consumer(session)
@@ -133,9 +133,9 @@ class Conversations:
                 raise
 
     def close(self, session: Session) -> None:
-        """Close a session, which rolls back, and its connection if it was the last one there.
+        """Close a session, which rolls it back, and its connection if no other session uses it.
 
-        When the connection breaks meanwhile, the queue manager rolls back.
+        Errors are ignored: when a connection breaks, the queue manager rolls back.
         """
         with self._lock:
             owner = session.connection
@@ -144,13 +144,13 @@ class Conversations:
             for connection in [one for one in self._connections if one is owner]:
                 self._close_if_unused(connection)
 
-    def _with_room(self) -> Connection:
+    def _connection_with_capacity(self) -> Connection:
         for connection in self._connections:
             has_capacity = len(connection.sessions()) < self._settings.conversations_per_connection
             if has_capacity and connection.is_open and not connection.is_broken:
                 return connection
-        most = self._settings.conversations_per_connection
-        connection = self._factory.create_connection_of(most)
+        limit = self._settings.conversations_per_connection
+        connection = self._factory.create_connection_of(limit)
         connection.start()
         self._connections.append(connection)
         return connection
@@ -175,15 +175,15 @@ class Conversations:
 _LOG = logging.getLogger("mayfly.listener")
 _current = threading.local()
 #: The MQRFH2 is read here, whatever PROPCTL of the queue says.
-_TAKES = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
-_LOOKS = c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT | c.MQGMO_ACCEPT_TRUNCATED_MSG
+_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT | c.MQGMO_ACCEPT_TRUNCATED_MSG
 
 
 def current_transaction() -> Transaction:
-    """Return the transaction in which on_message is being called on this thread.
+    """Return the transaction of the on_message call that this thread is in.
 
-    Its ``session`` is the JMS session of the message: sends by it are part of the transaction.
-    Raises IllegalStateException elsewhere.
+    Its ``session`` is the JMS session of the message, and what it sends is part of the transaction.
+    Raises IllegalStateException outside of on_message.
     """
     transaction: Transaction | None = getattr(_current, "transaction", None)
     if transaction is None:
@@ -192,38 +192,45 @@ def current_transaction() -> Transaction:
 
 
 class ServerSession:
-    """Takes messages and calls on_message with them, each in a transaction of its own."""
+    """Takes messages and calls on_message with them, one transaction for each."""
 
-    def __init__(self, conversations: Conversations, settings: Settings, tally: Tally) -> None:
+    def __init__(
+        self, connections: SharedConnections, settings: PortSettings, counters: Counters
+    ) -> None:
         """Open a session and its consumer; raises JMSException."""
-        self._conversations, self._settings, self._tally = conversations, settings, tally
+        self._shared, self._settings, self._counters = connections, settings, counters
         self.session: Session
-        self.session, self._consumer = conversations.open()
+        self.session, self._consumer = connections.open()
         self._on_message = instrumented_listener(self.session.mq, settings.on_message)
         #: Whether the last receive has found one.
         self._had_message = True
         #: The handle of looks at the queue; the first look opens it.
-        self._look_handle: int | None = None
+        self._browse_handle: int | None = None
         self._transactions = TransactionService(
             self.session.mq,
             total_tran_lifetime_timeout_s=settings.total_tran_lifetime_timeout_s,
-            on_timeout=lambda _transaction: tally.add("timed_out"),
+            on_timeout=lambda _transaction: counters.add("timed_out"),
         )
 
     @property
     def is_open(self) -> bool:
-        """Whether neither the session nor its connection is closed."""
+        """Whether the session and its connection are open."""
         return self.session.is_open
 
     def begin(self, begun_ms: int | None = None) -> Transaction:
-        """Begin a transaction, whose time runs from a moment on, None is now; raises MQError."""
+        """Begin a transaction, whose timeouts count from ``begun_ms``, None for now.
+
+        Raises MQError.
+        """
         return self._transactions.begin(self.session, begun_ms)
 
     def receive(self, wait: Wait, wait_ms: int) -> Delivery | None:
-        """Take the next suitable message into the unit of work, waiting for it; else None.
+        """Take the next message under syncpoint, waiting up to ``wait_ms``.
 
-        A message that the selector refuses is left alone (L6), an expired one is discarded (L15),
-        and one that is there at the moment the wait ends is taken. Raises MQError.
+        Return None if none came.
+
+        Messages that the selector excludes stay (L6), expired ones are discarded (L15). A message
+        that is there at the moment the wait ends is taken. Raises MQError.
         """
         delivery = None
         if self._had_message or not wait_ms:
@@ -231,26 +238,31 @@ class ServerSession:
             delivery = wait.attempt(self._take_now)
         if delivery is None and wait_ms:
             handle = self._consumer.open_handle()
-            delivery = self._get(wait, handle, _TAKES | c.MQGMO_WAIT, wait_ms)
+            delivery = self._get(wait, handle, _TAKE | c.MQGMO_WAIT, wait_ms)
         self._had_message = delivery is not None
         return delivery
 
-    def look(self, wait: Wait) -> bool:
-        """Wait until there is a message to take; it stays where it is. Raises MQError."""
-        if self._look_handle is None:
-            self._look_handle = self._consumer.open_to_browse()
-        return self._get(wait, self._look_handle, _LOOKS, c.MQWI_UNLIMITED) is not None
+    def wait_until_available(self, wait: Wait) -> bool:
+        """Wait until a message is available, without taking it; False if the wait was ended.
+
+        Raises MQError.
+        """
+        if self._browse_handle is None:
+            self._browse_handle = self._consumer.open_to_browse()
+        return self._get(wait, self._browse_handle, _BROWSE, c.MQWI_UNLIMITED) is not None
 
     def now_ms(self) -> int:
-        """Return the queue manager's time; raises MQError."""
+        """Return the queue manager's time in epoch ms; raises MQError."""
         return self.session.mq.now_ms()
 
     def deliver(self, transaction: Transaction, delivery: Delivery) -> bool:
-        """Call on_message and end the transaction; False when the port is to stop (max_retries).
+        """Call on_message and end the transaction.
 
-        One that was backed out too often is moved away instead. Raises MQError when nobody takes
-        it or the queue manager could not commit; it is rolled back then. JMSException when the
-        outcome of the commit is unknown.
+        Return False if the port is to stop (max_retries).
+
+        A message whose backout count has reached the threshold is requeued instead. Raises MQError
+        when no queue accepts it, or the queue manager could not commit; the transaction is then
+        rolled back. Raises JMSException when the outcome of the commit is unknown.
         """
         try:
             received = self._consumer.accept(delivery)
@@ -260,27 +272,27 @@ class ServerSession:
         if received is None:
             is_done = self._commit(transaction)
             if is_done:
-                self._tally.add("requeued")
+                self._counters.add("requeued")
             return True
         try:
             is_done = self._call(transaction, received) and self._commit(transaction)
         except (TransactionRolledBack, IllegalStateException):
             # The session was closed in it, or the queue manager could not commit.
-            self._tally.add("rolled_back")
+            self._counters.add("rolled_back")
             raise
-        self._tally.add("committed" if is_done else "rolled_back")
+        self._counters.add("committed" if is_done else "rolled_back")
         limit = self._settings.max_retries
         return is_done or limit is None or delivery.result.message.backout_count < limit
 
     def close(self) -> None:
-        """Close the session; uncommitted work is rolled back."""
+        """Close the session, which rolls back uncommitted work."""
         self._transactions.close()
-        self._conversations.close(self.session)
+        self._shared.close(self.session)
 
     def _take_now(self) -> Delivery | None:
         handle = self._consumer.open_handle()
         try:
-            return Delivery(0, self.session.mq.get(handle, _TAKES), handle)
+            return Delivery(0, self.session.mq.get(handle, _TAKE), handle)
         except NoMessage:
             return None
 
@@ -292,8 +304,8 @@ class ServerSession:
             return None
 
     def _call(self, transaction: Transaction, message: Message) -> bool:
-        """Call on_message; when it raises, roll back and return False."""
-        self._tally.add("delivered")
+        """Call on_message; if it raises, log that, roll back and return False."""
+        self._counters.add("delivered")
         _current.transaction = transaction
         self.session.is_lent = transaction.is_lent = True
         is_done = False

@@ -1,7 +1,7 @@
-"""The settings of a port: its arguments and the properties of WebSphere, by their own names.
+"""The settings of a port: its arguments, and the custom properties of WebSphere by their own names.
 
-The properties of a listener port in the words of an activation specification (L13), and the rule of
-safe timeouts (L10).
+Also the translation of a listener port's properties to those of an activation specification (L13),
+and the rule of safe timeouts (L10).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Properties = Mapping[str, str | int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything a port is set to.
+class PortSettings:
+    """All settings of a port.
 
-    ``name`` is empty for a port without one. ``receive_timeout_ms`` 0 is ASF. 0 for
-    ``reap_interval_ms`` and ``unused_timeout_ms`` keeps idle sessions of ASF for ever;
-    ``max_retries`` None never stops the port because of a message.
+    ``name`` is empty for a port without a name. ``receive_timeout_ms`` 0 means ASF mode. In ASF
+    mode idle sessions are kept for ever if ``reap_interval_ms`` or ``unused_timeout_ms`` is 0.
+    ``max_retries`` None means that no message stops the port.
     """
 
     destination: Destination
@@ -53,7 +53,7 @@ class Settings:
     unused_timeout_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError or TypeError for a wrong value, which it names."""
+        """Raise ValueError or TypeError, which names the wrong value."""
         if not callable(self.on_message):
             raise TypeError(f"on_message {self.on_message!r} cannot be called")
         if not isinstance(self.name, str):
@@ -71,26 +71,26 @@ class Settings:
 
     @property
     def title(self) -> str:
-        """The port as messages for people say it."""
+        """The port's name for log messages and errors."""
         return f"port {self.name}" if self.name else f"the port of {self.destination}"
 
     @property
     def is_reaping(self) -> bool:
-        """Whether idle sessions of ASF are taken away."""
+        """Whether idle sessions of ASF mode lose their threads after a time."""
         return bool(self.reap_interval_ms and self.unused_timeout_ms)
 
     def reap_ms(self, since_ms: int, idle_ms: int) -> int:
-        """Return when a session idle since ``idle_ms`` is taken away.
+        """Return the moment (ms) at which a session that is idle since ``idle_ms`` is reaped.
 
-        Sessions are looked at every reap interval after ``since_ms``; a look takes away those that
-        have been idle for the unused timeout.
+        Sessions are checked at each reap interval after ``since_ms``; the check applies to those
+        that have been idle for the unused timeout.
         """
         unused_ms = idle_ms + self.unused_timeout_ms - since_ms
         return since_ms + -(-unused_ms // self.reap_interval_ms) * self.reap_interval_ms
 
 
 def destination_named(destination: str | Destination) -> Destination:
-    """Return a queue or topic by its name or URI; raises InvalidDestinationException."""
+    """Return a queue or topic from its name or URI; raises InvalidDestinationException."""
     if isinstance(destination, Destination):
         return destination
     is_topic = str(destination).startswith(_TOPIC)
@@ -98,11 +98,11 @@ def destination_named(destination: str | Destination) -> Destination:
 
 
 def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, int]:
-    """Return the custom properties of the message listener service as fields of Settings.
+    """Return fields of PortSettings from the custom properties of the message listener service.
 
-    Those that end with the name of a port, in any case, are for the port of that name alone.
-    Raises ValueError for a property that is unknown or given twice, and for a value out of its
-    range, which it names.
+    A property that ends with a port name, in any case, counts only for the port of that name.
+    Raises ValueError for a property that is unknown or given twice or out of range, and TypeError
+    for a value that is no number; the error names the property.
     """
     found: dict[str, int] = {}
     keys: set[str] = set()
@@ -130,20 +130,20 @@ def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, i
 
 
 def ports_named(properties: Properties) -> list[str]:
-    """Return the names of ports that properties end with, sorted and as they are written."""
+    """Return the port names that properties end with, sorted and spelled as they are there."""
     length = len(_UNUSED_TIMEOUT_PREFIX)
     keys = [str(name).strip() for name in properties]
     return sorted(key[length:] for key in keys if named_port(key.upper()))
 
 
 def named_port(key: str) -> str:
-    """Return the name of the port that a property in capitals ends with; empty: it is for all."""
+    """Return the port name at the end of an upper-case property; empty if it is for all ports."""
     prefix = _UNUSED_TIMEOUT_PREFIX
     return key.removeprefix(prefix) if key.startswith(prefix) else ""
 
 
 def number_of(name: str, value: object, lowest: int) -> int:
-    """Return the value of a property, which may be text; raises ValueError or TypeError."""
+    """Return the number of a property, given as int or text; raises ValueError or TypeError."""
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value):
             raise ValueError(f"{name} {value!r} is not a whole number")
@@ -152,7 +152,7 @@ def number_of(name: str, value: object, lowest: int) -> int:
 
 
 def check_number(name: str, value: object, lowest: int, highest: int = LARGEST) -> int:
-    """Return a number within its range; raises ValueError or TypeError, which name it."""
+    """Return a number that is in its range; raises ValueError or TypeError, which names it."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} {value!r} is no number")
     if not lowest <= value <= highest:
@@ -187,7 +187,10 @@ _UNUSED = frozenset(
 
 
 def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
-    """Return the unused timeout of one port, whose name ends the property's."""
+    """Return the table entry for the unused timeout of a named port.
+
+    Raises ValueError for others.
+    """
     if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
         return _UNUSED_TIMEOUT
     known = ", ".join(sorted({*_PORT, *_UNUSED}))
@@ -217,17 +220,17 @@ _DEFAULTS: dict[str, str | int] = {"reconnectionRetryInterval": 60 * SECOND_MS}
 
 
 class Translation(NamedTuple):
-    """A property table for ActivationSpec, and what it cannot say: property of the port -> why."""
+    """Properties for ActivationSpec, and why others were left out: port property -> reason."""
 
     properties: dict[str, str | int]
     not_translated: dict[str, str]
 
 
 def translated(properties: Properties, *, port_name: str = "") -> Translation:
-    """Return the property table of a listener port as one of an activation specification.
+    """Translate the properties of a listener port to those of an activation specification.
 
-    Properties for the port of this name, in any case, are translated; those for other ports are
-    not. Raises ValueError and TypeError as ListenerPort for an unknown property or a wrong value.
+    Properties for ``port_name``, in any case, are translated; those for other ports are not. Raises
+    ValueError or TypeError, as ListenerPort does, for an unknown property or a wrong value.
     """
     settings = of_listener_port(properties, port_name)
     found, missing = dict(_DEFAULTS), {}
@@ -242,7 +245,7 @@ def translated(properties: Properties, *, port_name: str = "") -> Translation:
             else:
                 missing[name] = f"{value} s are more ms than {wanted} can say"
         else:
-            why = _NO_COUNTERPART.get(key) or _why_no_pool_timeout(key, port_name, settings)
+            why = _NO_COUNTERPART.get(key) or _pool_timeout_problem(key, port_name, settings)
             if why is None:
                 found["poolTimeout"] = settings["unused_timeout_ms"]
             else:
@@ -250,8 +253,8 @@ def translated(properties: Properties, *, port_name: str = "") -> Translation:
     return Translation(found, missing)
 
 
-def _why_no_pool_timeout(key: str, port_name: str, settings: dict[str, int]) -> str | None:
-    """Return why an unused timeout is no poolTimeout, None when it is one."""
+def _pool_timeout_problem(key: str, port_name: str, settings: dict[str, int]) -> str | None:
+    """Return why an unused timeout has no equivalent poolTimeout; None if it has one."""
     named, unused_ms = named_port(key), settings.get("unused_timeout_ms", 0)
     if named not in ("", port_name.upper()):
         return f"it is for the port {named}"
@@ -271,12 +274,12 @@ def check_timeouts(
     total_tran_lifetime_timeout_s: int,
     longest_on_message_ms: int,
 ) -> list[str]:
-    """Return what is wrong with timeouts, one sentence each; empty when they are safe (L10).
+    """Return the problems of timeouts, one sentence each; an empty list when they are safe (L10).
 
-    The receive timeout must be shorter than the total transaction lifetime, and what is left of the
-    lifetime after it longer than the longest on_message; equal is not safe. A lifetime of 0 is no
-    limit. A receive timeout of 0 is ASF, where the transaction starts behind the receive. Raises
-    ValueError for a negative value and TypeError for no number, which they name.
+    The receive timeout must be shorter than the total transaction lifetime, and the rest of the
+    lifetime longer than the longest on_message; equal is not safe. A lifetime of 0 is no limit. A
+    receive timeout of 0 is ASF, where the transaction starts after the receive. Raises ValueError
+    for a negative value and TypeError for no number; the error names the argument.
     """
     given = {
         "receive_timeout_ms": receive_timeout_ms,

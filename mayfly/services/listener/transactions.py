@@ -1,7 +1,7 @@
-"""The transaction service: how long a transaction may last, and what becomes of one that is late.
+"""The transaction service, which limits how long a transaction may last.
 
-Its timeouts are due moments of the queue manager's clock. At the total transaction lifetime timeout
-a transaction is marked for rollback, whatever is being done in it. It cannot be committed then.
+Its timeouts count on the queue manager's clock. At the total transaction lifetime timeout a
+transaction is marked for rollback, whatever is under way in it. It can then no longer be committed.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _LOG = logging.getLogger("mayfly.listener")
 
 
 def factory_of(manager: QueueManager | ConnectionFactory) -> ConnectionFactory:
-    """Return what makes connections to a queue manager; raises TypeError for what is none."""
+    """Return the connection factory for a queue manager; raises TypeError for any other value."""
     return manager if isinstance(manager, ConnectionFactory) else ConnectionFactory(manager)
 
 
 class TransactionRolledBack(MQError):
-    """A commit was refused and the transaction rolled back instead: MQRC_BACKED_OUT."""
+    """A commit was refused, and the transaction rolled back instead: MQRC_BACKED_OUT."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(rc.MQRC_BACKED_OUT, detail)
 
 
 class Transacted(Protocol):
-    """The owner of a transaction's unit of work: a transacted session or context of JMS."""
+    """What a transaction commits and rolls back: a transacted session or context of JMS."""
 
     def commit(self) -> None:
-        """Make the unit of work final."""
+        """Commit the unit of work."""
 
     def rollback(self) -> None:
-        """Undo the unit of work."""
+        """Back out the unit of work."""
 
 
 class Status(Enum):
-    """How a transaction stands."""
+    """The status of a transaction."""
 
     ACTIVE = "active"
     MARKED_ROLLBACK = "marked for rollback"
@@ -69,10 +69,10 @@ class Status(Enum):
 
 
 class Transaction:
-    """One transaction of one thread; a timeout may mark it for rollback meanwhile."""
+    """A transaction of one thread; a timeout may mark it for rollback meanwhile."""
 
     def __init__(self, service: TransactionService, session: Transacted, begun_ms: int) -> None:
-        """Begin at a moment; the service makes transactions."""
+        """Begin at a moment in epoch ms; call :meth:`TransactionService.begin` instead."""
         self._service = service
         self.session = session
         self.begun_ms = begun_ms
@@ -85,35 +85,39 @@ class Transaction:
 
     @property
     def status(self) -> Status:
-        """How it stands now: at the very moment of a timeout it is marked for rollback."""
+        """The present status; at the exact moment of a timeout it is marked for rollback."""
         self._service.check(self)
         return self._status
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still be committed, as far as is known."""
+        """Whether the last known status allows a commit."""
         return self._status is Status.ACTIVE
 
     def use(self) -> None:
-        """Begin the inactivity timeout anew: something is being done in the transaction."""
+        """Restart the inactivity timeout, because the transaction is in use."""
         self._service.check(self)
         self.due_ms = self._service.due_ms_of(self.begun_ms, self._service.now_ms())
 
     def set_rollback_only(self) -> None:
-        """Let it be rolled back in the end, as setRollbackOnly of a message-driven bean does."""
+        """Mark it for rollback, as setRollbackOnly of a message-driven bean does."""
         self._service.mark(self, "the application has set it to be rolled back only")
 
     def mark(self, why: str) -> None:
-        """Mark it for rollback if it is active."""
+        """Mark it for rollback if it is active.
+
+        ``why`` becomes the text of the error at its commit.
+        """
         if self._status is Status.ACTIVE:
             self._status, self._why = Status.MARKED_ROLLBACK, why
 
     def commit(self) -> None:
-        """Make its unit of work final.
+        """Commit its unit of work.
 
-        Raises TransactionRolledBack (MQRC_BACKED_OUT) when it was marked for rollback, or the queue
-        manager could not commit: it is rolled back then. JMSException with
-        MQRC_CONNECTION_BROKEN when the outcome is unknown.
+        Raises TransactionRolledBack (MQRC_BACKED_OUT), after a rollback, when it was marked for
+        rollback or the queue manager could not commit. Raises JMSException with
+        MQRC_CONNECTION_BROKEN when the outcome is unknown, and IllegalStateException when it has
+        ended or its port must end it.
         """
         self._check_not_ended("commit")
         if not self._service.end(self, Status.UNKNOWN):
@@ -128,19 +132,19 @@ class Transaction:
         self._status = Status.COMMITTED
 
     def rollback(self) -> None:
-        """Undo its unit of work."""
+        """Back out its unit of work; raises IllegalStateException as :meth:`commit`."""
         self._check_not_ended("rollback")
         self._service.end(self, Status.ROLLED_BACK)
         self._status = Status.ROLLED_BACK
         self.session.rollback()
 
     def abandon(self) -> None:
-        """End it without its session, which is broken and rolls back by itself."""
+        """End it as rolled back without a call on its session, whose connection is broken."""
         self._service.end(self, Status.ROLLED_BACK)
         self._status = Status.ROLLED_BACK
 
     def end_as(self, status: Status) -> bool:
-        """Change from active to an end; False when it is not active any more."""
+        """Set the final status of an active transaction; return False if it is not active."""
         if self._status is not Status.ACTIVE:
             return False
         self._status = status
@@ -154,9 +158,11 @@ class Transaction:
 
 
 class TransactionService:
-    """Begins transactions and marks late ones, driven by the clock of the queue manager.
+    """Begins transactions and marks late ones, by the queue manager's clock.
 
-    To be closed; also as a context manager. Threads may share it.
+    Used by several threads.
+
+    Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -167,11 +173,12 @@ class TransactionService:
         inactivity_timeout_s: int = 0,
         on_timeout: Callable[[Transaction], object] = lambda _transaction: None,
     ) -> None:
-        """Take the timeouts in seconds, 0 for none; ``on_timeout`` hears of each, at once.
+        """Set the timeouts in seconds, 0 for none; ``on_timeout`` is called at each timeout.
 
-        The time is that of a queue manager, to which it connects, or of a conversation that it is
-        given and does not close. The inactivity timeout runs from the begin or the last ``use``.
-        Raises ValueError, and JMSException when it cannot connect.
+        The time is that of a queue manager, to which it connects, or of an open connection, which
+        it does not close. The inactivity timeout counts from the begin or the last ``use``. Raises
+        ValueError for a wrong timeout, TypeError for a wrong manager, and JMSException when it
+        cannot connect.
         """
         self._lifetime_ms = timeout_ms(
             "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
@@ -182,8 +189,8 @@ class TransactionService:
             self._own = factory_of(manager).create_connection()
             manager = self._own.mq
         self._connection = manager
-        self._hears = on_timeout
-        #: Held while a timeout is told: it is, before the rollback that it leads to has ended.
+        self._on_timeout = on_timeout
+        #: Held while ``on_timeout`` is called, so the call comes before the rollback has ended.
         self._lock = manager.runtime.reentrant_lock("transactions")
         self._open: set[Transaction] = set()
         #: Whether a moment is waited for at which one may be late, or nobody is to wait any more.
@@ -191,10 +198,10 @@ class TransactionService:
         self.now_ms = manager.now_ms
 
     def begin(self, session: Transacted, begun_ms: int | None = None) -> Transaction:
-        """Begin a transaction with the unit of work of a session; its time runs from now.
+        """Begin a transaction with the unit of work of a session; its timeouts count from now.
 
-        ``begun_ms`` is a moment that the queue manager has told as the present one. Raises MQError
-        when the queue manager cannot be asked for it.
+        ``begun_ms`` is the present moment, if the caller has just asked the queue manager. Raises
+        MQError when the queue manager cannot be asked.
         """
         begun_ms = self.now_ms() if begun_ms is None else begun_ms
         transaction = Transaction(self, session, begun_ms)
@@ -207,7 +214,10 @@ class TransactionService:
         return transaction
 
     def due_ms_of(self, begun_ms: int, used_ms: int) -> int | None:
-        """Return when a transaction begun and used then is late; None for never."""
+        """Return the epoch ms of the next timeout of a transaction begun and last used then.
+
+        None for never.
+        """
         lifetime_ms, inactivity_ms = self._lifetime_ms, self._inactivity_ms
         ends = [begun_ms + lifetime_ms] if lifetime_ms else []
         if inactivity_ms:
@@ -215,18 +225,21 @@ class TransactionService:
         return min(ends, default=None)
 
     def check(self, transaction: Transaction) -> None:
-        """Mark a transaction for rollback if it is late: at its due moment it is."""
+        """Mark a transaction for rollback if a timeout is over, its exact moment included."""
         now_ms = self._now_for(transaction)
         with self._lock:
             self._mark_if_late(transaction, now_ms)
 
     def mark(self, transaction: Transaction, why: str) -> None:
-        """Mark an active transaction for rollback; one that is ending elsewhere stays as it is."""
+        """Mark a transaction for rollback if it is active."""
         with self._lock:
             transaction.mark(why)
 
     def end(self, transaction: Transaction, status: Status) -> bool:
-        """End an active transaction in a status; False when it was marked for rollback."""
+        """Give an active transaction its final status.
+
+        Return False if it was marked for rollback.
+        """
         now_ms = self._now_for(transaction)
         with self._lock:
             self._mark_if_late(transaction, now_ms)
@@ -234,7 +247,7 @@ class TransactionService:
             return transaction.end_as(status)
 
     def close(self) -> None:
-        """Time nothing any more; transactions that are open may still end."""
+        """Stop the timeouts; open transactions may still end."""
         with self._lock:
             self._is_timed = True
             self._open.clear()
@@ -243,12 +256,13 @@ class TransactionService:
                 self._own.close()
 
     def _wait_for(self, due_ms: int) -> None:
-        self._connection.begin(ask.WaitUntil(due_ms), partial(self._ring, due_ms))
+        self._connection.begin(ask.WaitUntil(due_ms), partial(self._on_due, due_ms))
 
-    def _ring(self, due_ms: int, error: MQError | None) -> None:
-        """Mark the transactions whose time is over, and wait for the next; a callback.
+    def _on_due(self, due_ms: int, error: MQError | None) -> None:
+        """Mark the late transactions, and wait for the next timeout; called at the end of a wait.
 
-        One wait is enough for all: a transaction that begins later is not late before it is over.
+        One wait is enough for all: a transaction that begins later is not late before this wait
+        ends.
         """
         if error is not None:
             # The connection has ended, and with it the transactions.
@@ -263,7 +277,10 @@ class TransactionService:
             self._wait_for(next_ms)
 
     def _now_for(self, transaction: Transaction) -> int:
-        """Return the time if a transaction may be late by now; else, or if nobody tells it, 0."""
+        """Return the present time if the transaction may be late, else 0.
+
+        0 also without a connection.
+        """
         if transaction.due_ms is None or not transaction.is_active:
             return 0
         try:
@@ -284,7 +301,7 @@ class TransactionService:
         )
         transaction.mark(f"the {timeout} is over; begun at {transaction.begun_ms}")
         _LOG.warning("a transaction is marked for rollback, begun at %d", transaction.begun_ms)
-        self._hears(transaction)
+        self._on_timeout(transaction)
 
     def __enter__(self) -> TransactionService:
         return self
