@@ -19,7 +19,7 @@ from mayfly.client.connection import Administration
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.advise.config import read_config
-from mayfly.pipeline.advise.settings import Setting, spoken
+from mayfly.pipeline.advise.settings import Setting, duration_text
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mayfly.client.connection.operating import Ledger
     from mayfly.pipeline.advise.advice import Advice, Outlook
-    from mayfly.pipeline.advise.arrivals import Arrivals, ArrivalSummary
+    from mayfly.pipeline.advise.arrivals import ArrivalSummary, QueueArrivals
     from mayfly.pipeline.advise.durations import Durations
 
 #: Parameters of the advice besides a setting.
@@ -245,7 +245,7 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
 class Recorded(NamedTuple):
     """The recorded arrivals on a queue; ``bothresh`` is None where no queue manager has it."""
 
-    arrivals: Arrivals
+    arrivals: QueueArrivals
     bothresh: int | None
 
 
@@ -327,7 +327,7 @@ def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
         position = rows[-1][0]
 
 
-def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:
+def _arrivals(trace: pa.Table, queue: str | None, name: str) -> QueueArrivals:
     from mayfly.pipeline.advise.arrivals import arrivals_of
 
     if not len(trace):
@@ -368,15 +368,15 @@ def advice_as_json(advice: Advice) -> dict[str, Any]:
 
 def _lines(advice: Advice) -> Iterator[str]:
     present, longest_ms = advice.present, advice.longest_on_message_ms
-    yield f"present:     {_setting(present)}; longest on_message {spoken(longest_ms)}"
+    yield f"present:     {_setting(present)}; longest on_message {duration_text(longest_ms)}"
     for problem in advice.problems:
         yield f"  not safe: {problem}"
     if advice.problems:
         timeout_ms = present.timeout_ms
         yield (
-            f"  a message at the very end of a receive: {spoken(timeout_ms)} + "
-            f"{spoken(longest_ms)} = {spoken(timeout_ms + longest_ms)}, and at "
-            f"{spoken(present.lifetime_ms)} the transaction is marked for rollback"
+            f"  a message at the very end of a receive: {duration_text(timeout_ms)} + "
+            f"{duration_text(longest_ms)} = {duration_text(timeout_ms + longest_ms)}, and at "
+            f"{duration_text(present.lifetime_ms)} the transaction is marked for rollback"
         )
     yield f"recommended: {_setting(advice.recommended)}"
     for reason in advice.reasons:
@@ -386,9 +386,9 @@ def _lines(advice: Advice) -> Iterator[str]:
 def _setting(setting: Setting) -> str:
     timeout, lifetime = "not said", "none"
     if setting.receive_timeout_ms is not None:
-        timeout = spoken(setting.receive_timeout_ms)
+        timeout = duration_text(setting.receive_timeout_ms)
     if setting.lifetime_ms:
-        lifetime = spoken(setting.lifetime_ms)
+        lifetime = duration_text(setting.lifetime_ms)
     return (
         f"receive timeout {timeout}, transaction lifetime {lifetime}, sessions "
         f"{setting.max_sessions}, BOTHRESH {setting.bothresh}"

@@ -21,11 +21,11 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from mayfly.pipeline.check import Problem
+    from mayfly.pipeline.check import ConfigProblem
     from mayfly.pipeline.config import PipelineConfig
     from mayfly.pipeline.metrics import MetricsFile, MetricsServer
     from mayfly.pipeline.progress import Progress
-    from mayfly.pipeline.supervise import Ending
+    from mayfly.pipeline.supervise import RunResult
 
 pipeline = group()
 
@@ -97,8 +97,8 @@ def run(
             watcher = stack.enter_context(_watching(terminal, config.name, as_json=as_json))
             if url is not None:
                 watcher.say(f"metrics at {url}")
-            ending = run_pipeline(config, watcher, master=master, is_once=once, shown=shown)
-    _end(ending, as_json=as_json)
+            result = run_pipeline(config, watcher, master=master, is_once=once, shown=shown)
+    _end(result, as_json=as_json)
 
 
 @pipeline.command()
@@ -160,14 +160,14 @@ def _loaded(file: Path) -> PipelineConfig:
     return load(file)
 
 
-def _problems(file: Path, *, without_spark: bool) -> list[Problem]:
-    from mayfly.pipeline.check import Problem
+def _problems(file: Path, *, without_spark: bool) -> list[ConfigProblem]:
+    from mayfly.pipeline.check import ConfigProblem
     from mayfly.pipeline.check import check as find_problems
 
     try:
         config = _loaded(file)
     except PipelineError as error:
-        return [Problem(error.where or str(file), error.text)]
+        return [ConfigProblem(error.where or str(file), error.text)]
     # Mistakes in the file itself are found first, before Java starts.
     found = find_problems(config, None)
     if without_spark or any(not problem.is_warning for problem in found):
@@ -183,7 +183,7 @@ def _problems(file: Path, *, without_spark: bool) -> list[Problem]:
             spark.stop()
 
 
-def _line(problem: Problem, file: Path | None = None) -> str:
+def _line(problem: ConfigProblem, file: Path | None = None) -> str:
     kind = "warning: " if problem.is_warning else ""
     place = f"{file}: " if file else ""
     return f"{place}{kind}{problem.where}: {problem.text}"
@@ -216,20 +216,20 @@ def _metrics(
         yield shown, url
 
 
-def _end(ending: Ending, *, as_json: bool) -> None:
+def _end(result: RunResult, *, as_json: bool) -> None:
     """Print the result of a pipeline that ended; raises CommandFailed if it failed."""
-    from mayfly.pipeline.supervise import End
+    from mayfly.pipeline.supervise import Termination
 
-    if ending.end is End.FAILED:
-        raise CommandFailed(ExitCode.PIPELINE, ending.text)
-    if ending.end is End.INTERRUPTED:
+    if result.end is Termination.FAILED:
+        raise CommandFailed(ExitCode.PIPELINE, result.text)
+    if result.end is Termination.INTERRUPTED:
         raise CommandFailed(ExitCode.INTERRUPTED, "interrupted")
-    progress = ending.progress
+    progress = result.progress
     if as_json:
         if progress.held != 0 or progress.releasing:
-            print_json({"end": ending.end.value, **progress._asdict()}, indent=None)
+            print_json({"end": result.end.value, **progress._asdict()}, indent=None)
         return
-    print(f"{ending.end.value}: {status(progress)}")
+    print(f"{result.end.value}: {status(progress)}")
     if progress.held:
         print(f"{progress.held:,} rows are not due yet: the checkpoint holds them for a later run")
     elif progress.held is None:

@@ -10,7 +10,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import group
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stopping
-from mayfly.services.trigger_monitor import TriggerOutcome, TriggerMonitor
+from mayfly.services.trigger_monitor import TriggerMonitor, TriggerOutcome
 
 trigger = group()
 

@@ -1,10 +1,10 @@
-"""Messages of queues that a batch cannot use: they leave it alone, and the others go on.
+"""Backs out the messages of queues that a batch cannot use, so that the others continue.
 
-Two kinds are found. Rows that neither their queue nor the dead-letter queue takes are left out by
-the queue manager of the sink, which names them. Where Spark fails, by an expression of a route or
-by the reading of a message, the claimed rows are read again without a write, and halved until those
-that fail stand alone. Either way their own queue manager backs them out: by BOTHRESH they come
-again, or go to BOQNAME or the dead-letter queue. A repeat of the batch has none of them.
+There are two kinds. Rows that neither their queue nor the dead-letter queue accepts are left out by
+the queue manager of the sink, which returns them. If Spark fails, in an expression of a route or in
+reading a message, the claimed rows are read again without a write, and halved until the failing
+rows are found. In both cases their own queue manager backs them out: up to BOTHRESH they come
+again, then they go to BOQNAME or the dead-letter queue. The repeated batch does not contain them.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class BadRows:
         }
 
     def back_out_surrendered(self, batch_id: int) -> None:
-        """Back out the rows of a written batch that nobody has taken; raises BulkError.
+        """Back out the rows of a written batch that no queue accepted; raises BulkError.
 
-        Called again for the same batch it changes nothing.
+        A second call for the same batch changes nothing.
         """
         if not self._sources:
             return
@@ -68,9 +68,9 @@ class BadRows:
                 client.back_out(attached, sorted(rows), reason)
 
     def back_out_failing(self, error: BaseException, spark: SparkSession) -> None:
-        """Back out the messages because of which a batch has failed; raises RowsBackedOut then.
+        """Back out the messages that made a batch fail, then raise RowsBackedOut.
 
-        Returns when no single message is at fault. Raises BulkError, and the error of a look that
+        Returns if no single message is the cause. Raises BulkError, and the error of a read that
         failed for another reason.
         """
         if not may_be_of_rows(error):
@@ -84,7 +84,7 @@ class BadRows:
                 shapes: list[_Shape] = [_whole, *(partial(_shaped, p) for p in self._parts)]
                 fails = [partial(self._fail, spark, number, shape) for shape in shapes]
                 at_fault = next((fail for fail in fails if ranges and fail(ranges)), None)
-                bad = [] if at_fault is None else alone(at_fault, ranges)
+                bad = [] if at_fault is None else find_failing_rows(at_fault, ranges)
                 if bad:
                     done = client.back_out(attached, bad, MQRC_BACKOUT_THRESHOLD_REACHED)
                     count = done.returned + done.moved
@@ -98,7 +98,7 @@ class BadRows:
     def _fail(
         self, spark: SparkSession, number: int, shape: _Shape, ranges: Sequence[RowRange]
     ) -> bool:
-        """Return True if rows of a source cannot be made into what is written."""
+        """Return True if a shape cannot be computed for these rows of a source."""
         made = shape(routed_again(self._config, spark, number, ranges))
         try:
             made.write.format("noop").mode("overwrite").save()
@@ -117,14 +117,14 @@ def _shaped(part: Part, rows: DataFrame) -> DataFrame:
     return part.shape(rows.where(part.rows))
 
 
-def alone(
+def find_failing_rows(
     fail: Callable[[Sequence[RowRange]], bool],
     ranges: Sequence[RowRange],
     most: int = MAX_BAD_ROWS,
 ) -> list[int]:
-    """Return the rows that fail alone, found by halving of rows that fail together.
+    """Return the rows that fail alone, found by halving the rows that fail together.
 
-    There are none when ``most`` fail and no row passes: then they are not the cause.
+    Returns an empty list if ``most`` rows fail and no row passes: then the rows are not the cause.
     """
     bad: list[int] = []
     has_passed = False

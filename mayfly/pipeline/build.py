@@ -1,4 +1,4 @@
-"""Start a pipeline: one streaming query from its sources to its sinks."""
+"""Starts a pipeline: one streaming query from its sources to its sinks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _CHECKPOINT = "checkpointLocation"
 
 
 def session_settings(config: PipelineConfig) -> dict[str, str]:
-    """Return the settings for create_session(conf=…): the pipeline's needs, then its [spark]."""
+    """Return the settings for ``create_session(conf=…)``: first the defaults, then [spark]."""
     return {
         # A value that cannot be cast is null, and its row malformed; else it would stop the query.
         "spark.sql.ansi.enabled": "false",
         **SESSION_SETTINGS,
-        # With timers, Spark goes on for ever without data.
+        # With timers, Spark would run empty batches for ever.
         _NO_DATA_BATCHES: str(not config.is_available_now).lower(),
         **config.spark,
     }
@@ -46,8 +46,8 @@ def start(
 ) -> StreamingQuery:
     """Start the query; raises PipelineError, OptionError, CheckpointError and BulkError.
 
-    Sets the session as `session_settings` say, as far as a running one can be set. ``readers`` take
-    over the consumers; without them the query itself does.
+    Applies ``session_settings`` as far as a running session allows. ``readers`` attach the
+    consumers; without them the query itself does.
     """
     prepare(config, spark)
     check_places(config, spark)
@@ -74,14 +74,14 @@ def start(
 
 
 def prepare(config: PipelineConfig, spark: SparkSession) -> None:
-    """Set those of `session_settings` that a running session can still take."""
+    """Apply those of ``session_settings`` that a running session can still change."""
     for name, value in session_settings(config).items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
 
 
 def check_places(config: PipelineConfig, spark: SparkSession) -> None:
-    """Raise PipelineError for a folder whose URL has a scheme that this Spark does not know."""
+    """Raise PipelineError for a folder whose URL has a scheme that this Spark cannot read."""
     folders = [("checkpoint", config.checkpoint)]
     for kind, parts in (("source", config.sources), ("sink", config.sinks)):
         folders += [
@@ -97,17 +97,17 @@ def check_places(config: PipelineConfig, spark: SparkSession) -> None:
 
 
 class BatchWriter:
-    """Writes each batch to the sinks, one after the other; a repeat changes nothing at any."""
+    """Writes each batch to the sinks, one after the other; to repeat a batch changes nothing."""
 
     def __init__(self, config: PipelineConfig, fence: str) -> None:
-        """Take the pipeline and the id of its checkpoint."""
+        """Take the pipeline, and the id of its checkpoint as ``fence``."""
         self._parts = parts_of(config, fence)
         self._bad_rows = BadRows(config, self._parts)
         # A file sink would make a folder of each batch without rows.
         self._is_direct = len(self._parts) == 1 and isinstance(config.sinks[0], QueueSink)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch; raises RowsBackedOut when messages of it had to be taken out first."""
+        """Write a batch; raises RowsBackedOut after messages were backed out because they fail."""
         try:
             self._write(batch, batch_id)
         except RAISED as error:
@@ -133,7 +133,7 @@ class BatchWriter:
             batch.unpersist()
 
     def _with_rows(self, batch: DataFrame) -> list[Part]:
-        """Return the parts that have rows in a batch, by a look at each of its rows."""
+        """Return the parts that have rows in a batch; this computes the batch once."""
         seen = Observation()
         counts = [f.count_if(p.rows).alias(str(n)) for n, p in enumerate(self._parts)]
         batch.observe(seen, *counts).write.format("noop").mode("overwrite").save()

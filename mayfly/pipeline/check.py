@@ -1,4 +1,4 @@
-"""The checks of a pipeline before it runs."""
+"""Checks a pipeline before it runs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from mayfly.pipeline.sinks import check_sinks
 from mayfly.pipeline.spark.errors import CheckpointError
 
 
-class Problem(NamedTuple):
-    """A mistake and its place in the file; a warning does not keep the pipeline from running."""
+class ConfigProblem(NamedTuple):
+    """A mistake and its place in the file; a warning does not prevent a run."""
 
     where: str
     text: str
     is_warning: bool = False
 
 
-def check(config: PipelineConfig, spark: SparkSession | None) -> list[Problem]:
-    """Return the problems found; without a session, those that can be seen without one.
+def check(config: PipelineConfig, spark: SparkSession | None) -> list[ConfigProblem]:
+    """Return the problems of a pipeline; without a session, those that need no Spark.
 
-    Queue managers are asked, nothing is changed there. Folders are looked at where they are on
-    this machine, expressions and types only with a session.
+    Queue managers are asked for their queues and nothing is changed there. Folders are checked if
+    they are on this machine. Expressions and types are checked only with a session.
     """
     found = [
         *_sources(config),
@@ -53,16 +53,16 @@ def check(config: PipelineConfig, spark: SparkSession | None) -> list[Problem]:
     return found
 
 
-def _sources(config: PipelineConfig) -> Iterator[Problem]:
+def _sources(config: PipelineConfig) -> Iterator[ConfigProblem]:
     for number, source in enumerate(config.sources, 1):
         where = f"[[source]] {number}"
         if isinstance(source, ClaimedSource):
             yield from _queues(source, where, [("queue", source.queue)])
         elif isinstance(source, FileSource) and not _is_there(source.path):
-            yield Problem(f"{where}, path", f"{source.path} is no folder")
+            yield ConfigProblem(f"{where}, path", f"{source.path} is no folder")
 
 
-def _sinks(config: PipelineConfig) -> Iterator[Problem]:
+def _sinks(config: PipelineConfig) -> Iterator[ConfigProblem]:
     for number, sink in enumerate(config.sinks, 1):
         if not isinstance(sink, QueueSink):
             continue
@@ -75,15 +75,18 @@ def _sinks(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def _is_there(path: str) -> bool:
-    """Return True if a folder exists; one on another file system counts as existing."""
+    """Return True if a folder exists, or is on another file system."""
     local = local_path(path)
     return local is None or Path(local).is_dir()
 
 
 def _queues(
     part: ClaimedSource | QueueSink, where: str, queues: list[tuple[str, str]]
-) -> Iterator[Problem]:
-    """Check that a queue manager has queues; one that cannot be browsed counts as there."""
+) -> Iterator[ConfigProblem]:
+    """Yield a problem for each queue that does not exist.
+
+    One that may not be browsed is accepted.
+    """
     try:
         with QueueClient(part.url, token_file=part.token_file, manager=part.manager) as client:
             client.info()
@@ -93,13 +96,13 @@ def _queues(
                 except QueueManagerRefused as error:
                     is_unknown = str(MQRC_UNKNOWN_OBJECT_NAME) in error.text
                     if is_unknown or isinstance(part, ClaimedSource):
-                        yield Problem(f"{where}, {key}", f"{queue!r}: {error.text}")
+                        yield ConfigProblem(f"{where}, {key}", f"{queue!r}: {error.text}")
     except (BulkError, ValueError) as error:
-        yield Problem(where, str(error))
+        yield ConfigProblem(where, str(error))
 
 
-def _loops(config: PipelineConfig) -> Iterator[Problem]:
-    """Warn of a queue that is read and written: its messages would go round for ever."""
+def _loops(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Yield a warning for a queue that is read and written: its messages would circulate."""
     read = {
         (source.url, source.manager, source.queue)
         for source in config.sources
@@ -108,10 +111,10 @@ def _loops(config: PipelineConfig) -> Iterator[Problem]:
     for number, sink in enumerate(config.sinks, 1):
         if isinstance(sink, QueueSink) and (sink.url, sink.manager, sink.queue) in read:
             text = f"{sink.queue!r} is a source as well: what is put there is read again"
-            yield Problem(f"[[sink]] {number}, queue", text, is_warning=True)
+            yield ConfigProblem(f"[[sink]] {number}, queue", text, is_warning=True)
 
 
-def _checkpoint(config: PipelineConfig) -> Iterator[Problem]:
+def _checkpoint(config: PipelineConfig) -> Iterator[ConfigProblem]:
     local = local_path(config.checkpoint)
     if local is None or not Path(local).is_dir():
         return
@@ -120,20 +123,20 @@ def _checkpoint(config: PipelineConfig) -> Iterator[Problem]:
         try:
             check_mark((folder / MARK).read_text("utf-8"), config)
         except CheckpointError as error:
-            yield Problem("checkpoint", str(error))
+            yield ConfigProblem("checkpoint", str(error))
     elif any((folder / name).exists() for name in SPARKS_OWN):
-        yield Problem("checkpoint", f"{folder} is that of another query")
+        yield ConfigProblem("checkpoint", f"{folder} is that of another query")
 
 
-def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[Problem]:
-    """Plan the query, with its settings; the first mistake ends that."""
+def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[ConfigProblem]:
+    """Plan the query with its settings, and yield the first mistake."""
     before = {name: spark.conf.get(name, None) for name in session_settings(config)}
     prepare(config, spark)
     try:
         check_places(config, spark)
         check_sinks(config, routed_rows(config, spark))
     except PipelineError as error:
-        yield Problem(error.where, error.text)
+        yield ConfigProblem(error.where, error.text)
     finally:
         for name, value in before.items():
             if spark.conf.isModifiable(name):

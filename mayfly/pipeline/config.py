@@ -1,4 +1,4 @@
-"""Read a pipeline from its TOML file, and check it as far as the file alone can be checked."""
+"""Reads a pipeline from its TOML file, and checks it as far as the file alone allows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _Part = TypeVar("_Part")
 
 
 def load(path: Path) -> PipelineConfig:
-    """Return a pipeline.
+    """Read a pipeline from a TOML file.
 
     Raises PipelineError, which names file, table, key and value, and OSError when the file cannot
     be read.

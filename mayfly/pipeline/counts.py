@@ -1,7 +1,8 @@
-"""The counts of a pipeline's batches, as Spark reports them with each batch's progress.
+"""The metrics that a pipeline observes in each batch, as Spark's progress event reports them.
 
-They are ``observedMetrics`` of a StreamingQueryProgress. Each source has one, IN_PREFIX and the
-number of its table in the file, from 1: ``mayfly_in_1``. OUT counts rows that left the delay line.
+They are ``observedMetrics`` of a StreamingQueryProgress. Each source has one metric: IN_PREFIX and
+the number of its table in the file, from 1, as ``mayfly_in_1``. OUT counts rows that left the delay
+line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ RELEASED = "released"
 EXPIRED = "expired"
 DEAD_LETTERED = "dead_lettered"
 REPORTS = "reports"
-#: Released rows that their own queue manager lets go once the batch is done.
+#: Released rows that their own queue manager releases when the batch is done.
 LET_GO = "let_go"
 #: Released rows of queues whose deadline has passed: the receiving queue manager discards them.
 OVERDUE = "overdue"
@@ -29,12 +30,12 @@ LATE_MS_MAX = "late_ms_max"
 
 
 def counts_in() -> list[Column]:
-    """Return the counts of a source's rows."""
+    """Return the aggregate columns for the rows of a source."""
     return [f.count(f.lit(1)).alias(ROWS)]
 
 
 def counts_out(is_let_go: Column) -> list[Column]:
-    """Return the counts of rows by outcome; LET_GO counts those with ``is_let_go``."""
+    """Return the aggregate columns by outcome; LET_GO counts the rows with ``is_let_go``."""
     outcome = f.col("outcome")
     deadline = f.col("expire_at_ms")
     is_released = outcome == State.RELEASED.value

@@ -1,7 +1,7 @@
-"""Refused rows as dead letters: an MQDLH with the reason, and the row behind it.
+"""Makes dead letters of refused rows: an MQDLH with the reason, then the row.
 
-A row that is a message keeps its data and ids. One that is none becomes JSON that says why, with
-the row as it was read.
+A row that is a message keeps its data and ids. Any other row becomes JSON with the reason and the
+row as it was read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFrame:
-    """Return refused rows as messages for a dead-letter queue, from a pipeline of that name."""
+    """Return refused rows as messages for a dead-letter queue, by default SYSTEM.DEAD.LETTER.QUEUE.
+
+    ``application`` is the name of the pipeline, for the header.
+    """
     is_message = f.col("refused_row").isNull()
     reasoned = f.to_json(f.struct("refusal", f.col("refused_row").alias("row"))).cast("binary")
     columns = [f.when(is_message, f.col(name)).alias(name) for name in (*_KEPT, *_DESCRIBED)]
@@ -73,7 +76,7 @@ def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]
 
 
 def _described(row: dict[str, Any]) -> Descriptor:
-    """Return format and coding of a dead letter's data; a row that is no message is JSON."""
+    """Return the format and encoding of a dead letter's data; a row that is no message is JSON."""
     if not row["is_message"]:
         return Descriptor(format=_TEXT_FORMAT, encoding=MQENC_NATIVE, coded_char_set_id=_UTF8)
     return Descriptor(

@@ -12,4 +12,4 @@ class PipelineError(ConfigurationError):
 
 
 class RowsBackedOut(errors.PipelineError):
-    """Messages that fail alone were taken out of a batch: repeated, it goes on without them."""
+    """Messages that fail alone were backed out of a batch: the restart repeats it without them."""

@@ -1,4 +1,4 @@
-"""A pipeline in plain words, stage by stage, with the guarantees of each."""
+"""Describes a pipeline in plain words, stage by stage, with the guarantees of each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mayfly.pipeline.parts import (
 
 
 def explain(config: PipelineConfig) -> str:
-    """Return the text, a line for each source, limit, route and sink."""
+    """Return the description: a line for each source, limit, route and sink."""
     lines = [f"Pipeline {config.name}: {_pace(config)}; its checkpoint is {config.checkpoint}."]
-    for title, said in (
+    for title, section in (
         ("Reads", map(_source, config.sources)),
         ("Limits", _limits(config)),
         ("Holds", _holds(config)),
@@ -30,7 +30,7 @@ def explain(config: PipelineConfig) -> str:
         ("Writes", (_sink(sink, config) for sink in config.sinks)),
         ("Exactly once", _once(config)),
     ):
-        found = [f"  {line}" for line in said]
+        found = [f"  {line}" for line in section]
         lines += ["", title, *found] if found else []
     return "\n".join(lines) + "\n"
 
@@ -103,11 +103,11 @@ def _routes(config: PipelineConfig) -> Iterator[str]:
             yield f"reports owed go to the reply-to queues of {config.reports}"
 
 
-def _rest(config: PipelineConfig, outcome: State, said: str) -> Iterator[str]:
-    """Yield the line about rows of an outcome that no route takes, if there can be any."""
+def _rest(config: PipelineConfig, outcome: State, text: str) -> Iterator[str]:
+    """Yield the line about rows of an outcome that no route selects, if there can be any."""
     routes = [route for route in config.routes if route.outcome == outcome.value]
     if all(route.when is not None for route in routes):
-        yield f"the rest of the {said}" if routes else said
+        yield f"the rest of the {text}" if routes else text
 
 
 def _sink(sink: Sink, config: PipelineConfig) -> str:

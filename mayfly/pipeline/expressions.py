@@ -1,4 +1,4 @@
-"""Users' SQL expressions as columns; Spark's errors about them in the terms of the file."""
+"""Users' SQL expressions as columns; Spark's errors about them become PipelineErrors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SPARKS_LOGGER = "SQLQueryContextLogger"
 
 
 @contextmanager
-def spark_says(path: Path, where: str) -> Iterator[None]:
-    """Turn errors of Spark and of its options inside the block into a PipelineError."""
+def as_pipeline_error(path: Path, where: str) -> Iterator[None]:
+    """Turn errors of Spark and its options within the block into a PipelineError at ``where``."""
     logger = PySparkLogger.getLogger(_SPARKS_LOGGER)
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -39,18 +39,21 @@ def spark_says(path: Path, where: str) -> Iterator[None]:
 def columns_of(
     rows: DataFrame, expressions: Mapping[str, str], path: Path, where: str
 ) -> dict[str, Column]:
-    """Return columns by key; raises PipelineError for one that Spark cannot make of the rows."""
+    """Return columns by name; raises PipelineError for an expression that Spark cannot compute."""
     columns = {}
     for name, expression in expressions.items():
-        with spark_says(path, f"{where}, {name}: {expression!r}"):
+        with as_pipeline_error(path, f"{where}, {name}: {expression!r}"):
             columns[name] = f.expr(expression).alias(name)
             _check_repeatable(rows.select(columns[name]))
     return columns
 
 
 def condition(rows: DataFrame, expression: str, path: Path, where: str) -> Column:
-    """Return the column of a condition; raises PipelineError when it is none of the rows."""
-    with spark_says(path, f"{where}, when: {expression!r}"):
+    """Return the column of a condition.
+
+    Raises PipelineError unless it is boolean and computable.
+    """
+    with as_pipeline_error(path, f"{where}, when: {expression!r}"):
         column = f.expr(expression)
         selected = rows.select(column)
         _check_repeatable(selected)
@@ -61,7 +64,7 @@ def condition(rows: DataFrame, expression: str, path: Path, where: str) -> Colum
 
 
 def _check_repeatable(rows: DataFrame) -> None:
-    """Raise OptionError for uuid(), rand() and the like: a batch may have to be repeated."""
+    """Raise OptionError for uuid(), rand() and the like, since a batch may have to be repeated."""
     plan: Any = rows._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         raise OptionError("gives another value each time: a batch that Spark repeats must be equal")

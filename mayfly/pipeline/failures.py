@@ -1,7 +1,7 @@
-"""Failures of a pipeline's query: the cause in one line, and whether a restart may help.
+"""Failures of a pipeline's query: the cause in one line, and whether a restart may cure it.
 
-An error in one of Spark's workers or in its planner comes back as text with a traceback in it. Our
-own errors are recognised in it by their names.
+An error in one of Spark's workers or in its planner arrives as text with a traceback in it. Errors
+of this package are recognised there by their names.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with excep
 _SUFFIX = re.compile(r"(?: SQLSTATE: \w+;?)+$")
 
 
-class Failure(NamedTuple):
-    """A failure in one line; ``is_final`` when no restart mends it."""
+class QueryFailure(NamedTuple):
+    """A failure in one line; ``is_final`` means that no restart cures it."""
 
     text: str
     is_final: bool
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Return the failure of an error of RAISED, or of the one that a query ended with."""
+def failure_of(error: BaseException) -> QueryFailure:
+    """Return the failure for an error of RAISED, or for the error with which a query ended."""
     if isinstance(error, JAVA_ENDED) and not isinstance(error, Py4JJavaError):
-        return Failure("the Java process of Spark has ended", is_final=True)
+        return QueryFailure("the Java process of Spark has ended", is_final=True)
     if not isinstance(error, PySparkException | Py4JJavaError):
-        return Failure(_one_line(str(error)), is_final=not isinstance(error, _PASSING))
+        return QueryFailure(_one_line(str(error)), is_final=not isinstance(error, _PASSING))
     is_planning = isinstance(error, _PLANNING) and not isinstance(error, StreamingQueryException)
     return _of_text(str(error), is_final=is_planning)
 
@@ -79,23 +79,23 @@ def may_be_of_rows(error: BaseException) -> bool:
     if isinstance(error, AnalysisException | ParseException):
         return False
     kinds = _kinds()
-    ours = [kinds[name] for name, _said in _OURS.findall(str(error)) if name in kinds]
+    ours = [kinds[name] for name, _text in _OURS.findall(str(error)) if name in kinds]
     # A server that fails for one of its messages says so by ServerFailed.
     return all(issubclass(kind, ServerFailed) for kind in ours)
 
 
-def _of_text(text: str, *, is_final: bool) -> Failure:
-    """Return the failure in Spark's text, in our words where the cause is one of our errors."""
+def _of_text(text: str, *, is_final: bool) -> QueryFailure:
+    """Return the failure in Spark's text, with our own message if one of our errors caused it."""
     kinds = _kinds()
     # The innermost exception comes last in the text and is the cause.
-    for name, said in reversed(_OURS.findall(text)):
+    for name, message in reversed(_OURS.findall(text)):
         if name in kinds:
-            return Failure(_one_line(said), is_final=not issubclass(kinds[name], _PASSING))
-    said = _PREFIX.sub("", text.strip()).partition("\n")[0]
+            return QueryFailure(_one_line(message), is_final=not issubclass(kinds[name], _PASSING))
+    cause = _PREFIX.sub("", text.strip()).partition("\n")[0]
     raised = _NAMED.findall(text) if "Traceback" in text else []
     if raised:
-        said = ": ".join(raised[-1])
-    return Failure(f"Spark: {_one_line(said)}", is_final)
+        cause = ": ".join(raised[-1])
+    return QueryFailure(f"Spark: {_one_line(cause)}", is_final)
 
 
 def _one_line(text: str) -> str:
@@ -103,7 +103,7 @@ def _one_line(text: str) -> str:
 
 
 def _kinds() -> dict[str, type[Exception]]:
-    """Return our errors by their full names."""
+    """Return our exception classes by their full names."""
     found: dict[str, type[Exception]] = {}
     left: list[type[Exception]] = [BulkError, spark_errors.PipelineError, PipelineError]
     while left:

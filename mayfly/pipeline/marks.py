@@ -1,7 +1,7 @@
-"""Marks in the folders of a pipeline: the owners of checkpoints and outputs.
+"""Marks in the folders of a pipeline, which name the owners of checkpoints and outputs.
 
-The id of a checkpoint is made when it is begun. Queue managers and output folders keep this id. So
-a pipeline with a new checkpoint is not mistaken for the old one, and does not replace its output.
+Each checkpoint gets an id when it is begun. Queue managers and output folders record this id. So a
+pipeline with a new checkpoint is not mistaken for the old one, and does not replace its output.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SPARKS_OWN = ("offsets", "metadata")
 
 
 def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
-    """Return the id of a checkpoint that has these sources; begin it if it is new.
+    """Return the id of a checkpoint; write its mark, with the sources, if it is new.
 
-    Raises CheckpointError when it was begun with others, or by another query.
+    Raises CheckpointError when it was begun with other sources, or by another query.
     """
     folder = Folder(spark, config.checkpoint)
     text = folder.read(MARK)
@@ -45,7 +45,10 @@ def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
 
 
 def check_mark(text: str, config: PipelineConfig) -> str:
-    """Return the id in the mark of a checkpoint; raises CheckpointError unless it fits."""
+    """Return the id in the mark of a checkpoint.
+
+    Raises CheckpointError unless the sources are equal.
+    """
     try:
         mark = json.loads(text)
         held, checkpoint_id = mark["sources"], str(mark["id"])
@@ -62,14 +65,17 @@ def check_mark(text: str, config: PipelineConfig) -> str:
     for number, (old, new) in enumerate(zip(held, sources, strict=True), 1):
         if old != new:
             raise CheckpointError(
-                f"checkpoint {config.checkpoint}: [[source]] {number} was {_said(old)} and is now "
-                f"{_said(new)}: use a new checkpoint"
+                f"checkpoint {config.checkpoint}: [[source]] {number} was {_text(old)} and is now "
+                f"{_text(new)}: use a new checkpoint"
             )
     return checkpoint_id
 
 
 def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
-    """Make a folder the output of a checkpoint; raises CheckpointError when it is another's."""
+    """Mark a folder as the output of a checkpoint.
+
+    Raises CheckpointError if it has another owner.
+    """
     folder = Folder(spark, sink.path)
     text = folder.read(MARK)
     if text is None:
@@ -87,7 +93,7 @@ def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
 
 
 def identity(source: Source) -> dict[str, str]:
-    """Return the identity of a source, by which a checkpoint knows it; a url may change."""
+    """Return the fields by which a checkpoint recognises a source; its url may change."""
     if isinstance(source, ClaimedSource):
         kind = "queue" if isinstance(source, QueueSource) else "staging"
         return {"kind": kind, "queue": source.queue, "consumer": source.consumer}
@@ -96,5 +102,5 @@ def identity(source: Source) -> dict[str, str]:
     return {"kind": "kafka", "topic": source.topic}
 
 
-def _said(source: dict[str, str]) -> str:
+def _text(source: dict[str, str]) -> str:
     return " ".join(f"{name} {value}" for name, value in source.items())

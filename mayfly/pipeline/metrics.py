@@ -1,7 +1,7 @@
 """Metrics of a pipeline for Prometheus: as text, in a file, and over HTTP on this machine.
 
-The file suits the text file collector of Prometheus' node exporter. The server answers
-``GET /metrics`` on loopback alone.
+The file is for the text file collector of Prometheus' node exporter. The server answers ``GET
+/metrics`` on the loopback address only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class _Snapshot(Collector):
-    """A snapshot of a pipeline as metrics; a figure that is not known has no metric."""
+    """A snapshot of a pipeline as metrics; unknown values are left out."""
 
     def __init__(self, progress: Progress | None = None, *, is_up: bool = False) -> None:
         # One tuple, so that a scrape in another thread never sees half of a change.
@@ -87,16 +87,16 @@ def _registry(snapshot: _Snapshot) -> CollectorRegistry:
 
 
 def metrics_text(progress: Progress, *, is_up: bool = True) -> str:
-    """Return a snapshot in the text format of Prometheus; unknown figures are left out."""
+    """Return a snapshot in the text format of Prometheus; unknown values are left out."""
     written: bytes = generate_latest(_registry(_Snapshot(progress, is_up=is_up)))
     return written.decode()
 
 
 class MetricsFile:
-    """A file that always holds the metrics of the last batch, replaced as a whole."""
+    """A file with the metrics of the last batch, replaced atomically."""
 
     def __init__(self, path: Path) -> None:
-        """Name the file; its folder must be there."""
+        """Set the path; its folder must exist."""
         self._path = path
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
@@ -105,10 +105,10 @@ class MetricsFile:
 
 
 class MetricsServer:
-    """Answers ``GET /metrics`` on loopback while it is open."""
+    """Answers ``GET /metrics`` on loopback until it is closed."""
 
     def __init__(self, port: int) -> None:
-        """Listen on a port, 0 being any; raises OSError when it is taken."""
+        """Listen on a port, 0 for any free one; raises OSError when it is taken."""
         self._snapshot = _Snapshot()
         registry = _registry(self._snapshot)
         self._server, self._thread = start_http_server(port, _HOST, registry)
@@ -118,11 +118,11 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """The URL of the metrics."""
         return f"http://{_HOST}:{self._server.server_port}{METRICS_PATH}"
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Answer with this snapshot from now on."""
+        """Serve this snapshot from now on."""
         self._snapshot.shown = (progress, is_up)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ AVAILABLE_NOW = "available now"
 
 @dataclass(frozen=True)
 class QueueSource:
-    """Messages of a queue, taken by durable claims of a consumer."""
+    """A queue whose messages a consumer takes by durable claims."""
 
     url: str
     queue: str
@@ -30,7 +30,10 @@ class QueueSource:
 
 @dataclass(frozen=True)
 class StagingSource:
-    """Delayed messages that are due: their queue manager lets them go when the batch is done."""
+    """The delayed messages that are due.
+
+    Their queue manager releases them when the batch is done.
+    """
 
     url: str
     consumer: str
@@ -45,7 +48,7 @@ class StagingSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files that come into a folder; ``columns`` are SQL expressions by message column."""
+    """Files that arrive in a folder; ``columns`` are SQL expressions by message column."""
 
     format: str
     path: str
@@ -69,7 +72,7 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class QueueLimit:
-    """The cap of the queues of a name, which may end in ``*``."""
+    """The longest lifetime, in ms, for messages of the queues of a name, which may end in ``*``."""
 
     name: str
     cap_ms: int
@@ -77,7 +80,10 @@ class QueueLimit:
 
 @dataclass(frozen=True)
 class Limit:
-    """The longest life, for all queues and for some; the lowest that fits wins."""
+    """The longest lifetimes: for all queues in ``cap_ms``, and by name.
+
+    The lowest that applies counts.
+    """
 
     cap_ms: int | None = None
     queues: tuple[QueueLimit, ...] = ()
@@ -85,7 +91,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class DelayLine:
-    """Settings for rows that are not from a Mayfly queue; see spark.delay_line.lifetime."""
+    """Settings for rows that are not from a Mayfly queue, as for ``spark.delay_line.lifetime``."""
 
     ttl_rule: str = "send"
     slot_ms: int = 250
@@ -94,9 +100,9 @@ class DelayLine:
 
 @dataclass(frozen=True)
 class Route:
-    """Sends rows of an outcome to a sink: those of which the SQL expression ``when`` is true.
+    """Sends the rows with an outcome to a sink, if the SQL expression ``when`` is true for them.
 
-    ``outcome`` is "released", "expired" or "dead_lettered"; without ``when`` all of them go.
+    ``outcome`` is "released", "expired" or "dead_lettered"; ``when`` None selects all of them.
     """
 
     to: str
@@ -106,7 +112,7 @@ class Route:
 
 @dataclass(frozen=True)
 class QueueSink:
-    """Queues of a queue manager; ``queue`` None is the one that each row names."""
+    """Queues of a queue manager; ``queue`` None means the queue that each row names."""
 
     name: str
     url: str
@@ -119,7 +125,7 @@ class QueueSink:
 
 @dataclass(frozen=True)
 class FileSink:
-    """A folder of files, one folder in it for each batch."""
+    """A folder of files, with one subfolder for each batch."""
 
     name: str
     format: str
@@ -129,7 +135,7 @@ class FileSink:
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """A topic; ``key`` and ``value`` are SQL expressions."""
+    """A Kafka topic; ``key`` and ``value`` are SQL expressions."""
 
     name: str
     bootstrap_servers: str
@@ -149,8 +155,8 @@ class PipelineConfig:
     """A pipeline; all paths are absolute, or URLs.
 
     ``trigger`` is AVAILABLE_NOW or an interval such as "1 second". ``dead_letter`` names the sink
-    of refused rows that no route takes; None where no row can be refused. ``reports`` names the
-    sink of the reports owed; None: they are counted and go nowhere.
+    of refused rows that no route selects; None if no row can be refused. ``reports`` names the sink
+    of owed reports; None counts them without sending them.
     """
 
     path: Path
@@ -168,15 +174,15 @@ class PipelineConfig:
 
     @property
     def is_available_now(self) -> bool:
-        """Whether it ends when all rows that were there at its start are done."""
+        """Whether it ends after the rows that were there at its start."""
         return self.trigger == AVAILABLE_NOW
 
     @property
     def has_delay_line(self) -> bool:
-        """Whether rows are held here; those of queues have waited on their queues."""
+        """Whether rows are held here; rows of queues have waited on their queues instead."""
         return not all(isinstance(source, ClaimedSource) for source in self.sources)
 
     def sink(self, name: str) -> Sink:
-        """Return the sink of a name."""
+        """Return the sink with this name; raises ValueError if there is none."""
         [found] = [sink for sink in self.sinks if sink.name == name]
         return found

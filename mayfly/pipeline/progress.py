@@ -1,4 +1,4 @@
-"""The progress of a pipeline: a snapshot, which grows by each batch of Spark's.
+"""The progress of a pipeline: a snapshot, updated from Spark's progress event of each batch.
 
 The counts come from the metrics that the pipeline observes in each batch (counts.py).
 """
@@ -40,14 +40,14 @@ _KEPT_FILE = "_mayfly_progress.json"
 class Progress(NamedTuple):
     """The state of a pipeline after a batch; counts are since the program began.
 
-    ``batch`` is the last finished one, NO_BATCH before the first; ``at`` is its begin (ISO 8601,
-    UTC). ``held`` is the number of rows in the delay line. It is None while unknown: the program
-    before was killed, and rows have been held ever since. ``lag_ms`` is the largest lateness of a
-    row of that batch, None when no row was due. ``rows_per_second`` counts its rows in or its rows
-    out, whichever are more. ``overdue`` are released rows whose deadline had passed; the receiving
-    queue manager discards them. ``releasing`` are delayed messages of finished batches that their
-    queue manager has not been told to release yet: they become ``released`` then. ``restarts`` are
-    those of the query.
+    ``batch`` is the number of the last finished batch, NO_BATCH before the first; ``at`` is its
+    start (ISO 8601, UTC). ``held`` is the number of rows in the delay line. It is None while
+    unknown: the program before was killed, and rows have been held ever since. ``lag_ms`` is the
+    largest lateness of a row in that batch, None when no row was due. ``rows_per_second`` counts
+    the larger of its rows in and rows out. ``overdue`` are released rows whose deadline had passed;
+    the receiving queue manager discards them. ``releasing`` are delayed messages of finished
+    batches that their queue manager has not released yet; then they become ``released``.
+    ``restarts`` counts those of the query.
     """
 
     pipeline: str
@@ -68,13 +68,13 @@ class Progress(NamedTuple):
 
     @property
     def rows_out(self) -> int:
-        """Rows that have left the pipeline, reports not counted."""
+        """Rows that have left the pipeline, without reports."""
         return self.released + self.releasing + self.expired + self.dead_lettered
 
     def with_batch(self, event: Mapping[str, Any]) -> Progress:
-        """Return the state after one more batch, given Spark's event of it.
+        """Return the state after one more batch, from Spark's progress event.
 
-        Spark sends the event of a batch when it is committed, so a repeated batch is counted once.
+        Spark sends the event when a batch is committed, so a repeated batch is counted once.
         """
         observed = {name: row.asDict() for name, row in event["observedMetrics"].items()}
         left = observed.get(OUT, {})
@@ -100,8 +100,8 @@ class Progress(NamedTuple):
             **{name: getattr(self, name) + count for name, count in ended.items()},
         )
 
-    def all_let_go(self) -> Progress:
-        """Return the state once queue managers have released the messages of finished batches."""
+    def all_released(self) -> Progress:
+        """Return the state after queue managers have released the messages of finished batches."""
         return self._replace(released=self.released + self.releasing, releasing=0)
 
     def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
@@ -112,24 +112,24 @@ class Progress(NamedTuple):
         return None if before is None else before + more
 
     def has_moved_since(self, before: Progress) -> bool:
-        """Return whether a row has come or left since an earlier snapshot."""
+        """Return True if a row has arrived or left since an earlier snapshot."""
         return (self.rows_in, self.rows_out) != (before.rows_in, before.rows_out)
 
 
 class KeptProgress:
-    """A file for the next run, beside Spark's own files in the checkpoint: batch and ``held``.
+    """A file for the next run in the checkpoint, beside Spark's own files: batch and ``held``.
 
-    Without the file only ``held`` is unknown for a while. So a file that is missing, damaged or of
-    an earlier batch does no harm. A checkpoint on another machine's files keeps none.
+    Without a valid file only ``held`` is unknown for a while. So a file that is missing, damaged or
+    of an earlier batch does no harm. A checkpoint on another machine gets no file.
     """
 
     def __init__(self, checkpoint: str) -> None:
-        """Name the checkpoint, a path or a URL as Spark takes it."""
+        """Take the checkpoint, a path or a URL as Spark accepts it."""
         local = local_path(checkpoint)
         self._file = None if local is None else Path(local) / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
-        """Return the snapshot to count on from."""
+        """Return the snapshot to continue from."""
         kept: dict[str, Any] = {}
         # A folder that is not there yet, or a file that was cut off.
         with contextlib.suppress(OSError, ValueError):
@@ -148,7 +148,7 @@ class KeptProgress:
 
 
 def local_path(checkpoint: str) -> str | None:
-    """Return where a checkpoint is on this machine, None when it is elsewhere."""
+    """Return the path of a checkpoint on this machine, None when it is elsewhere."""
     try:
         return str(path_here(checkpoint))
     except ValueError:
@@ -156,9 +156,9 @@ def local_path(checkpoint: str) -> str | None:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Replace a file as a whole: a reader finds the old text or the new one; raises OSError.
+    """Replace a file atomically: a reader finds the old text or the new one; raises OSError.
 
-    The new text may be lost by a power cut.
+    The file is not synced: a power failure may lose the new text.
     """
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -172,7 +172,7 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def _count(metrics: Mapping[str, Any], name: str) -> int:
-    """Return a count; Spark has null where there was no row."""
+    """Return a count, 0 where Spark has null because there was no row."""
     value = metrics.get(name)
     return 0 if value is None else int(value)
 

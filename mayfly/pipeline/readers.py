@@ -1,8 +1,8 @@
-"""The consumers of a pipeline's queue sources: their start, and the end of their claims.
+"""The consumers of a pipeline's queue sources: attaching them, and ending their claims.
 
-Spark asks for the next batch only at its next trigger, and not at all once the query is stopped. So
-the pipeline itself ends claims that the checkpoint says are written, after each batch and at its
-end.
+Spark asks for the next batch only at its next trigger, and not at all after the query is stopped.
+So the pipeline itself ends the claims that the checkpoint records as written, after each batch and
+at its end.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _AWAY = (BulkError, OSError, *JAVA_ENDED)
 
 
 class Readers:
-    """The consumers of a pipeline, each under the epoch of its latest start."""
+    """The consumers of a pipeline, each with the epoch of its latest start."""
 
     def __init__(
         self, checkpoint: str, spark: SparkSession | None, say: Callable[[str], None]
     ) -> None:
-        """Begin with none attached; without a session the checkpoint is on this machine.
+        """Begin with none attached; without a session the checkpoint must be on this machine.
 
-        ``say`` is called with each failure at the end.
+        ``say`` is called with the text of each failure at the end.
         """
         local = local_path(checkpoint)
         self._files: LogFiles | None = None
@@ -47,7 +47,10 @@ class Readers:
         self._attached: list[tuple[ClaimedSource, Attached]] = []
 
     def attach(self, config: PipelineConfig) -> PipelineConfig:
-        """Take over the consumers of a pipeline; return it with their epochs; raises BulkError."""
+        """Attach the consumers, fencing off earlier readers; return the pipeline with their epochs.
+
+        Raises BulkError.
+        """
         self._attached = []
         sources: list[Source] = []
         for source in config.sources:
@@ -61,7 +64,7 @@ class Readers:
         return replace(config, sources=tuple(sources))
 
     def end_written(self) -> bool:
-        """End claims that the checkpoint says are written; return True if all are ended."""
+        """End the claims that the checkpoint records as written; return True if all are ended."""
         try:
             for source, attached, written in self._written():
                 with _connected(source) as client:
@@ -69,7 +72,7 @@ class Readers:
                         attached.consumer, attached.instance_id, written.offset.claim
                     )
         except _AWAY:
-            # The query meets the same error and reports it, or goes on and ends the claims.
+            # The query gets the same error and reports it, or continues and ends the claims.
             return False
         return True
 
@@ -81,7 +84,10 @@ class Readers:
                 client.quiesce(attached)
 
     def give_back(self) -> None:
-        """Give back claimed messages that are in no batch; those of an unfinished batch stay."""
+        """Release claimed messages that are in no batch.
+
+        Those of an unfinished batch stay claimed.
+        """
         try:
             for source, attached, written in self._written():
                 with _connected(source) as client:

@@ -1,4 +1,4 @@
-"""The rows of a pipeline: all sources in one stream, limited, with outcome and destination."""
+"""The rows of a pipeline: all sources in one stream, with limits, outcome and destination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType
 from mayfly.lifetime.life import State
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
 from mayfly.pipeline.counts import OUT, counts_out
-from mayfly.pipeline.expressions import condition, spark_says
+from mayfly.pipeline.expressions import as_pipeline_error, condition
 from mayfly.pipeline.parts import (
     ClaimedSource,
     Limit,
@@ -22,7 +22,7 @@ from mayfly.pipeline.parts import (
     QueueSource,
     StagingSource,
 )
-from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, named, queue_rows
+from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, queue_rows, source_title
 from mayfly.pipeline.spark.delay_line import TtlRule, lifetime
 from mayfly.pipeline.spark.ending import ENDED
 from mayfly.pipeline.spark.messages import MESSAGE_TYPE
@@ -40,7 +40,10 @@ _REFUSALS = {
 
 
 def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
-    """Return all rows with outcome, reason, report_owed and TO; raises PipelineError."""
+    """Return all rows with their outcome, reason, report_owed and destination (column TO).
+
+    Raises PipelineError.
+    """
     parts = [*_from_queues(config, spark), *_from_elsewhere(config, spark)]
     return _routed(config, parts)
 
@@ -48,9 +51,9 @@ def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
 def routed_again(
     config: PipelineConfig, spark: SparkSession, number: int, ranges: Iterable[RowRange]
 ) -> DataFrame:
-    """Return messages that a queue source has claimed as a table, as `routed_rows` has them.
+    """Return claimed messages of a queue source as a table, with the columns of ``routed_rows``.
 
-    The plan is the same, with its counts: Spark leaves out expressions otherwise.
+    The plan is the same, including its counts, because Spark would otherwise leave expressions out.
     """
     source = config.sources[number - 1]
     assert isinstance(source, QueueSource)
@@ -59,7 +62,7 @@ def routed_again(
 
 
 def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
-    with spark_says(config.path, "[[source]]"):
+    with as_pipeline_error(config.path, "[[source]]"):
         rows = _together(parts)
     # All columns are there, whatever the sources have: a route or a key may name any of them.
     all_of_them = {field.name: field.dataType for field in MESSAGE_TYPE}
@@ -83,11 +86,11 @@ def _together(parts: list[DataFrame]) -> DataFrame:
 
 
 def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return messages of queues: they waited on their queues, and their lifetimes go on."""
+    """Return the messages of queue sources: they have waited there; their lifetimes continue."""
     found = []
     for number, source in enumerate(config.sources, 1):
         if isinstance(source, ClaimedSource):
-            with spark_says(config.path, named(number)):
+            with as_pipeline_error(config.path, source_title(number)):
                 rows = queue_rows(source, number, spark)
             found.append(_of_queue(config, source, rows))
     return found
@@ -111,7 +114,7 @@ def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) ->
 
 
 def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return the rows that leave the delay line, none without a source that enters it."""
+    """Return the rows that leave the delay line; empty if no source enters it."""
     parts = [
         foreign_rows(source, number, spark, config.path)
         for number, source in enumerate(config.sources, 1)
@@ -119,7 +122,7 @@ def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFra
     ]
     if not parts:
         return []
-    with spark_says(config.path, "[[source]]"):
+    with as_pipeline_error(config.path, "[[source]]"):
         rows = _together(parts)
     cap_ms = _cap_ms(config.limit)
     if cap_ms is not None:
@@ -130,7 +133,7 @@ def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFra
         rows = rows.withColumn("cap_ms", f.least(own, cap_ms))
     line = config.delay_line
     rule: TtlRule = "release" if line.ttl_rule == "release" else "send"
-    with spark_says(config.path, "[delay_line]"):
+    with as_pipeline_error(config.path, "[delay_line]"):
         ended = lifetime(rows, ttl_rule=rule, slot_ms=line.slot_ms, shards=line.shards)
     reason = f.coalesce(f.col(MALFORMED).cast("int"), f.col("reason"))
     refusal = f.col("refusal")
@@ -141,7 +144,7 @@ def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFra
 
 
 def _cap_ms(limit: Limit) -> Column | None:
-    """Return the lowest cap that fits the queue of a row, null where none does."""
+    """Return the lowest lifetime limit that applies to the queue of a row, null if none does."""
     caps = [f.when(_fits(one), f.lit(one.cap_ms).cast("bigint")) for one in limit.queues]
     if limit.cap_ms is not None:
         caps.append(f.lit(limit.cap_ms).cast("bigint"))
@@ -157,7 +160,7 @@ def _fits(limit: QueueLimit) -> Column:
 
 
 def _destination(config: PipelineConfig, rows: DataFrame) -> Column:
-    """Return the name of a sink: of the first route that fits, else by outcome."""
+    """Return the name of the sink: of the first matching route, else by outcome."""
     first = config.sinks[0].name if config.sinks else None
     to = (
         f.when(f.col("outcome") == State.RELEASED.value, f.lit(first))

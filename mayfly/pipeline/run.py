@@ -1,4 +1,4 @@
-"""Run a pipeline: a Spark session, its query kept going, and its watchers informed."""
+"""Runs a pipeline: a Spark session, a supervised query, and listeners for its progress."""
 
 from __future__ import annotations
 
@@ -11,69 +11,75 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.pipeline.build import session_settings, start
-from mayfly.pipeline.check import Problem, check
+from mayfly.pipeline.check import ConfigProblem, check
 from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.spark.session import create_session
 from mayfly.pipeline.stops import Stops
-from mayfly.pipeline.supervise import DEFAULT_LIMITS, Ending, Limits, Supervisor, Watcher
+from mayfly.pipeline.supervise import (
+    DEFAULT_LIMITS,
+    ProgressListener,
+    RestartLimits,
+    RunResult,
+    Supervisor,
+)
 
 #: Longest wait for a query to stop; after it, the end of the session ends the query.
 _STOP_LIMIT = {"spark.sql.streaming.stopTimeout": "60s"}
 
 
-class Shown(Protocol):
+class SnapshotTarget(Protocol):
     """A file or a server that shows snapshots outside of this process."""
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
         """Show a snapshot; ``is_up`` is True while the query runs. May raise OSError."""
 
 
-class Told(Watcher, Protocol):
-    """A watcher that also gets texts about failures beside the pipeline."""
+class RunListener(ProgressListener, Protocol):
+    """A progress listener that also gets texts about failures to show or save a snapshot."""
 
     def say(self, text: str) -> None:
-        """Take the text of such a failure: a snapshot could not be shown or kept."""
+        """Receive the text of such a failure."""
 
 
-def problems_before(config: PipelineConfig) -> list[Problem]:
-    """Return mistakes that keep a pipeline from running and can be found before Java starts."""
+def problems_before(config: PipelineConfig) -> list[ConfigProblem]:
+    """Return the mistakes that prevent a run and can be found before Java starts."""
     return [problem for problem in check(config, None) if not problem.is_warning]
 
 
 def run(
     config: PipelineConfig,
-    told: Told,
+    listener: RunListener,
     *,
     master: str = "local[*]",
     is_once: bool = False,
-    shown: Sequence[Shown] = (),
-    limits: Limits = DEFAULT_LIMITS,
-) -> Ending:
-    """Run a pipeline until it is done, SIGINT or SIGTERM comes, or no restart helps any more.
+    shown: Sequence[SnapshotTarget] = (),
+    limits: RestartLimits = DEFAULT_LIMITS,
+) -> RunResult:
+    """Run a pipeline until it is done, SIGINT or SIGTERM arrives, or restarts are used up.
 
-    ``is_once`` ends it when all rows that were there at its start are done. Raises the errors of
-    the session: JavaNotFound, PySparkException.
+    ``is_once`` ends it after the rows that were there at its start. ``shown`` also get each
+    snapshot. Raises the errors of the session: JavaNotFound, PySparkException.
     """
     if is_once:
         config = replace(config, trigger=AVAILABLE_NOW)
     stops = Stops()
     kept = KeptProgress(config.checkpoint)
-    watchers = _Watchers(told, shown, kept)
+    watchers = _Watchers(listener, shown, kept)
     # Listening twice: a Spark session installs a handler of its own for SIGINT when it begins.
     with stops.listening(), _session(config, master) as spark, stops.listening():
         begun = kept.load(config.name)
-        readers = Readers(config.checkpoint, spark, told.say)
+        readers = Readers(config.checkpoint, spark, listener.say)
 
         def start_query() -> StreamingQuery:
             return start(config, spark, readers)
 
         supervisor = Supervisor(start_query, stops, watchers, begun, limits, claims=readers)
-        ending = supervisor.run()
-    watchers.show(ending.progress, is_up=False)
-    return ending
+        result = supervisor.run()
+    watchers.show(result.progress, is_up=False)
+    return result
 
 
 @contextlib.contextmanager
@@ -89,41 +95,46 @@ def _session(config: PipelineConfig, master: str) -> Iterator[SparkSession]:
 
 
 class _Watchers:
-    """Passes the supervisor's calls on to all watchers; a failing one cannot stop the pipeline."""
+    """Passes the supervisor's events to all listeners.
 
-    def __init__(self, told: Told, shown: Sequence[Shown], kept: KeptProgress) -> None:
-        self._told = told
-        self._shown = shown
+    One that fails does not stop the pipeline.
+    """
+
+    def __init__(
+        self, listener: RunListener, targets: Sequence[SnapshotTarget], kept: KeptProgress
+    ) -> None:
+        self._listener = listener
+        self._targets = targets
         self._kept = kept
         self._warned: set[str] = set()
 
     def started(self, progress: Progress) -> None:
         self.show(progress, is_up=True)
-        self._told.started(progress)
+        self._listener.started(progress)
 
     def batch(self, progress: Progress) -> None:
         with self._warning():
             self._kept.save(progress)
         # Metrics first: a program that reads the line about a batch finds the batch there.
         self.show(progress, is_up=True)
-        self._told.batch(progress)
+        self._listener.batch(progress)
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
         self.show(progress, is_up=False)
-        self._told.restarting(progress, failure, wait_ms)
+        self._listener.restarting(progress, failure, wait_ms)
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        for shown in self._shown:
+        for target in self._targets:
             with self._warning():
-                shown.show(progress, is_up=is_up)
+                target.show(progress, is_up=is_up)
 
     @contextlib.contextmanager
     def _warning(self) -> Iterator[None]:
-        """Turn an OSError into a text, once for each cause."""
+        """Report an OSError within the block as a text, once for each cause."""
         try:
             yield
         except OSError as error:
             text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             if text not in self._warned:
                 self._warned.add(text)
-                self._told.say(text)
+                self._listener.say(text)

@@ -1,7 +1,7 @@
-"""The writes of a batch to each sink, such that a repeat of the batch changes nothing.
+"""Writes a batch to each sink, such that a repeat of the batch changes nothing.
 
-A sink takes its rows in parts: messages, dead letters and reports of a queue sink are each an
-application of their own for the fence of the queue manager, under the id of the checkpoint.
+A sink takes its rows in parts. Messages, dead letters and reports of a queue sink are separate
+applications for the fence of the queue manager, under the id of the checkpoint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from mayfly.lifetime.life import State
 from mayfly.pipeline.bulk.stages import STAGED, StageClient
 from mayfly.pipeline.dead_letters import dead_letters
-from mayfly.pipeline.expressions import columns_of, spark_says
+from mayfly.pipeline.expressions import as_pipeline_error, columns_of
 from mayfly.pipeline.parts import FileSink, KafkaSink, PipelineConfig, QueueSink, QueueSource
 from mayfly.pipeline.rows import TO
 from mayfly.pipeline.sources import SOURCE_ROW, check_kafka
@@ -36,9 +36,10 @@ _Write: TypeAlias = Callable[[DataFrame, int], None]
 
 
 class Part(NamedTuple):
-    """Rows of a batch that are written together: their condition, and their writer.
+    """Rows of a batch that are written together: their condition, and a function to write them.
 
-    ``shape`` makes of them what is written. ``surrendered`` returns those that nobody has taken.
+    ``shape`` turns them into what is written. ``surrendered`` returns the rows that no queue
+    accepted.
     """
 
     rows: Column
@@ -62,11 +63,11 @@ def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
 
 
 def check_sinks(config: PipelineConfig, rows: DataFrame) -> None:
-    """Raise PipelineError for a sink that cannot take such rows, or that Spark does not have."""
+    """Raise PipelineError for a sink that cannot write such rows, or that this Spark lacks."""
     for number, sink in enumerate(config.sinks, 1):
         where = f"[[sink]] {number}"
         if isinstance(sink, QueueSink):
-            with spark_says(config.path, where):
+            with as_pipeline_error(config.path, where):
                 check_columns(_messages(rows, sink.queue).schema, sink.queue)
         elif isinstance(sink, KafkaSink):
             columns_of(rows, {"key": sink.key, "value": sink.value}, config.path, where)
@@ -137,7 +138,7 @@ def _surrendered(sink: QueueSink, application: str, batch_id: int) -> list[Surre
 
 
 def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
-    """Return the rows to put; an expired one becomes a copy without lifetime and reports."""
+    """Return the rows to put; an expired row becomes a copy without lifetime and reports."""
     is_released = f.col("outcome") == State.RELEASED.value
     columns = [(f.col("queue") if queue is None else f.lit(queue)).alias("queue")]
     for name in rows.columns:
@@ -151,7 +152,7 @@ def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
 
 
 def _reports(rows: DataFrame) -> DataFrame:
-    """Return the reports owed, each for the queue manager that the row names, if it is there."""
+    """Return the owed reports, each for the queue manager that the row names."""
     owed = rows.select("report_owed.*")
     return owed.select([n for n in owed.columns if n in STAGED.names and n != "deliver_at_ms"])
 
@@ -165,12 +166,12 @@ def _file_writer(sink: FileSink) -> _Write:
 
 
 def _lines(rows: DataFrame) -> DataFrame:
-    """Return the rows as a file holds them."""
+    """Return the rows with the columns that a file gets."""
     return rows.drop("report_owed", TO, SOURCE_ROW)
 
 
 def _records(sink: KafkaSink, rows: DataFrame) -> DataFrame:
-    """Return the records of a topic."""
+    """Return the records for a topic."""
     return rows.select(f.expr(sink.key).alias("key"), f.expr(sink.value).alias("value"))
 
 

@@ -1,8 +1,8 @@
 """The sources of a pipeline as streams of message rows; malformed rows are marked, not lost.
 
-The SQL expressions of a table make messages of rows of files and of Kafka. A malformed row gets
-MALFORMED, a reason code, ``refusal``, the reason in words, and ``refused_row``, itself as JSON. It
-has no put time, so the delay line lets it go at once.
+The SQL expressions of a table turn rows of files and of Kafka into messages. A malformed row gets
+MALFORMED, a reason code, ``refusal``, the reason in words, and ``refused_row``, the row as JSON. It
+has no put time, so that the delay line passes it on at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mayfly.mqi.reasons import (
 from mayfly.pipeline.config import ADDED_COLUMNS
 from mayfly.pipeline.counts import IN_PREFIX, counts_in
 from mayfly.pipeline.errors import PipelineError
-from mayfly.pipeline.expressions import columns_of, spark_says
+from mayfly.pipeline.expressions import as_pipeline_error, columns_of
 from mayfly.pipeline.parts import ClaimedSource, FileSource, KafkaSource, QueueSource
 from mayfly.pipeline.spark.messages import (
     ASKED_COLUMNS,
@@ -53,13 +53,13 @@ _KAFKA = "kafka"
 _TAKEN_AS_THEY_ARE = {*MESSAGE_TYPE.names, *ASKED_COLUMNS}
 
 
-def named(number: int) -> str:
-    """Return the name of a source in errors."""
+def source_title(number: int) -> str:
+    """Return the title of a source for errors; numbers begin at 1."""
     return f"[[source]] {number}"
 
 
 def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataFrame:
-    """Return the messages that a consumer claims; those of a queue have SOURCE_ROW."""
+    """Return the stream of messages that a consumer claims; rows of a queue have SOURCE_ROW."""
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
     return _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
 
@@ -67,13 +67,13 @@ def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataF
 def claimed_rows(
     source: QueueSource, number: int, spark: SparkSession, ranges: Iterable[RowRange]
 ) -> DataFrame:
-    """Return messages that a consumer has claimed once more, as a table."""
+    """Return messages that a consumer has claimed, again and as a table."""
     options = {**queue_options(source), CLAIMED_ROWS: ranges_text(ranges)}
     return _numbered(spark.read.format("mayfly").options(**options).load(), number)
 
 
 def source_row(value: int) -> tuple[int, int]:
-    """Return the number of the source, from 1, and of the claimed row in a SOURCE_ROW."""
+    """Return the number of the source, from 1, and of the claimed row in a SOURCE_ROW value."""
     return value >> _ROW_BITS, value & (1 << _ROW_BITS) - 1
 
 
@@ -103,19 +103,19 @@ def queue_options(source: ClaimedSource) -> dict[str, str]:
 def foreign_rows(
     source: FileSource | KafkaSource, number: int, spark: SparkSession, path: Path
 ) -> DataFrame:
-    """Return files or records as message rows; raises PipelineError, ``path`` its file."""
+    """Return files or records as message rows; raises PipelineError about the file ``path``."""
     if isinstance(source, FileSource):
         read = _files(source, number, spark, path)
     else:
         read = _records(source, number, spark, path)
     counted = read.observe(f"{IN_PREFIX}{number}", *counts_in())
     messages = _messages(counted, source, number, path)
-    with spark_says(path, named(number)):
+    with as_pipeline_error(path, source_title(number)):
         return as_messages(_marked(messages), [n for n in ADDED_COLUMNS if "refus" not in n])
 
 
 def check_kafka(spark: SparkSession, path: Path, where: str) -> None:
-    """Raise PipelineError unless Spark has its part for Kafka, which is a package of its own."""
+    """Raise PipelineError unless Spark has its Kafka connector, which is a separate package."""
     jvm: Any = spark._jvm
     sources = jvm.org.apache.spark.sql.execution.datasources.DataSource
     try:
@@ -140,14 +140,14 @@ def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> 
         reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("mode", "PERMISSIVE")
     if source.files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
-    with spark_says(path, f"{named(number)}, schema: {source.schema!r}"):
+    with as_pipeline_error(path, f"{source_title(number)}, schema: {source.schema!r}"):
         reader = reader.schema(schema)
-    with spark_says(path, f"{named(number)}, path"):
+    with as_pipeline_error(path, f"{source_title(number)}, path"):
         return reader.load(source.path)
 
 
 def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
-    where = named(number)
+    where = source_title(number)
     check_kafka(spark, path, where)
     reader = (
         spark.readStream.format(_KAFKA)
@@ -158,15 +158,15 @@ def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) 
     )
     if source.rows_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", source.rows_per_batch)
-    with spark_says(path, where):
+    with as_pipeline_error(path, where):
         return reader.load()
 
 
 def _messages(
     read: DataFrame, source: FileSource | KafkaSource, number: int, path: Path
 ) -> DataFrame:
-    """Return the columns that the table asks for, with the row as it was read."""
-    columns = columns_of(read, source.columns, path, f"{named(number)}, columns")
+    """Return the message columns that the table defines, and the row as it was read."""
+    columns = columns_of(read, source.columns, path, f"{source_title(number)}, columns")
     for name in read.columns:
         if name.lower() in _TAKEN_AS_THEY_ARE:
             columns.setdefault(name.lower(), f.col(name).alias(name.lower()))
@@ -175,7 +175,7 @@ def _messages(
     for name in REQUIRED_COLUMNS:
         if name not in columns:
             text = f"is missing: say what makes it of {', '.join(_read_columns(read))}"
-            raise PipelineError(path, f"{named(number)}, columns.{name}", text)
+            raise PipelineError(path, f"{source_title(number)}, columns.{name}", text)
     corrupt = f.col(_CORRUPT) if _CORRUPT in read.columns else f.lit(None).cast("string")
     row = f.struct(*[f.col(f"`{name}`") for name in _read_columns(read)])
     return read.select(
@@ -190,7 +190,10 @@ def _read_columns(read: DataFrame) -> list[str]:
 
 
 def _marked(messages: DataFrame) -> DataFrame:
-    """Return messages with MALFORMED and its reason; such a row has no lifetime and no reports."""
+    """Return messages with MALFORMED and its reason.
+
+    Malformed rows get no lifetime and no reports.
+    """
     reason, refusal = f.lit(None).cast("bigint"), f.lit(None).cast("string")
     for test, code, text in reversed(_tests(messages)):
         reason = f.when(test, f.lit(code).cast("bigint")).otherwise(reason)
@@ -207,7 +210,7 @@ def _marked(messages: DataFrame) -> DataFrame:
 
 
 def _tests(messages: DataFrame) -> list[tuple[Column, int, str]]:
-    """Return conditions that no message meets, each with its reason code and words."""
+    """Return conditions that no valid message fulfils, each with its reason code and text."""
     tests = [
         (f.col(_CORRUPT).isNotNull(), MQRC_FORMAT_ERROR, "the line is not what the schema says"),
         (f.col("queue").isNull(), MQRC_UNKNOWN_OBJECT_NAME, "queue is null"),

@@ -1,4 +1,4 @@
-"""Requests for the end of a pipeline by SIGINT or SIGTERM, and waits that notice them."""
+"""Stop requests for a pipeline, by SIGINT or SIGTERM, and waits that end at them."""
 
 from __future__ import annotations
 
@@ -18,44 +18,50 @@ _SAME_REQUEST_MS = 500
 
 
 class Stops:
-    """Counts requests for the end: the first lets a batch finish, the second cuts it off."""
+    """Counts stop requests: the first lets a batch finish, the second breaks it off."""
 
     def __init__(self) -> None:
         """Begin without a request."""
-        self._asked_count = 0
+        self._stop_request_count = 0
         self._signalled_ms: int | None = None
         self._never = threading.Event()
 
     @property
-    def asked_count(self) -> int:
-        """The number of requests for the end."""
-        return self._asked_count
+    def stop_request_count(self) -> int:
+        """The number of stop requests."""
+        return self._stop_request_count
 
     def ask(self) -> None:
-        """Ask for the end."""
+        """Request a stop."""
         # No lock: a signal handler may come while the thread it interrupts holds it.
-        self._asked_count += 1
+        self._stop_request_count += 1
 
     def signalled(self) -> None:
-        """Ask for the end, unless a signal has just done so."""
+        """Request a stop because of a signal.
+
+        A signal within half a second of another is the same request.
+        """
         now_ms, before_ms = self.now_ms(), self._signalled_ms
         self._signalled_ms = now_ms
         if before_ms is None or now_ms - before_ms >= _SAME_REQUEST_MS:
             self.ask()
 
     def now_ms(self) -> int:
-        """Return milliseconds that only ever grow."""
+        """Return ms of a monotonic clock."""
         return int(time.perf_counter() * SECOND_MS)
 
     def wait(self, duration_ms: int) -> None:
-        """Return after that time, or a tenth of a second after the end was asked for meanwhile."""
-        asked_count, end_ms = self._asked_count, self.now_ms() + duration_ms
-        while self._asked_count == asked_count and (left_ms := end_ms - self.now_ms()) > 0:
+        """Wait for ``duration_ms``, or until a tenth of a second after a stop request."""
+        count_before, end_ms = self._stop_request_count, self.now_ms() + duration_ms
+        while self._stop_request_count == count_before and (left_ms := end_ms - self.now_ms()) > 0:
             self._never.wait(min(left_ms, _STEP_MS) / SECOND_MS)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM as requests; afterwards the former handlers are back."""
+        """Return a context in which SIGINT and SIGTERM are stop requests.
+
+        Then restore the handlers.
+        """
         before = [
             signal.signal(number, lambda _number, _frame: self.signalled()) for number in _NUMBERS
         ]

@@ -1,6 +1,6 @@
-"""Keep a pipeline's query going: watch it, start it again when it fails, stop it between batches.
+"""Supervises a pipeline's query: watches it, restarts it after failures, stops it between batches.
 
-This module knows no Spark: a function that starts a query, and a source of time, are handed in.
+This module does not import Spark: its caller passes a function that starts a query, and a clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.failures import RAISED, Failure, failure_of
+from mayfly.pipeline.failures import RAISED, QueryFailure, failure_of
 from mayfly.pipeline.progress import NO_BATCH, Progress
 
 
@@ -20,7 +20,7 @@ class Query(Protocol):
 
     @property
     def isActive(self) -> bool:  # noqa: N802  # Spark's name
-        """Whether it has not ended."""
+        """Whether the query is running."""
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -28,82 +28,86 @@ class Query(Protocol):
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802  # Spark's name
-        """The event of the last batch, None before the first."""
+        """The progress event of the last batch, None before the first."""
 
     @property
     def recentProgress(self) -> Sequence[Mapping[str, Any]]:  # noqa: N802  # Spark's name
-        """The events of the last batches, oldest first."""
+        """The progress events of the last batches, oldest first."""
 
     def exception(self) -> BaseException | None:
-        """Return why it has failed."""
+        """Return the error with which the query ended, None if it did not fail."""
 
     def stop(self) -> None:
-        """End it now, in the middle of a batch if there is one."""
+        """Stop the query now, even within a batch."""
 
 
 class Pace(Protocol):
-    """Time and requests for the end, and waits for either."""
+    """A clock, stop requests, and waits that end at a stop request."""
 
     @property
-    def asked_count(self) -> int:
-        """How often the end was asked for."""
+    def stop_request_count(self) -> int:
+        """The number of stop requests."""
 
     def now_ms(self) -> int:
-        """Return milliseconds that only ever grow."""
+        """Return ms of a monotonic clock."""
 
     def wait(self, duration_ms: int) -> None:
-        """Return after that time, or soon after the end was asked for meanwhile."""
+        """Wait for ``duration_ms``, or until soon after a stop request."""
 
 
-class Watcher(Protocol):
-    """Takes snapshots of the pipeline."""
+class ProgressListener(Protocol):
+    """Receives a snapshot of the pipeline at each event."""
 
     def started(self, progress: Progress) -> None:
-        """The query was started, or started again."""
+        """Called when the query was started, or restarted."""
 
     def batch(self, progress: Progress) -> None:
-        """A batch was finished."""
+        """Called when a batch was finished."""
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
-        """The query has failed and will be started again after ``wait_ms``."""
+        """Called when the query has failed, ``wait_ms`` before its restart."""
 
 
-class Claims(Protocol):
-    """The claims of the query on queues, and the operations on them."""
+class SourceClaims(Protocol):
+    """The claims of the query on the messages of queues."""
 
     def end_written(self) -> bool:
-        """End claims that the checkpoint says are written; return True if all are ended."""
+        """End the claims whose batches are written by the checkpoint.
+
+        Return True if all are ended.
+        """
 
     def quiesce(self) -> None:
-        """Have nothing more claimed, so that the batch in work is the last one."""
+        """Stop further claims, so that the batch in work is the last one."""
 
     def give_back(self) -> None:
-        """Give back messages that are in no batch; the query has ended."""
+        """Release claimed messages that are in no batch, after the end of the query."""
 
 
 class NoClaims:
-    """A query without claims, or one that ends its claims itself."""
+    """The claims of a query that has none, or ends its claims itself."""
 
     def end_written(self) -> bool:
-        """Return True: there is nothing to end."""
+        """Return True, as there is nothing to end."""
         return True
 
     def quiesce(self) -> None:
-        """Nothing is claimed."""
+        """Do nothing."""
 
     def give_back(self) -> None:
-        """Nothing is claimed."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits after which a batch hangs, and after which the query is given up.
+class RestartLimits:
+    """When a batch counts as hanging, and after how many failures the supervisor gives up.
 
-    A batch that takes longer than ``batch_ms`` hangs. The first after a start has
-    ``first_batch_ms``, since a cold session or a long backlog must not lead to restart after
-    restart. After each restart for a hanging batch the limit doubles. ``failures_max`` failures in
-    a row, without a finished batch between them, end the query. The wait before a restart begins
-    with ``wait_ms`` and doubles up to ``wait_ms_max``.
+    A batch that takes longer than ``batch_ms`` hangs. The first batch after a start has
+    ``first_batch_ms``, because a cold session or a long backlog must not cause restart after
+    restart. After each restart for a hanging batch that limit doubles. ``failures_max`` failures in
+    a row, without a finished batch between them, end the run. The wait before a restart is
+    ``wait_ms`` at first and doubles up to ``wait_ms_max``. ``poll_ms`` is the interval at which the
+    query is checked.
     """
 
     poll_ms: int = 200
@@ -114,11 +118,11 @@ class Limits:
     wait_ms_max: int = 60_000
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = RestartLimits()
 
 
-class End(Enum):
-    """The ways in which a run of a pipeline ends."""
+class Termination(Enum):
+    """How a run of a pipeline has ended."""
 
     DONE = "done"
     STOPPED = "stopped"
@@ -126,10 +130,10 @@ class End(Enum):
     FAILED = "failed"
 
 
-class Ending(NamedTuple):
-    """The end of a run with its last snapshot; ``text`` is the reason of a failure."""
+class RunResult(NamedTuple):
+    """How a run has ended, and its last snapshot; ``text`` is the reason of a failure."""
 
-    end: End
+    end: Termination
     progress: Progress
     text: str = ""
 
@@ -139,23 +143,23 @@ _STOP_POLL_MS = 20
 
 
 class Supervisor:
-    """Runs one pipeline to its end; every error that a restart may mend leads to one.
+    """Runs one pipeline to its end, with a restart after each error that a restart may cure.
 
-    A first request for the end lets the batch in work finish; one that has begun since then is
-    broken off and comes again at the next start. A second request breaks off at once.
+    After the first stop request the batch in work is finished. A batch that begins after the
+    request is broken off, and repeated at the next start. A second stop request breaks off at once.
     """
 
     def __init__(
         self,
         start: Callable[[], Query],
         pace: Pace,
-        watcher: Watcher,
+        watcher: ProgressListener,
         progress: Progress,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: RestartLimits = DEFAULT_LIMITS,
         *,
-        claims: Claims | None = None,
+        claims: SourceClaims | None = None,
     ) -> None:
-        """Count on from ``progress``; ``start`` starts the query from its checkpoint."""
+        """Continue the counts of ``progress``; ``start`` starts the query from its checkpoint."""
         self._claims = NoClaims() if claims is None else claims
         self._start = start
         self._pace = pace
@@ -165,20 +169,20 @@ class Supervisor:
         #: Failures in a row, without a finished batch between them.
         self._failures = 0
         self._has_started = False
-        #: The last batch counted of the query that runs; Spark tells of committed ones alone.
+        #: The last counted batch of the running query; Spark reports committed batches only.
         self._batch = NO_BATCH
 
-    def run(self) -> Ending:
-        """Run until there is nothing left to do, the end is asked for, or nothing helps."""
+    def run(self) -> RunResult:
+        """Run until nothing is left to do, a stop is requested, or restarts are used up."""
         while True:
-            if self._pace.asked_count:
-                return self._ending(self._asked_end())
+            if self._pace.stop_request_count:
+                return self._result(self._requested_termination())
             ended = self._attempt()
-            if isinstance(ended, End):
-                return self._ending(ended)
+            if isinstance(ended, Termination):
+                return self._result(ended)
             self._failures += 1
-            if self._is_last(ended):
-                return self._ending(End.FAILED, self._told(ended))
+            if self._is_terminal(ended):
+                return self._result(Termination.FAILED, self._failure_text(ended))
             wait_ms = min(
                 self._limits.wait_ms << (self._failures - 1),
                 self._limits.wait_ms_max,
@@ -187,28 +191,29 @@ class Supervisor:
             self._watcher.restarting(self._progress, ended.text, wait_ms)
             self._pace.wait(wait_ms)
 
-    def _ending(self, end: End, text: str = "") -> Ending:
+    def _result(self, end: Termination, text: str = "") -> RunResult:
         self._end_written()
-        if self._has_started and end is not End.FAILED:
+        if self._has_started and end is not Termination.FAILED:
             self._claims.give_back()
-        return Ending(end, self._progress, text)
+        return RunResult(end, self._progress, text)
 
-    def _asked_end(self) -> End:
-        return End.STOPPED if self._pace.asked_count == 1 else End.INTERRUPTED
+    def _requested_termination(self) -> Termination:
+        is_first = self._pace.stop_request_count == 1
+        return Termination.STOPPED if is_first else Termination.INTERRUPTED
 
-    def _is_last(self, failure: Failure) -> bool:
+    def _is_terminal(self, failure: QueryFailure) -> bool:
         # A query that never started is not tried again: a name or an address is wrong.
         return (
             failure.is_final or not self._has_started or self._failures >= self._limits.failures_max
         )
 
-    def _told(self, failure: Failure) -> str:
+    def _failure_text(self, failure: QueryFailure) -> str:
         if self._failures < 2:
             return failure.text
         return f"{failure.text} ({self._failures} failures without a finished batch)"
 
-    def _attempt(self) -> End | Failure:
-        """Start the query and watch it to its end."""
+    def _attempt(self) -> Termination | QueryFailure:
+        """Start the query and watch it until it ends; return how it ended."""
         try:
             query = self._start()
             self._has_started, self._batch = True, NO_BATCH
@@ -217,7 +222,7 @@ class Supervisor:
         except RAISED as error:
             return failure_of(error)
 
-    def _watch(self, query: Query) -> End | Failure:
+    def _watch(self, query: Query) -> Termination | QueryFailure:
         watch = _BatchWatch(self._limits, self._pace, self._failures)
         while True:
             # Read before its progress: otherwise a batch finished in between would be missed.
@@ -226,8 +231,8 @@ class Supervisor:
                 watch.batch_finished()
             if not is_active:
                 error = query.exception()
-                return End.DONE if error is None else failure_of(error)
-            if self._pace.asked_count:
+                return Termination.DONE if error is None else failure_of(error)
+            if self._pace.stop_request_count:
                 return self._stop(query)
             late = watch.look(is_busy=query.status["isTriggerActive"])
             if late is not None:
@@ -236,7 +241,7 @@ class Supervisor:
             self._pace.wait(self._limits.poll_ms)
 
     def _take(self, query: Query) -> bool:
-        """Count the batches finished since the last look; return whether there are any."""
+        """Count the batches finished since the last call; return True if there are any."""
         last = query.lastProgress
         if last is None or last["batchId"] == self._batch:
             return False
@@ -254,19 +259,19 @@ class Supervisor:
         return True
 
     def _end_written(self) -> None:
-        """End written claims; their delayed messages have gone to their queues then."""
+        """End written claims; then the delayed messages of finished batches count as released."""
         if self._claims.end_written():
-            self._progress = self._progress.all_let_go()
+            self._progress = self._progress.all_released()
 
-    def _stop(self, query: Query) -> End | Failure:
-        """Stop between two batches, or at once when that is asked for."""
+    def _stop(self, query: Query) -> Termination | QueryFailure:
+        """Stop after the batch in work, or at once after a second stop request."""
         self._claims.quiesce()
         # Nothing is claimed any more: claimed messages are in the batch in work, or in one that
         # was finished a moment ago.
         self._take(query)
         batch = self._batch
         while (
-            self._pace.asked_count == 1
+            self._pace.stop_request_count == 1
             and query.isActive
             and query.status["isTriggerActive"]
             and self._batch == batch
@@ -278,13 +283,13 @@ class Supervisor:
             return failure_of(error)._replace(is_final=True)
         query.stop()
         self._take(query)
-        return self._asked_end()
+        return self._requested_termination()
 
 
 class _BatchWatch:
-    """Tells when a batch takes too long; a query that waits for its next batch has no limit."""
+    """Detects a batch that takes too long; waiting for the next batch has no limit."""
 
-    def __init__(self, limits: Limits, pace: Pace, failures: int) -> None:
+    def __init__(self, limits: RestartLimits, pace: Pace, failures: int) -> None:
         self._limits = limits
         self._pace = pace
         self._limit_ms = limits.first_batch_ms << failures
@@ -294,12 +299,12 @@ class _BatchWatch:
         self._limit_ms = self._limits.batch_ms
         self._since_ms = self._pace.now_ms()
 
-    def look(self, *, is_busy: bool) -> Failure | None:
-        """Return a text when a batch hangs, else None."""
+    def look(self, *, is_busy: bool) -> QueryFailure | None:
+        """Return the failure when a batch hangs, else None."""
         now_ms = self._pace.now_ms()
         if not is_busy:
             self._since_ms = now_ms
         if now_ms - self._since_ms < self._limit_ms:
             return None
         seconds = self._limit_ms // SECOND_MS
-        return Failure(f"a batch was not finished within {seconds} seconds", is_final=False)
+        return QueryFailure(f"a batch was not finished within {seconds} seconds", is_final=False)

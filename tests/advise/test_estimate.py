@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals
+from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
 from mayfly.pipeline.advise.estimate import estimate, late_share, timeouts_per_ms
 from mayfly.pipeline.advise.settings import Setting
 from mayfly.pipeline.advise.simulate import simulate
@@ -16,7 +16,7 @@ from tests.advise import made
 _SIGMAS = 4
 
 
-def _check_agree(arrivals: Arrivals, setting: Setting, on_message_ms: int) -> float:
+def _check_agree(arrivals: QueueArrivals, setting: Setting, on_message_ms: int) -> float:
     """Compare both for a constant on_message; return the share that was hit."""
     count = len(arrivals.available_ms)
     work = made.constant(count, on_message_ms)

@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.pipeline import _end, _Watcher, _watching, status
 from mayfly.pipeline.progress import Progress
-from mayfly.pipeline.supervise import End, Ending
+from mayfly.pipeline.supervise import RunResult, Termination
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
@@ -244,11 +244,11 @@ def test_the_systemd_unit_that_ships_signals_the_pipeline_alone(mayfly: Invoke) 
 def test_a_run_that_is_done_says_what_is_still_held(
     capsys: pytest.CaptureFixture[str], held: int | None, told: str
 ) -> None:
-    ending = Ending(End.DONE, STANDING._replace(held=held))
-    _end(ending, as_json=False)
+    result = RunResult(Termination.DONE, STANDING._replace(held=held))
+    _end(result, as_json=False)
     line, _, rest = capsys.readouterr().out.partition("\n")
-    assert (line, rest) == (f"done: {status(ending.progress)}", told)
-    _end(ending, as_json=True)
+    assert (line, rest) == (f"done: {status(result.progress)}", told)
+    _end(result, as_json=True)
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["held"] for line in lines] == ([] if held == 0 else [held])
     assert all(json.loads(line)["end"] == "done" for line in lines)

@@ -31,7 +31,7 @@ class Hand:
 
     def __init__(self, *ask_at_ms: int) -> None:
         self.time_ms = 0
-        self.asked_count = 0
+        self.stop_request_count = 0
         self._ask_at_ms = list(ask_at_ms)
 
     def now_ms(self) -> int:
@@ -41,7 +41,7 @@ class Hand:
         end_ms = self.time_ms + duration_ms
         if self._ask_at_ms and self._ask_at_ms[0] <= end_ms:
             end_ms = max(self._ask_at_ms.pop(0), self.time_ms)
-            self.asked_count += 1
+            self.stop_request_count += 1
         self.time_ms = end_ms
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
-from mayfly.pipeline.bad_rows import alone
+from mayfly.pipeline.bad_rows import find_failing_rows
 from mayfly.pipeline.build import BatchWriter, start
 from mayfly.pipeline.config import PipelineConfig
 from mayfly.pipeline.failures import failure_of
@@ -67,26 +67,26 @@ def test_halving_finds_the_rows_that_fail_and_no_other(bad: set[int], sizes: lis
         ranges.append((end, end + size))
         end += size + 1
     rows = {row for after, until in ranges for row in range(after + 1, until + 1)}
-    assert set(alone(Halving(bad).fail, ranges)) == bad & rows
+    assert set(find_failing_rows(Halving(bad).fail, ranges)) == bad & rows
 
 
 def test_one_bad_row_of_100_000_is_found_by_looks_that_double() -> None:
     halving = Halving({77_777})
-    assert alone(halving.fail, [(0, 100_000)]) == [77_777]
+    assert find_failing_rows(halving.fail, [(0, 100_000)]) == [77_777]
     assert halving.looks <= 2 * 17 + 1
 
 
 def test_when_all_fail_it_is_not_the_rows() -> None:
     everything = Halving({*range(1, 1_001)})
-    assert alone(everything.fail, [(0, 1_000)], 100) == []
+    assert find_failing_rows(everything.fail, [(0, 1_000)], 100) == []
     assert everything.looks < 300
-    assert len(alone(Halving({*range(1, 201)}).fail, [(0, 1_000)], 100)) == 0
-    assert len(alone(Halving({*range(2, 201)}).fail, [(0, 1_000)], 100)) == 100
+    assert len(find_failing_rows(Halving({*range(1, 201)}).fail, [(0, 1_000)], 100)) == 0
+    assert len(find_failing_rows(Halving({*range(2, 201)}).fail, [(0, 1_000)], 100)) == 100
 
 
 def test_nothing_is_found_where_nothing_is_there_or_fails() -> None:
-    assert alone(Halving({1}).fail, []) == []
-    assert alone(Halving(set()).fail, [(0, 9)]) == []
+    assert find_failing_rows(Halving({1}).fail, []) == []
+    assert find_failing_rows(Halving(set()).fail, [(0, 9)]) == []
 
 
 def run_once(s: Scene, config: PipelineConfig, spark: SparkSession) -> None:

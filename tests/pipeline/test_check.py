@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.pipeline.check import Problem, check
+from mayfly.pipeline.check import ConfigProblem, check
 from mayfly.pipeline.config import load
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
@@ -57,7 +57,7 @@ def text(tmp_path: Path) -> Iterator[str]:
         yield TEXT.format(url=server.url)
 
 
-def problems(folder: Path, text: str) -> list[Problem]:
+def problems(folder: Path, text: str) -> list[ConfigProblem]:
     (folder / "pipeline.toml").write_text(text)
     return check(load(folder / "pipeline.toml"), None)
 

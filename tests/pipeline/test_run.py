@@ -25,7 +25,7 @@ from mayfly.pipeline.parts import AVAILABLE_NOW
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.stops import Stops
-from mayfly.pipeline.supervise import End, Ending, Limits, Supervisor
+from mayfly.pipeline.supervise import RestartLimits, RunResult, Supervisor, Termination
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
@@ -146,10 +146,10 @@ def test_a_source_that_fails_is_read_on_from_the_checkpoint(
         outage = Outage(manager, stack, stops)
         put(manager, *range(250))
         config = load(write_pipeline(tmp_path, from_queue(outage.url, token_file)))
-        limits = Limits(wait_ms=100, failures_max=4)
+        limits = RestartLimits(wait_ms=100, failures_max=4)
         begun = Progress("calls")
         ended = Supervisor(lambda: start(config, spark), stops, outage, begun, limits).run()
-        assert (ended.end, ended.text) == (End.STOPPED, "")
+        assert (ended.end, ended.text) == (Termination.STOPPED, "")
         assert (ended.progress.rows_in, ended.progress.released) == (300, 300)
         assert (ended.progress.restarts, ended.progress.held) == (2, 0)
         assert len(outage.said) == 2
@@ -182,13 +182,13 @@ class Stop:
 
     def batch(self, progress: Progress) -> None:
         self.released_and_there.append((progress.released, self._manager.curdepth("Q1")))
-        if progress.rows_in >= 200 and not self._stops.asked_count:
+        if progress.rows_in >= 200 and not self._stops.stop_request_count:
             self._stops.ask()
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
         raise AssertionError(failure)
 
-    def run(self, file: Path, spark: SparkSession) -> Ending:
+    def run(self, file: Path, spark: SparkSession) -> RunResult:
         config, begun = load(file), Progress("calls")
         readers = Readers(config.checkpoint, spark, self.said.append)
         supervisor = Supervisor(
@@ -209,7 +209,7 @@ def test_a_pipeline_that_is_stopped_leaves_nothing_claimed_that_is_written(
         file = write_pipeline(tmp_path, from_queue(server.url, token_file))
         stop = Stop(manager, Stops())
         ended = stop.run(file, spark)
-        assert (ended.end, stop.said) == (End.STOPPED, [])
+        assert (ended.end, stop.said) == (Termination.STOPPED, [])
         [standing] = manager.claims.standings()
         assert (standing.message_count, manager.counts("Q1").locked) == (0, 0)
         assert manager.claims.release("billing") == 0
@@ -217,7 +217,7 @@ def test_a_pipeline_that_is_stopped_leaves_nothing_claimed_that_is_written(
         written = bodies(tmp_path / "out")
         assert (written.total(), len(written)) == (ended.progress.rows_in,) * 2
         again = Stop(manager, Stops())
-        assert again.run(file, spark).end is End.STOPPED
+        assert again.run(file, spark).end is Termination.STOPPED
         assert set(bodies(tmp_path / "out").values()) == {1}
         assert bodies(tmp_path / "out").total() + manager.curdepth("Q1") == 1_000
         assert manager.verify().ok
@@ -240,7 +240,7 @@ def test_DDELAY_released_is_counted_when_the_messages_are_on_their_queues(
         source = FROM_STAGING.format(url=server.url, token_file=token_file)
         stop = Stop(manager, Stops())
         ended = stop.run(write_pipeline(tmp_path, source), spark)
-        assert (ended.end, stop.said) == (End.STOPPED, [])
+        assert (ended.end, stop.said) == (Termination.STOPPED, [])
         # Spark may have finished one more batch meanwhile, which is on Q1 before it is counted.
         assert all(released <= there for released, there in stop.released_and_there)
         assert stop.released_and_there[-1][0] > 0
@@ -360,7 +360,7 @@ def test_sigterm_ends_a_run_between_two_batches_and_the_next_goes_on(
         pace, seen = Stops(), Quiet()
         begun_with = KeptProgress(config.checkpoint).load(config.name)
         ended = Supervisor(lambda: start(config, spark), pace, seen, begun_with).run()
-        assert ended.end is End.DONE
+        assert ended.end is Termination.DONE
         assert ended.progress.batch > last["batch"]
         assert last["rows_in"] + ended.progress.rows_in == 500
         assert bodies(tmp_path / "out") == dict.fromkeys(range(500), 1)

@@ -23,10 +23,10 @@ def test_timeout_signals_its_child_twice_and_means_one_request() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         stops.time_ms = 499
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stops.asked_count == 1
+        assert stops.stop_request_count == 1
         stops.time_ms = 998
         os.kill(os.getpid(), signal.SIGINT)
-        assert stops.asked_count == 1
+        assert stops.stop_request_count == 1
         stops.time_ms = 1_498
         os.kill(os.getpid(), signal.SIGINT)
-        assert stops.asked_count == 2
+        assert stops.stop_request_count == 2

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.compaction import compact_lake
 from mayfly.pipeline.spark.lake import read_lake
-from mayfly.pipeline.spark.lake_check import Problem, check_lake
+from mayfly.pipeline.spark.lake_check import LakeProblem, check_lake
 from mayfly.pipeline.spark.report import ledger_report
 from tests.bulk.books import life
 from tests.spark.lakes import (
@@ -43,13 +43,13 @@ def test_every_balance_is_compared_and_the_first_that_does_not_add_up_is_named(
     assert (found.rows, found.balances) == (6, 3)
     where = f"queue Q1 of {STORE}"
     assert found.problems == (
-        Problem(
+        LakeProblem(
             INSTANCE,
             4,
             "Q1",
             f"{where}: 2 lives got by the balances up to position 4, 1 in the lake",
         ),
-        Problem(
+        LakeProblem(
             INSTANCE,
             4,
             "Q1",

@@ -14,7 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.pipeline.lake.files import Lease, Manifest, Snapshot, maintained
-from mayfly.pipeline.spark.compaction import FILES_LEFT_MAX, Compacted, compact_beside, compact_lake
+from mayfly.pipeline.spark.compaction import (
+    FILES_LEFT_MAX,
+    LakeCompaction,
+    compact_beside,
+    compact_lake,
+)
 from mayfly.pipeline.spark.errors import LakeError
 from mayfly.pipeline.spark.lake import read_ledger, rows_of
 from mayfly.pipeline.spark.lake_check import verify_lake
@@ -63,7 +68,7 @@ def left_over(lake: Path) -> list[Path]:
 
 def test_one_file_a_date_sorted_by_queue_and_position(spark: SparkSession, tmp_path: Path) -> None:
     end = fill(tmp_path, 6)
-    assert compact_lake(spark, tmp_path) == Compacted(dates=2, files_before=6, files_after=2)
+    assert compact_lake(spark, tmp_path) == LakeCompaction(dates=2, files_before=6, files_after=2)
     assert len(files(tmp_path)) == 2
     for file in files(tmp_path):
         rows = pq.ParquetFile(tmp_path / file).read(["queue", "position"]).to_pylist()
@@ -78,13 +83,13 @@ def test_compacting_again_changes_nothing(spark: SparkSession, tmp_path: Path) -
     fill(tmp_path, 4)
     compact_lake(spark, tmp_path)
     before = files(tmp_path), Manifest.load(tmp_path)
-    assert compact_lake(spark, tmp_path) == Compacted(0, 0, 0)
+    assert compact_lake(spark, tmp_path) == LakeCompaction(0, 0, 0)
     assert (files(tmp_path), Manifest.load(tmp_path)) == before
 
 
 def test_a_date_with_one_file_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     fill(tmp_path, 2)
-    assert compact_lake(spark, tmp_path) == Compacted(0, 0, 0)
+    assert compact_lake(spark, tmp_path) == LakeCompaction(0, 0, 0)
     assert all("batch-" in name for name in files(tmp_path))
 
 
@@ -92,7 +97,7 @@ def test_new_batches_join_the_run_there_is(spark: SparkSession, tmp_path: Path) 
     end = fill(tmp_path, 4)
     compact_lake(spark, tmp_path)
     end = fill(tmp_path, 3, end)
-    assert compact_lake(spark, tmp_path) == Compacted(dates=2, files_before=5, files_after=2)
+    assert compact_lake(spark, tmp_path) == LakeCompaction(dates=2, files_before=5, files_after=2)
     assert positions(spark, tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
     assert len(files(tmp_path)) == 2
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.pipeline.lake.files import Snapshot, move_in, reading
+from mayfly.pipeline.lake.files import Snapshot, move_into_place, reading
 from mayfly.pipeline.spark.compaction import compact_lake
 from tests.bulk.books import life
 from tests.spark.lakes import write_lake
@@ -55,7 +55,7 @@ def add(lake: Path, reader: Reader) -> None:
     for _ in range(FILES):
         first = reader.written + 1
         written = write_lake(beside, [life(first + n) for n in range(ROWS)], first)
-        move_in(written, lake / written.parent.name / written.name)
+        move_into_place(written, lake / written.parent.name / written.name)
         reader.written += ROWS
 
 

@@ -1,4 +1,4 @@
-"""The advice: problems of a setting, a safe one, and the effects of both on recorded messages."""
+"""The advice: problems of a setting, a safe setting, and the effects of both on messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals, ArrivalSummary, summary_of
+from mayfly.pipeline.advise.arrivals import HOUR_MS, ArrivalSummary, QueueArrivals, summary_of
 from mayfly.pipeline.advise.durations import Durations
 from mayfly.pipeline.advise.errors import AdviseError
 from mayfly.pipeline.advise.estimate import Estimate, estimate
@@ -16,8 +16,8 @@ from mayfly.pipeline.advise.settings import (
     Setting,
     check_bounds,
     check_setting,
+    duration_text,
     problems_of,
-    spoken,
 )
 from mayfly.pipeline.advise.simulate import Simulated, simulate
 
@@ -32,17 +32,17 @@ _UNLIMITED = (
 
 
 class Outlook(NamedTuple):
-    """The effects of a setting: expected by the formula, found by the simulation."""
+    """The effects of a setting: as the formula expects them, and as the simulation finds them."""
 
     estimate: Estimate
     simulated: Simulated
 
 
 class Advice(NamedTuple):
-    """Problems of the present setting (L10), the recommended one, and its reasons.
+    """Problems of the present setting (L10), the recommended setting, and its reasons.
 
-    Without recorded arrivals there is no summary and no outlook, without a present receive timeout
-    no ``before``.
+    ``arrivals``, ``before`` and ``after`` are None without recorded arrivals; ``before`` also
+    without a present receive timeout.
     """
 
     present: Setting
@@ -58,18 +58,18 @@ class Advice(NamedTuple):
 def advise(
     present: Setting,
     durations: Durations,
-    arrivals: Arrivals | None = None,
+    arrivals: QueueArrivals | None = None,
     *,
     longest_on_message_ms: int | None = None,
     margin_ms: int = MARGIN_MS,
     idle_per_hour: int = IDLE_PER_HOUR,
     seed: int = 0,
 ) -> Advice:
-    """Judge a setting, recommend one, and try both on recorded arrivals where there are any.
+    """Check a setting, recommend one, and simulate both if there are recorded arrivals.
 
-    ``durations`` are the times of on_message; ``seed`` deals them out to the messages. The longest
-    on_message is the longest of them, unless a longer one is given. Raises AdviseError for a value
-    that makes no sense, with its name.
+    ``durations`` are the times of on_message; ``seed`` is for drawing one for each message.
+    ``longest_on_message_ms`` may be longer than the longest of them. Raises AdviseError, which
+    names the value, for an invalid one.
     """
     check_setting(present)
     longest_ms = durations.longest_ms if longest_on_message_ms is None else longest_on_message_ms
@@ -109,10 +109,10 @@ def recommend(
 ) -> tuple[Setting, list[str]]:
     """Return a safe setting and the reasons for it, each with its numbers.
 
-    The receive timeout is lifetime - longest on_message - margin: the longest that is safe, since a
-    shorter one only costs more idle rollbacks. Where that is so short that sessions would roll back
-    more often than ``idle_per_hour`` each, the lifetime is raised. A present timeout that is safe
-    and no shorter stays as it is.
+    The receive timeout is lifetime - longest on_message - margin: the longest safe one, since a
+    shorter one only causes more idle rollbacks. If each session would then roll back more than
+    ``idle_per_hour`` times an hour, the lifetime is raised. A present timeout that is safe and long
+    enough is kept. Raises AdviseError.
     """
     check_bounds(
         longest_on_message_ms=longest_on_message_ms,
@@ -132,13 +132,14 @@ def recommend(
     if room_ms < shortest_ms:
         lifetime_ms = _raised_ms(needed_ms + shortest_ms)
         why = _too_short(present, longest_on_message_ms, room_ms, idle_per_hour)
-        reasons.append(f"{why}: it is raised to {spoken(lifetime_ms)}{_price(room_ms)}")
+        reasons.append(f"{why}: it is raised to {duration_text(lifetime_ms)}{_price(room_ms)}")
     elif present.receive_timeout_ms is not None and present.receive_timeout_ms < shortest_ms:
         reasons.append(f"it is safe, but {_too_often(shortest_ms, idle_per_hour)}")
     advised_ms = _rounded(lifetime_ms - needed_ms, shortest_ms)
     reasons.append(
-        f"receive timeout {spoken(advised_ms)} <= lifetime {spoken(lifetime_ms)} - longest "
-        f"on_message {spoken(longest_on_message_ms)} - margin {spoken(margin_ms)}: longer is a "
+        f"receive timeout {duration_text(advised_ms)} <= lifetime {duration_text(lifetime_ms)} - "
+        f"longest on_message {duration_text(longest_on_message_ms)} - margin "
+        f"{duration_text(margin_ms)}: longer is a "
         "risk, shorter only rolls back more empty transactions (at most "
         f"{HOUR_MS / advised_ms:,.1f} an hour in each session)"
     )
@@ -159,7 +160,7 @@ def _without_lifetime(
 
 
 def _tried(before: Outlook | None, after: Outlook) -> str:
-    """Return the simulations of the recommended setting and of the present one, in words."""
+    """Return the results of the simulations as a sentence."""
     found = after.simulated
     said = (
         f"tried on {found.messages:,} messages: {found.needless:,} of {found.taken:,} transactions "
@@ -171,7 +172,10 @@ def _tried(before: Outlook | None, after: Outlook) -> str:
 
 
 def _overload(setting: Setting, busy_share: float) -> list[str]:
-    """Return a warning of more work than the sessions have time for: no timeout mends that."""
+    """Return a warning if the sessions have too little time for the work.
+
+    No timeout changes that.
+    """
     if busy_share < 1:
         return []
     needed = math.floor(busy_share * setting.max_sessions) + 1
@@ -183,7 +187,7 @@ def _overload(setting: Setting, busy_share: float) -> list[str]:
 
 
 def _raised_ms(needed_ms: int) -> int:
-    """Return a lifetime in whole seconds; raises AdviseError when there is none so long."""
+    """Return a lifetime of whole seconds; raises AdviseError if it is above the maximum."""
     seconds = -(-needed_ms // SECOND_MS)
     _, most = BOUNDS["total_tran_lifetime_timeout_s"]
     if seconds > most:
@@ -197,33 +201,33 @@ def _raised_ms(needed_ms: int) -> int:
 def _too_short(
     present: Setting, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
 ) -> str:
-    """Return why a lifetime cannot stay as it is."""
-    lifetime = spoken(present.lifetime_ms)
+    """Return why the present lifetime cannot be kept."""
+    lifetime = duration_text(present.lifetime_ms)
     if longest_on_message_ms >= present.lifetime_ms:
         return (
             f"no receive timeout is safe with a lifetime of {lifetime}, as the longest on_message "
-            f"takes {spoken(longest_on_message_ms)}"
+            f"takes {duration_text(longest_on_message_ms)}"
         )
     too_often = _too_often(_shortest_ms(idle_per_hour), idle_per_hour)
-    left = spoken(max(room_ms, 0))
+    left = duration_text(max(room_ms, 0))
     return f"a lifetime of {lifetime} leaves {left} for the receive, and {too_often}"
 
 
 def _too_often(shortest_ms: int, idle_per_hour: int) -> str:
-    """Return why a receive timeout is no shorter than it need be."""
+    """Return why a receive timeout is not shorter."""
     return (
-        f"below {spoken(shortest_ms)} a session can roll back more than {idle_per_hour:,} "
+        f"below {duration_text(shortest_ms)} a session can roll back more than {idle_per_hour:,} "
         "times an hour for nothing"
     )
 
 
 def _shortest_ms(idle_per_hour: int) -> int:
-    """Return the shortest receive timeout that costs no more idle rollbacks."""
+    """Return the shortest receive timeout with at most this number of idle rollbacks an hour."""
     return -(-HOUR_MS // idle_per_hour)
 
 
 def _price(room_ms: int) -> str:
-    """Return the price of a raised lifetime, and the setting that would avoid it, in words."""
+    """Return the cost of a raised lifetime, and the alternative, in words."""
     price = ", and a transaction that hangs is found that much later"
     if room_ms <= 0:
         return price
@@ -234,18 +238,18 @@ def _price(room_ms: int) -> str:
 def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
     left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
     return (
-        f"it is safe: after a receive of {spoken(present.timeout_ms)} and an on_message of "
-        f"{spoken(longest_on_message_ms)}, {spoken(left_ms)} of the lifetime are left"
+        f"it is safe: after a receive of {duration_text(present.timeout_ms)} and an on_message of "
+        f"{duration_text(longest_on_message_ms)}, {duration_text(left_ms)} of the lifetime are left"
     )
 
 
 def _rounded(timeout_ms: int, shortest_ms: int) -> int:
-    """Return a timeout in whole seconds, unless that falls below the least allowed."""
+    """Return a timeout in whole seconds, unless that is below the shortest one allowed."""
     whole_ms = timeout_ms // SECOND_MS * SECOND_MS
     return whole_ms if whole_ms >= shortest_ms else timeout_ms
 
 
-def _outlook(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
+def _outlook(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
     return Outlook(
         estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
     )

@@ -1,4 +1,4 @@
-"""Arrivals of messages on one queue: the moments at which they could be got; gaps, rate, bursts."""
+"""Arrivals of messages on one queue: when they became available; gaps, rate and bursts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HOUR_MS = 3_600_000
 _LISTED_QUEUES = 10
 
 
-class Arrivals(NamedTuple):
-    """The messages of one queue by the time at which they could be got first.
+class QueueArrivals(NamedTuple):
+    """The messages of one queue, in the order in which they became available.
 
-    ``expire_at_ms`` is NEVER_MS for one without a deadline. Of several that wait the one with the
+    ``expire_at_ms`` is NEVER_MS without a deadline. Of several waiting messages the one with the
     lowest ``rank`` is taken first: higher priority, then earlier arrival, as MSGDLVSQ(PRIORITY).
     """
 
@@ -31,15 +31,16 @@ class Arrivals(NamedTuple):
 
     @property
     def span_ms(self) -> int:
-        """From the first arrival to the last."""
+        """The time in ms from the first arrival to the last."""
         return int(self.available_ms[-1] - self.available_ms[0])
 
 
 class ArrivalSummary(NamedTuple):
-    """The arrival process in numbers; gaps are those between one message and the next.
+    """The arrivals in numbers; gaps are the times between one message and the next.
 
-    ``gap_variation`` is their standard deviation in units of their mean: 0 for a clock, 1 for
-    independent arrivals (Poisson), more for bursts. Arrivals in one millisecond have no gaps.
+    ``gap_variation`` is their standard deviation divided by their mean: 0 for regular arrivals, 1
+    for independent ones (Poisson), more for bursts. Arrivals all in one millisecond have no gaps:
+    None.
     """
 
     queue: str
@@ -55,11 +56,11 @@ class ArrivalSummary(NamedTuple):
     gap_variation: float | None = None
 
 
-def arrivals_of(trace: pa.Table, queue: str | None = None) -> Arrivals:
-    """Return the arrivals on a queue of a trace (TRACE_SCHEMA); None is its only queue.
+def arrivals_of(trace: pa.Table, queue: str | None = None) -> QueueArrivals:
+    """Return the arrivals on a queue of a trace (TRACE_SCHEMA); ``queue`` None is its only queue.
 
-    A message that was delayed arrives at its delivery time; one whose put would be refused never
-    does. Raises AdviseError when there is none, or several queues and none is named.
+    A delayed message arrives at its delivery time; one whose put would be refused is left out.
+    Raises AdviseError when nothing arrives, and when ``queue`` is unknown or must be named.
     """
     in_order = arranged(trace)
     chosen = _chosen_queue(in_order.queues, queue)
@@ -78,7 +79,7 @@ def arrivals_of(trace: pa.Table, queue: str | None = None) -> Arrivals:
     priority = numbers(pc.fill_null(rows["priority"], 0))[kept]
     available_ms, expire_at_ms = windows.deliver_at_ms[kept], windows.expire_at_ms[kept]
     order = np.argsort(available_ms, kind="stable")
-    return Arrivals(
+    return QueueArrivals(
         chosen,
         available_ms[order],
         np.where(expire_at_ms == NONE, NEVER_MS, expire_at_ms)[order],
@@ -86,8 +87,8 @@ def arrivals_of(trace: pa.Table, queue: str | None = None) -> Arrivals:
     )
 
 
-def summary_of(arrivals: Arrivals) -> ArrivalSummary:
-    """Return how messages came."""
+def summary_of(arrivals: QueueArrivals) -> ArrivalSummary:
+    """Return a summary of the arrivals."""
     available_ms = arrivals.available_ms
     first_ms, last_ms = int(available_ms[0]), int(available_ms[-1])
     head = (arrivals.queue, len(available_ms), first_ms, last_ms)
@@ -120,7 +121,7 @@ def _chosen_queue(queues: list[str], queue: str | None) -> str:
 
 
 def _ranks(level: Ints) -> Ints:
-    """Return the place of each among all, the lower level first, equal ones as they are."""
+    """Return the rank of each message: lower levels first, equal ones in their order."""
     ranks = np.empty(len(level), dtype=np.int64)
     ranks[np.argsort(level, kind="stable")] = np.arange(len(level))
     return ranks

@@ -1,4 +1,4 @@
-"""A listener's settings from a file: TOML, or properties as an application server writes them."""
+"""Reads a listener's settings from a file: TOML, or properties of an application server."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PROPERTY = re.compile(r"([^\s:=]+)\s*[=:\s]\s*(.*)")
 
 
 def read_config(file: Path) -> dict[str, int]:
-    """Return the settings in a file, by the names of `Setting` and ``longest_on_message_ms``.
+    """Return the settings in a file, by the field names of `Setting` and ``longest_on_message_ms``.
 
-    Raises AdviseError, with the file, the key and the value; OSError when it cannot be read.
+    Raises AdviseError, which names file, key and value, and OSError when the file cannot be read.
     """
     try:
         text = file.read_text("utf-8")
@@ -67,7 +67,7 @@ def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield keys with dots: ``NON.ASF.RECEIVE.TIMEOUT`` is three tables to TOML."""
+    """Yield keys with dots, because ``NON.ASF.RECEIVE.TIMEOUT`` is three nested tables in TOML."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

@@ -1,4 +1,4 @@
-"""Durations of on_message: one time, percentiles, or a sample of measured times."""
+"""Durations of on_message: one constant, percentiles, or a sample of measured times."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 
 
 class Durations(NamedTuple):
-    """Times of on_message as quantiles: a ``share`` of them (from 0 to 1) takes at most ``at_ms``.
+    """Times of on_message as quantiles: a share ``shares[n]`` takes at most ``at_ms[n]`` ms.
 
-    Between two shares they grow evenly. ``longest_ms`` is the longest there can be.
+    Shares are from 0 to 1; between two shares the times increase linearly.
     """
 
     shares: tuple[float, ...]
@@ -31,26 +31,32 @@ class Durations(NamedTuple):
 
     @property
     def longest_ms(self) -> int:
-        """The longest on_message."""
+        """The longest on_message in ms."""
         return self.at_ms[-1]
 
     def drawn(self, count: int, seed: int) -> Ints:
-        """Return a time for each of ``count`` messages, the same for the same seed."""
+        """Return a random time in ms for each of ``count`` messages.
+
+        The same seed gives the same times.
+        """
         return self.at(np.random.default_rng(seed).random(count))
 
     def at(self, shares: np.typing.NDArray[np.float64]) -> Ints:
-        """Return the times at some shares, rounded up to the next millisecond."""
+        """Return the times at some shares, rounded up to whole ms."""
         return np.ceil(np.interp(shares, self.shares, self.at_ms)).astype(np.int64)
 
 
 def always(on_message_ms: int) -> Durations:
-    """Return the same time for every message, in ms; 0 is a listener that takes none."""
+    """Return a constant time in ms for every message; 0 is allowed. Raises AdviseError."""
     check_bounds(longest_on_message_ms=on_message_ms)
     return Durations((0.0, 1.0), (on_message_ms, on_message_ms))
 
 
 def sampled(times_ms: Ints) -> Durations:
-    """Return times as they were measured; raises AdviseError for none, or one out of range."""
+    """Return measured times as quantiles.
+
+    Raises AdviseError for an empty sample or a time out of range.
+    """
     if not len(times_ms):
         raise AdviseError("there is no time to learn from")
     check_bounds(longest_on_message_ms=int(times_ms.min()))
@@ -62,10 +68,10 @@ def sampled(times_ms: Ints) -> Durations:
 
 
 def from_text(text: str, duration_ms: Callable[[str], int]) -> Durations:
-    """Return ``15s``, or ``p50=2s,p99=9s,max=15s``, which must end with its max.
+    """Return the durations in a text such as ``15s`` or ``p50=2s,p99=9s,max=15s``; max is required.
 
-    ``duration_ms`` reads one time. Below the lowest percentile times grow evenly from 0.
-    Raises AdviseError, with the part that is wrong.
+    ``duration_ms`` parses one time. Below the lowest percentile times increase linearly from 0.
+    Raises AdviseError, which quotes the wrong part.
     """
     if "=" not in text:
         return always(duration_ms(text))
@@ -88,8 +94,7 @@ def from_text(text: str, duration_ms: Callable[[str], int]) -> Durations:
 def from_file(file: Path) -> Durations:
     """Return the times in column on_message_ms of a CSV file.
 
-    Raises AdviseError for another file or other times, with the column; OSError when it cannot be
-    read.
+    Raises AdviseError for a wrong file or time, and OSError when the file cannot be read.
     """
     try:
         with pyarrow.csv.open_csv(file) as reader:

@@ -4,5 +4,4 @@ from __future__ import annotations
 
 
 class AdviseError(ValueError):
-    """A setting, a configuration file or a recording makes no sense; the text names it and its
-    value."""
+    """A setting, configuration file or recording is invalid; the text names it and its value."""

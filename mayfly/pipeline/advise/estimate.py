@@ -1,13 +1,13 @@
-"""The effects of a setting on transactions by a formula, without simulation.
+"""Estimates the effects of a setting on transactions by a formula, without simulation.
 
-Arrivals are taken as independent (Poisson) with rate r while the port has nothing to do. N sessions
-wait; the one that has waited longest takes the message and begins anew, as does one whose receive
-is over. The ages a1 < … < aN of their transactions then have the density C exp(-r aN) on
-0 < a1 < … < aN < timeout: it solves the balance of ageing, arrivals and timeouts for every N. So
-the age of the transaction that takes a message is Erlang(N, r), cut off at the timeout; on_message
-does not fit when that age is at least lifetime - on_message; and receives end empty at the density
-of that age at the timeout. A message that is rolled back comes again, to another waiting session:
-with several sessions that raises the rate.
+While the port is idle, arrivals are taken as independent (Poisson) with rate r. N sessions wait.
+The session that has waited longest takes the message and starts again, as does a session whose
+receive is over. The ages a1 < … < aN of their transactions then have the density C exp(-r aN) on 0
+< a1 < … < aN < timeout: it solves the balance of ageing, arrivals and timeouts for every N. So the
+age of the transaction that takes a message is Erlang(N, r), cut off at the timeout; on_message does
+not fit when that age is at least lifetime - on_message; and receives end empty at the density of
+that age at the timeout. A message that is rolled back comes again, to another waiting session: with
+several sessions that raises the rate.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mayfly.lifetime.columns import Ints
-from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals
+from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
 from mayfly.pipeline.advise.settings import Setting
 
-#: Times of on_message that stand for all of them.
+#: The number of sample times of on_message that represent all of them.
 _QUANTILES = 200
 #: Steps of the iteration: rate and rollbacks each follow from the other, and settle within these.
 _STEPS = 20
@@ -30,9 +30,9 @@ _STEPS = 20
 class Estimate(NamedTuple):
     """The expected effects of a setting.
 
-    ``waited_share`` of the messages find a session waiting. ``hit_share`` of them are rolled back
-    needlessly when first taken. ``busy_share`` is the work for each session in units of its time:
-    above 1 there is more than it can do.
+    ``waited_share`` of the messages find a session waiting. ``hit_share`` is the share of messages
+    that are needlessly rolled back when first taken. ``busy_share`` is work divided by the time of
+    the sessions: above 1 there is more work than they can do.
     """
 
     hit_share: float
@@ -41,12 +41,12 @@ class Estimate(NamedTuple):
     busy_share: float
 
 
-def estimate(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Estimate:
-    """Return the expected effects of a setting, from the moments of the arrivals.
+def estimate(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Estimate:
+    """Return the expected effects of a setting on recorded arrivals.
 
-    Right for independent arrivals: for one session under any load, for several when on_message is
-    short beside the gaps and few are rolled back. Bursts count as arrivals during work; for several
-    sessions that is a rough guess.
+    The estimate assumes independent arrivals. It is right for one session under any load, and for
+    several if on_message is short compared with the gaps and few are rolled back. Bursts count as
+    arrivals during work; for several sessions that is a rough guess.
     """
     idle_ms = _idle_periods(arrivals.available_ms, on_message_ms / setting.max_sessions)
     span_ms, count = arrivals.span_ms, len(arrivals.available_ms)
@@ -66,9 +66,9 @@ def estimate(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Estim
 
 
 def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> float:
-    """Return the share, 0 to 1, of waited-for messages that come at age ``from_ms`` or later.
+    """Return the share, 0 to 1, of awaited messages that arrive at age ``from_ms`` or later.
 
-    ``rate`` is arrivals a millisecond.
+    ``rate`` is in arrivals per ms.
     """
     if from_ms >= timeout_ms:
         return 0.0
@@ -79,14 +79,14 @@ def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> flo
 
 
 def timeouts_per_ms(sessions: int, rate: float, timeout_ms: int) -> float:
-    """Return how many receives of all sessions end empty each millisecond."""
+    """Return how many receives of all sessions end empty per ms; ``rate`` is in arrivals per ms."""
     mean = rate * timeout_ms
     at_end = (sessions - 1) * math.log(mean) - mean - math.lgamma(sessions)
     return rate * math.exp(at_end - _log_erlang(sessions, mean))
 
 
 def _settled(setting: Setting, arrival_rate: float, on_message_ms: Ints) -> tuple[float, float]:
-    """Return the rate at which waiting sessions are given a message, and the share hit of those."""
+    """Return the rate at which waiting sessions get messages, and the share rolled back."""
     rate = arrival_rate
     hit_share = _hit_share(setting, rate, on_message_ms)
     # The only session takes its message back at once: it has not begun to wait.
@@ -98,7 +98,7 @@ def _settled(setting: Setting, arrival_rate: float, on_message_ms: Ints) -> tupl
 
 
 def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
-    """Return the share among messages waited for, over the times that on_message takes."""
+    """Return the share of awaited messages that are rolled back needlessly, over all durations."""
     if not setting.lifetime_ms:
         return 0.0
     steps = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
@@ -117,7 +117,7 @@ def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
 
 
 def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64]) -> Ints:
-    """Return, for each message, the idle time of a port that serves in turn before its arrival."""
+    """Return the positive idle times of a port before its arrivals, if it serves one at a time."""
     done_before_ms = np.concatenate([[0.0], np.cumsum(service_ms)[:-1]])
     # The end of message i is the latest start of a busy period before it, and the work since.
     free_ms = np.maximum.accumulate(available_ms - done_before_ms) + np.cumsum(service_ms)
@@ -126,7 +126,7 @@ def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64])
 
 
 def _log_erlang(count: int, mean: float) -> float:
-    """Return the logarithm of P(Poisson(mean) >= count): of Erlang(count, 1) <= mean."""
+    """Return the logarithm of P(Poisson(mean) >= count), which is P(Erlang(count, 1) <= mean)."""
     if mean > 2 * count + 100:
         return 0.0
     term, total, number = 1.0, 1.0, count

@@ -1,10 +1,10 @@
-"""The loop of a non-ASF listener (L3 to L9) over recorded arrivals, one event after another.
+"""The simulation of a non-ASF listener (L3 to L9) over recorded arrivals, event by event.
 
-Every session is at any moment in a transaction: it waits in its receive, or works on a message. In
-one millisecond ends come first, then arrivals, then receives. A receive that ends without a message
-rolls its transaction back and begins the next; such rollbacks are not walked through one by one but
-counted when the session matters again. The functions here run as they stand, over lists, and
-compiled by numba, over int64 arrays.
+Every session is always in a transaction: it waits in its receive, or works on a message. Within a
+millisecond ends come first, then arrivals, then receives. A receive that ends without a message
+rolls its transaction back and begins the next. Such rollbacks are not simulated one by one; they
+are counted when the session is needed again. The functions here run unchanged as Python, over
+lists, and compiled by numba, over int64 arrays.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NOBODY = -1
 
 
 class Messages(NamedTuple):
-    """The messages in the order in which they came, and the heap of those that wait.
+    """The messages in order of arrival, and the heap of those that wait.
 
-    ``rank`` orders the messages that wait, lowest first; ``by_rank`` is its inverse. ``backouts``
-    counts the rollbacks of a message, ``needless`` those that another receive timeout had avoided.
+    ``rank`` sorts waiting messages, lowest first; ``by_rank`` is its inverse. ``backouts`` counts
+    the rollbacks of a message, ``needless`` those that another receive timeout would have avoided.
     """
 
     available_ms: Numbers
@@ -51,7 +51,10 @@ class Messages(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """Begin of each session's transaction, the message in work (_NOBODY: it waits), and its end."""
+    """For each session: begin of its transaction, its message, and the end of its work.
+
+    The message is _NOBODY while it waits.
+    """
 
     begin_ms: Numbers
     message: Numbers
@@ -68,7 +71,7 @@ class Rules(NamedTuple):
 
 
 def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
-    """Let the sessions take and work on the messages; the events are counted in ``counts``."""
+    """Simulate the sessions over all messages; ``counts`` receives the number of each event."""
     arrival_count, arrival = len(messages.available_ms), 0
     while True:
         now_ms = _next_end(sessions)
@@ -94,7 +97,7 @@ def _next_end(sessions: Sessions) -> int:
 def _end_work(
     now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
-    """Commit or roll back what is done now."""
+    """Commit or roll back the transactions that end now."""
     for session in range(len(sessions.until_ms)):
         if sessions.until_ms[session] != now_ms:
             continue
@@ -121,7 +124,7 @@ def _end_work(
 def _receive(
     now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
-    """Hand waiting messages to waiting sessions, the one that has waited longest first."""
+    """Give waiting messages to waiting sessions, to the one that has waited longest first."""
     while counts[WAITING] > 0:
         session = _longest_waiting(now_ms, sessions, rules.timeout_ms)
         if session == _NOBODY:
@@ -149,7 +152,7 @@ def _receive(
 
 
 def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
-    """Return the session whose present receive began first, _NOBODY when all work."""
+    """Return the session whose present receive began first, _NOBODY if all work."""
     chosen, longest_ms = _NOBODY, -1
     for session in range(len(sessions.begin_ms)):
         if sessions.message[session] != _NOBODY:
@@ -162,12 +165,15 @@ def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
 
 
 def empty_receives(waited_ms: int, timeout_ms: int) -> int:
-    """Return the number of receives over before a moment; at the very end of one a message wins."""
+    """Return how many receives are over after a wait.
+
+    At the exact end of one, a message is taken.
+    """
     return max(waited_ms - 1, 0) // timeout_ms
 
 
 def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
-    """Add a message to the heap of those that wait."""
+    """Add a message to the heap of waiting messages."""
     place = counts[WAITING]
     counts[WAITING] += 1
     while place > 0:
@@ -180,7 +186,7 @@ def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
 
 
 def _leave(heap: Numbers, counts: Numbers) -> None:
-    """Take the message of the lowest rank off the heap."""
+    """Remove the message of the lowest rank from the heap."""
     counts[WAITING] -= 1
     count = counts[WAITING]
     rank = heap[count]
@@ -196,14 +202,14 @@ def _leave(heap: Numbers, counts: Numbers) -> None:
     heap[place] = rank
 
 
-class Kernel(NamedTuple):
-    """The loop, plain or compiled, with the function that makes a column for it."""
+class ListenKernel(NamedTuple):
+    """The loop, plain or compiled, and the function that makes a column for it."""
 
     listen: Callable[[Messages, Sessions, Rules, Numbers], None]
     column: Callable[[Ints], Numbers]
 
 
-PLAIN = Kernel(listen, lambda column: column.tolist())
+PLAIN = ListenKernel(listen, lambda column: column.tolist())
 
 _INNER = (
     _next_end,
@@ -217,18 +223,21 @@ _INNER = (
 
 
 @functools.cache
-def compiled() -> Kernel:
-    """Return the loop compiled by numba, kept on disk for later; ModuleNotFoundError without."""
+def compiled() -> ListenKernel:
+    """Return the loop compiled by numba, cached on disk.
+
+    Raises ModuleNotFoundError without numba.
+    """
     numba = importlib.import_module("numba")
     register = importlib.import_module("numba.extending").register_jitable
     for function in (is_expired, is_timed_out, *_INNER):
         register(function)
     compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
-    return Kernel(compile_(listen), np.ascontiguousarray)
+    return ListenKernel(compile_(listen), np.ascontiguousarray)
 
 
-def kernel_for(message_count: int, session_count: int) -> Kernel:
-    """Return the loop that is faster for this amount of work; both give the same answer."""
+def kernel_for(message_count: int, session_count: int) -> ListenKernel:
+    """Return the loop that is faster for this amount of work; both give the same result."""
     is_small = message_count * session_count < COMPILED_FROM_COUNT
     if is_small or importlib.util.find_spec("numba") is None:
         return PLAIN

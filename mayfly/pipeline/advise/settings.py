@@ -1,4 +1,4 @@
-"""The settings of a non-ASF listener that the advisor judges, and rule L10 that judges them."""
+"""The settings of a non-ASF listener that are checked and advised, and rule L10 for them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BOTHRESH_MAX = 999_999_999
 class Setting(NamedTuple):
     """The settings of a port: NON.ASF.RECEIVE.TIMEOUT, total transaction lifetime, sessions.
 
-    A timeout of None is not decided yet. A lifetime of 0 is no limit: no transaction times out.
-    With BOTHRESH 0 a message comes back for ever.
+    ``receive_timeout_ms`` None means not decided yet. A lifetime of 0 means that no transaction
+    times out. With BOTHRESH 0 a message is redelivered without limit.
     """
 
     receive_timeout_ms: int | None = None
@@ -28,12 +28,12 @@ class Setting(NamedTuple):
 
     @property
     def lifetime_ms(self) -> int:
-        """The total transaction lifetime."""
+        """The total transaction lifetime in ms."""
         return self.total_tran_lifetime_timeout_s * SECOND_MS
 
     @property
     def timeout_ms(self) -> int:
-        """The receive timeout; raises AdviseError when it is not decided."""
+        """The receive timeout in ms; raises AdviseError when it is not decided."""
         if self.receive_timeout_ms is None:
             raise AdviseError("receive_timeout_ms is None: without a timeout nothing can be tried")
         return self.receive_timeout_ms
@@ -52,7 +52,7 @@ BOUNDS = {
 
 
 def check_bounds(**values: int) -> None:
-    """Raise AdviseError for a value out of BOUNDS, with its name and itself."""
+    """Raise AdviseError, with name and value, for a value outside of BOUNDS."""
     for name, value in values.items():
         lowest, highest = BOUNDS[name]
         if type(value) is not int or not lowest <= value <= highest:
@@ -61,14 +61,14 @@ def check_bounds(**values: int) -> None:
 
 
 def check_setting(setting: Setting) -> None:
-    """Raise AdviseError for a setting that makes no sense."""
+    """Raise AdviseError, with name and value, for a setting outside of BOUNDS."""
     values = setting._asdict()
     if setting.receive_timeout_ms is None:
         del values["receive_timeout_ms"]
     check_bounds(**values)
 
 
-def spoken(duration_ms: int) -> str:
+def duration_text(duration_ms: int) -> str:
     """Return a duration as text: ``104 s``, ``1.5 s``, ``20 ms``."""
     if duration_ms < SECOND_MS:
         return f"{duration_ms} ms"
@@ -76,10 +76,11 @@ def spoken(duration_ms: int) -> str:
 
 
 def problems_of(setting: Setting, longest_on_message_ms: int) -> list[str]:
-    """Return the problems that L10 finds, with numbers; none when a setting is safe or undecided.
+    """Return the problems of a setting by L10, as sentences; empty if it is safe or undecided.
 
-    Safe is a receive timeout below the lifetime that leaves *more* than the longest on_message:
-    with exactly as much, a message at the very end of a receive is done when its transaction ends.
+    Safe is a receive timeout below the lifetime that leaves *more* than the longest on_message. If
+    it leaves exactly as much, a message at the very end of a receive is finished when its
+    transaction times out.
     """
     if setting.receive_timeout_ms is None:
         return []

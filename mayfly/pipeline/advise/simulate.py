@@ -1,4 +1,4 @@
-"""A listener simulated over arrivals under one setting: the outcomes of its transactions."""
+"""Simulates a listener with one setting over arrivals: how its transactions end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from mayfly.lifetime.columns import Ints
 from mayfly.pipeline.advise import kernel
-from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals
-from mayfly.pipeline.advise.kernel import Kernel, Messages, Rules, Sessions
+from mayfly.pipeline.advise.arrivals import HOUR_MS, QueueArrivals
+from mayfly.pipeline.advise.kernel import ListenKernel, Messages, Rules, Sessions
 from mayfly.pipeline.advise.settings import Setting
 from mayfly.pipeline.replay.kernel import NEVER_MS
 
@@ -18,12 +18,12 @@ _ATTEMPTS_MAX = 100
 
 
 class Simulated(NamedTuple):
-    """Counts of the transactions from the first arrival until all work was done.
+    """The numbers of transactions from the first arrival until all work was done.
 
     ``taken`` counts transactions with a message: ``committed``, rolled back ``needless`` (L11: the
     message came so late in the receive that on_message did not fit into the rest of the lifetime)
     or ``overlong`` (on_message takes the whole lifetime: no receive timeout helps).
-    ``messages_hit`` were rolled back needlessly once or more. ``requeued`` messages are past
+    ``messages_hit`` were rolled back needlessly at least once. ``requeued`` messages have reached
     BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still rolled back at the end.
     """
 
@@ -43,23 +43,23 @@ class Simulated(NamedTuple):
 
     @property
     def needless_share(self) -> float:
-        """The share of the transactions with a message that were rolled back needlessly."""
+        """The share, 0 to 1, of transactions with a message that were rolled back needlessly."""
         return self.needless / self.taken if self.taken else 0.0
 
 
 def simulate(
-    arrivals: Arrivals,
+    arrivals: QueueArrivals,
     setting: Setting,
     on_message_ms: Ints,
     *,
-    with_kernel: Kernel | None = None,
+    with_kernel: ListenKernel | None = None,
 ) -> Simulated:
-    """Run the loop of L3 to L9 over arrivals; ``on_message_ms`` is how long each message takes.
+    """Simulate L3 to L9 over arrivals; ``on_message_ms`` is the duration for each message.
 
-    All sessions begin their first receive at the first arrival. A message that is there at the very
-    end of a receive is taken; a transaction that ends at its lifetime to the millisecond is rolled
-    back. A message that is still rolled back long after the last arrival, and has no BOTHRESH, is
-    given up: it would come back for ever.
+    All sessions begin their first receive at the first arrival. A message that is there at the
+    exact end of a receive is taken; a transaction that ends exactly at its lifetime is rolled back.
+    A message without BOTHRESH that is still rolled back long after the last arrival is given up,
+    because it would come back for ever.
     """
     count = len(arrivals.available_ms)
     chosen = with_kernel or kernel.kernel_for(count, setting.max_sessions)
@@ -77,14 +77,14 @@ def simulate(
 
 
 def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
-    """Return the moment after which a rollback is not tried again: never where BOTHRESH ends it."""
+    """Return the moment after which a rollback is not tried again, NEVER_MS if BOTHRESH ends it."""
     if 0 < setting.bothresh <= _ATTEMPTS_MAX:
         return NEVER_MS
     attempts = min(setting.bothresh, _ATTEMPTS_MAX) + 1
     return last_ms + attempts * (setting.lifetime_ms + setting.timeout_ms + longest_ms)
 
 
-def _messages(arrivals: Arrivals, on_message_ms: Ints, chosen: Kernel) -> Messages:
+def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel) -> Messages:
     column = chosen.column
     nothing = np.zeros(len(on_message_ms), dtype=np.int64)
     return Messages(
@@ -99,13 +99,13 @@ def _messages(arrivals: Arrivals, on_message_ms: Ints, chosen: Kernel) -> Messag
     )
 
 
-def _sessions(begin_ms: int, count: int, chosen: Kernel) -> Sessions:
+def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
     column = chosen.column
     return Sessions(*(column(np.full(count, value)) for value in (begin_ms, -1, NEVER_MS)))
 
 
 def _result(
-    arrivals: Arrivals, setting: Setting, messages: Messages, sessions: Sessions, counts: Ints
+    arrivals: QueueArrivals, setting: Setting, messages: Messages, sessions: Sessions, counts: Ints
 ) -> Simulated:
     last_ms = int(counts[kernel.LAST_MS])
     idle = int(counts[kernel.IDLE])

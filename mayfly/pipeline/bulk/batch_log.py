@@ -1,8 +1,8 @@
-"""The log of batches in the checkpoint of a Spark query, and the claims that it says are written.
+"""Reads the batch log in the checkpoint of a Spark query: which claims are written.
 
-Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when all of it is written. The
-offset of a queue is the last claim of the batch. A claim up to the offset of the last committed
-batch is written; one behind it may be written or not while its batch is unfinished.
+Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when it is written completely.
+The offset of a queue is the last claim of the batch. Claims up to the offset of the last committed
+batch are written. Later claims may or may not be written while their batch is unfinished.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ClaimOffset(NamedTuple):
     claim: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form that Spark keeps."""
+        """Return the offset as a dict, in the form that Spark stores."""
         return {
             "version": _VERSION,
             "claim": self.claim,
@@ -35,7 +35,7 @@ class ClaimOffset(NamedTuple):
 
 
 def claim_offset(value: Any) -> ClaimOffset | None:
-    """Return the offset that ``ClaimOffset.as_json`` wrote; None for any other text."""
+    """Return the offset from a dict that ``ClaimOffset.as_json`` made; None for any other value."""
     match value:
         case {
             "version": 1,
@@ -49,29 +49,29 @@ def claim_offset(value: Any) -> ClaimOffset | None:
 
 
 class LogFiles(Protocol):
-    """The files of a checkpoint; names count from its folder."""
+    """The files of a checkpoint; names are relative to its folder."""
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of what is in a folder, none when it is not there."""
+        """Return the file names in a subfolder, an empty list if it does not exist."""
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, None when it is not there."""
+        """Return the text of a file, None if it does not exist."""
 
 
 class LocalFiles:
-    """A checkpoint on this machine; raises OSError for a file that cannot be read."""
+    """The files of a checkpoint on this machine; raises OSError for a file that cannot be read."""
 
     def __init__(self, folder: Path) -> None:
-        """Name it."""
+        """Set the folder of the checkpoint."""
         self._folder = folder
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of what is in a folder, none when it is not there."""
+        """Return the file names in a subfolder, an empty list if it does not exist."""
         found = self._folder / folder
         return [file.name for file in found.iterdir()] if found.is_dir() else []
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, None when it is not there."""
+        """Return the text of a file, None if it does not exist."""
         file = self._folder / name
         return file.read_text("utf-8", errors="replace") if file.is_file() else None
 
@@ -79,7 +79,7 @@ class LocalFiles:
 class WrittenClaims(NamedTuple):
     """The last claim of a consumer that a query has written, 0 for none.
 
-    ``unfinished_batch`` is the batch that was begun and not committed, if it holds later claims.
+    ``unfinished_batch`` is the batch that was begun and not committed, if it contains later claims.
     """
 
     offset: ClaimOffset
@@ -87,7 +87,7 @@ class WrittenClaims(NamedTuple):
 
 
 def written_claims(files: LogFiles) -> list[WrittenClaims]:
-    """Return the written claims of each queue that a query reads; none before its first batch."""
+    """Return the written claims of each queue that a query reads; empty before its first batch."""
     # The commits are read first: a batch committed meanwhile then counts as unfinished, which is
     # safe. The other order could count an unfinished batch as written.
     commits, offsets = (_batches(files, folder) for folder in (COMMITS, OFFSETS))

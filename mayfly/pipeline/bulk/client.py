@@ -1,7 +1,7 @@
-"""Read the ledger of a queue manager over Arrow Flight, by position.
+"""Reads the ledger of a queue manager over Arrow Flight, by position.
 
-A reader's position is the number of the last row it has. A range ``(after, until]`` always gives
-the same rows, so a reader that fails half way asks again.
+The position of a reader is the number of the last row it has read. A range ``(after, until]``
+always returns the same rows, so that a reader that fails may repeat it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DEFAULT_MAX_BYTES = 2 * 1024 * 1024
 DEFAULT_PORT = 9414
 _INFO_TIMEOUT_SECONDS = 30.0
 _PEM = b"-----BEGIN CERTIFICATE-----"
-#: Part of the first line of every key; the kind of key may stand in front of it.
+#: Part of the first line of every key; the kind of key may precede it.
 _KEY_PEM = b"PRIVATE KEY-----"
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 
@@ -63,7 +63,7 @@ def check_url(url: str) -> str:
     """Return the url of a Flight server.
 
     Raises ValueError unless it is grpc://HOST:PORT, grpc+tls://HOST:PORT, or grpc+unix:///FOLDER
-    for the server that has the queue manager of a folder open.
+    for the server that has the queue manager in a folder open.
     """
     parts = urlsplit(url)
     if parts.scheme == FOLDER_SCHEME:
@@ -76,7 +76,7 @@ def check_url(url: str) -> str:
 
 
 def _token_in(token_file: str | Path | None) -> str:
-    """Return the token in a file or in MAYFLY_TOKEN; raises NoToken."""
+    """Return the token from a file, or from MAYFLY_TOKEN; raises NoToken."""
     try:
         return read_token(token_file)
     except TokenMissing as error:
@@ -84,7 +84,7 @@ def _token_in(token_file: str | Path | None) -> str:
 
 
 def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
-    """Return the options of TLS from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
+    """Return the TLS options of Flight from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
     if tls_root_certs is None and os.environ.get(ROOTS_VARIABLE):
         try:
             tls_root_certs = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
@@ -122,7 +122,7 @@ def _folder_socket(url: str) -> FlightSocket:
 
 
 class LedgerClient:
-    """A connection to the ledger of one queue manager; use it in a ``with`` block."""
+    """A connection to the ledger of one queue manager; a context manager."""
 
     def __init__(
         self,
@@ -134,18 +134,16 @@ class LedgerClient:
         manager: str | None = None,
         is_patient: bool = False,
     ) -> None:
-        """Prepare a connection; the first call makes it.
+        """Prepare a connection; the first call opens it.
 
-        ``is_patient``: a server that does not answer is asked again, for some seconds. Repeated
-        calls are safe, since each names its rows in full.
-
-        ``url`` is one that :func:`check_url` takes. ``manager`` names the queue manager where the
-        server serves several. With TLS the server's certificate is checked against
-        ``tls_root_certs``, PEM, else the file in MAYFLY_TLS_ROOTS, else gRPC's own roots. The
-        client's own certificate, for servers that ask for one, is in the files of
-        MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY. Raises ValueError for a url or token that cannot
-        be one, NoToken, NoRoots and NoCertificate when there is none, ServerNotReachable when there
-        is no such folder.
+        ``url`` is one that :func:`check_url` accepts. ``manager`` names the queue manager, for a
+        server of several. With ``is_patient`` a call is repeated for some seconds while no server
+        answers; that is safe, because each call names its rows completely. With TLS the server's
+        certificate is checked against ``tls_root_certs``, in PEM, else the file in
+        MAYFLY_TLS_ROOTS, else gRPC's own roots. The client's own certificate is in the files of
+        MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY. Raises ValueError for an invalid url or token,
+        NoToken, NoRoots or NoCertificate if one is missing, and ServerNotReachable for a folder
+        that cannot be opened.
         """
         self.url = check_url(url)
         self._manager = manager
@@ -163,11 +161,11 @@ class LedgerClient:
         self._flight = flight.connect(location, generic_options=channel_options(), **options)
 
     def __repr__(self) -> str:
-        """Show where it leads, never the token."""
+        """Return the class and url, never the token."""
         return f"LedgerClient({self.url!r})"
 
     def __enter__(self) -> LedgerClient:
-        """Return itself."""
+        """Return the client itself."""
         return self
 
     def __exit__(
@@ -191,7 +189,7 @@ class LedgerClient:
         return str(self._ask_action(ADDRESS_ACTION, {})["url"])
 
     def info(self) -> LedgerInfo:
-        """Return the queue manager and the positions of the ledger; raises BulkError."""
+        """Return the queue manager, its store and the positions of the ledger; raises BulkError."""
         return LedgerInfo(**self._ask_action(INFO_ACTION, {"manager": self._manager}))
 
     def read(
@@ -204,18 +202,18 @@ class LedgerClient:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``(after_position, until_position]`` in batches of schema LEDGER.
 
-        ``instance_id`` is the store that the positions are of. Every position comes exactly once
+        ``instance_id`` is the store that the positions belong to. Each position comes exactly once
         and in order, or a BulkError is raised: OtherInstance, PositionTrimmed, PositionBeyondEnd,
-        or ServerFailed when other rows came than those asked for.
+        or ServerFailed when other rows came.
         """
         common = {"manager": self._manager, PROTOCOL: ledger.VERSION, "max_bytes": max_bytes}
         position, retries = after_position, Retries(self._retry_waits)
         while True:
-            asked = LedgerRequest(position, until_position, instance_id)
+            request = LedgerRequest(position, until_position, instance_id)
             try:
-                for batch in self._batches({LEDGER_VERB: {**common, **asked._asdict()}}):
+                for batch in self._batches({LEDGER_VERB: {**common, **request._asdict()}}):
                     position = self._next_position(batch, position)
-                    retries.has_gone_on()
+                    retries.reset()
                     yield batch
                 break
             except flight.FlightUnavailableError as error:
@@ -237,7 +235,7 @@ class LedgerClient:
     def _answer(
         self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
     ) -> dict[str, Any]:
-        """Make a call that may be made twice and return its answer; raises FlightError."""
+        """Make a call that may be repeated and return its answer; raises FlightError."""
         action = flight.Action(name, json.dumps(request).encode())
         options = flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
@@ -271,7 +269,7 @@ class LedgerClient:
             reader.cancel()
 
     def _next_position(self, batch: pa.RecordBatch, position: int) -> int:
-        """Return the position after a batch; raises ServerFailed unless it follows on."""
+        """Return the position after a batch; raises ServerFailed if positions are missing."""
         expected = range(position + 1, position + 1 + batch.num_rows)
         if batch.column("position").to_numpy().tolist() != list(expected):
             raise ServerFailed(f"the server {self.url} left out rows after position {position}")

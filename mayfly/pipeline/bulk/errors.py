@@ -8,10 +8,10 @@ BulkError
 ├── BadRequest          bad-request          the server cannot read the request
 ├── UnknownManager      unknown-manager      the server serves no queue manager of this name
 ├── OtherInstance       other-instance       the positions belong to another store
-├── PositionTrimmed     position-trimmed     the ledger no longer holds the next row
+├── PositionTrimmed     position-trimmed     the ledger no longer contains the next row
 ├── PositionBeyondEnd   position-beyond-end  the ledger ends before the position
 ├── ServerNotReachable  server-not-reachable no server answers at the url
-└── ServerFailed        server-failed        anything else, the server's own words in it
+└── ServerFailed        server-failed        any other error, with the server's text
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ _GRPC_CONTEXT = ". gRPC client debug context:"
 
 
 class BulkError(Exception):
-    """A call on the bulk plane that did not succeed; ``reason`` is for programs."""
+    """A call on the bulk plane failed.
+
+    ``reason`` is the code for programs, ``text`` the sentence.
+    """
 
     reason: ClassVar[str]
 
     def __init__(self, text: str) -> None:
-        """Take a sentence with the values concerned."""
+        """Take a sentence that names the values concerned."""
         super().__init__(text)
         self.text = text
 
@@ -77,13 +80,13 @@ class UnknownManager(BulkError):
 
 
 class OtherInstance(BulkError):
-    """The positions belong to another store: a queue manager made anew, or another one."""
+    """The positions belong to another store: the queue manager is another one, or was recreated."""
 
     reason = reasons.OTHER_INSTANCE
 
 
 class PositionTrimmed(BulkError):
-    """The ledger no longer holds the row after the position: retention has removed it."""
+    """The ledger no longer contains the row after the position: retention has removed it."""
 
     reason = reasons.POSITION_TRIMMED
 
@@ -120,7 +123,7 @@ _BY_REASON: dict[str, type[BulkError]] = {
 
 
 def to_flight(error: BulkError) -> flight.FlightError:
-    """Return the Flight error a server raises: ``mayfly: REASON TEXT``, and both as JSON."""
+    """Return the Flight error for a server to raise: ``mayfly: REASON TEXT``, and both as JSON."""
     kind = flight.FlightServerError
     if isinstance(error, WrongToken):
         kind = flight.FlightUnauthenticatedError
@@ -129,9 +132,9 @@ def to_flight(error: BulkError) -> flight.FlightError:
 
 
 def from_flight(error: flight.FlightError, url: str) -> BulkError:
-    """Return the BulkError of a Flight error, with the url of the server.
+    """Return the BulkError for a Flight error, with the url of the server.
 
-    Its text is complete: raise it ``from None``, so that a user sees one error.
+    Its text is complete, so raise it ``from None``.
     """
     try:
         detail = json.loads(error.extra_info)

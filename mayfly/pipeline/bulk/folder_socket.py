@@ -1,4 +1,4 @@
-"""The socket in the folder of a queue manager, by which pipelines of its machine reach a server."""
+"""The socket in the folder of a queue manager, for pipelines on the same machine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SOCKET_FILE = "flight.sock"
 
 
 def folder_url(folder: Path) -> str:
-    """Return the url of the server that has a folder open."""
+    """Return the url of the server that has the queue manager in a folder open."""
     return f"{FOLDER_SCHEME}://{quote(str(folder.absolute()))}"
 
 
 def folder_of_url(url: str) -> Path:
-    """Return the folder that a url names; raises ValueError for a url of another form."""
+    """Return the folder in a url; raises ValueError for a url of another form."""
     parts = urlsplit(url)
     if parts.scheme != FOLDER_SCHEME or parts.netloc or not parts.path.startswith("/"):
         raise ValueError(f"url {url!r} is not {FOLDER_SCHEME}:///FOLDER")
@@ -26,13 +26,13 @@ def folder_of_url(url: str) -> Path:
 
 
 class FlightSocket(FolderSocket):
-    """The way to the socket of Arrow Flight."""
+    """The socket of Arrow Flight in the folder of a queue manager."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder; raises OSError when it is none or cannot be opened."""
+        """Open the folder; raises OSError if it is no folder or cannot be opened."""
         super().__init__(folder, SOCKET_FILE)
 
     @property
     def location(self) -> str:
-        """The address for gRPC to listen on or connect to, in this process only."""
+        """The address for gRPC to listen on or connect to; valid in this process only."""
         return f"{FOLDER_SCHEME}://{self.path}"

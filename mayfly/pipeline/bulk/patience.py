@@ -1,7 +1,8 @@
-"""Waits and retries of a client of the bulk plane whose server may be gone.
+"""Timeouts and retries for a client of the bulk plane whose server may be gone.
 
-A call with one message as its answer has a deadline. A stream of rows has none, since it lasts as
-long as its rows do. It is given up when the server is silent, or answers no ping any more.
+A call with one message as its answer has a deadline. A stream of rows has no deadline, because it
+lasts as long as its rows do. It is cancelled when the server is silent for too long, or no longer
+answers a ping.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LOOKS = 4
 
 
 def channel_options(keepalive_ms: int = KEEPALIVE_MS) -> list[tuple[str, int]]:
-    """Return the options of a gRPC channel."""
+    """Return the options of a gRPC channel: keepalive pings and quick reconnects."""
     return [
         ("grpc.keepalive_time_ms", keepalive_ms),
         ("grpc.keepalive_timeout_ms", min(KEEPALIVE_ANSWER_MS, keepalive_ms)),
@@ -40,15 +41,15 @@ def channel_options(keepalive_ms: int = KEEPALIVE_MS) -> list[tuple[str, int]]:
 
 
 class Retries:
-    """The tries of one call."""
+    """The retries of one call, with a wait before each."""
 
     def __init__(self, waits_seconds: tuple[float, ...]) -> None:
-        """Begin; without waits there is one try."""
+        """Take the waits in seconds; an empty tuple allows one try."""
         self._all = waits_seconds
         self._left = list(waits_seconds)
 
     def run(self, call: Callable[[], _Result]) -> _Result:
-        """Make a call, again while no server answers; raises the error of the last try.
+        """Make a call, and repeat it while no server answers; raises the error of the last try.
 
         The call must be safe to repeat: its first try may have taken effect.
         """
@@ -60,22 +61,22 @@ class Retries:
                     raise
 
     def wait(self) -> bool:
-        """Wait for the next try; return False when there is none."""
+        """Wait before the next try and return True; return False when no try is left."""
         if not self._left:
             return False
         threading.Event().wait(self._left.pop(0))
         return True
 
-    def has_gone_on(self) -> None:
-        """Begin anew: the server has answered, so a later failure is another one."""
+    def reset(self) -> None:
+        """Allow all retries again, because the server has answered."""
         self._left = list(self._all)
 
 
 class SilenceWatch:
-    """Cuts a stream off when the server lets its reader wait for too long."""
+    """Cancels a stream when its reader has waited too long for the server."""
 
     def __init__(self, cut: Callable[[], None], limit_seconds: float = SILENCE_SECONDS) -> None:
-        """Begin to watch; ``cut`` ends the stream from another thread."""
+        """Start the watching thread; ``cut`` cancels the stream and is called on that thread."""
         self._cut = cut
         self._look_seconds = limit_seconds / _LOOKS
         self._is_stopped = threading.Event()
@@ -86,7 +87,7 @@ class SilenceWatch:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Mark that the reader waits for the server."""
+        """Return a context during which the reader waits for the server."""
         self._wait_count += 1
         self._wait = self._wait_count
         try:
@@ -95,7 +96,7 @@ class SilenceWatch:
             self._wait = 0
 
     def stop(self) -> None:
-        """Watch no more."""
+        """End the watching thread."""
         self._is_stopped.set()
 
     def _run(self) -> None:

@@ -1,7 +1,8 @@
-"""Read a queue over Arrow Flight: by durable claims, or by a browse that leaves it as it is.
+"""Reads a queue over Arrow Flight: by durable claims, or by a browse that changes nothing.
 
 A consumer is attached, claims messages, reads them, and ends the claim when they are safe
-elsewhere. engine/claims says what each step does to the messages. Ids in a request are hex.
+elsewhere. engine/claims describes the effect of each step on the messages. Ids in a request are
+hexadecimal.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from mayfly.verbs.contracts.messages import DESCRIBED, OWN, MessageColumns
 
 
 class QueueManagerRefused(BulkError):
-    """The queue manager refuses; the text begins with its reason code."""
+    """The queue manager refused the call; the text begins with its reason code."""
 
     reason = reasons.MQ_ERROR
 
 
 class ConsumerUnknown(BulkError):
-    """No consumer of this name has ever been attached."""
+    """No consumer of this name was ever attached."""
 
     reason = reasons.CONSUMER_UNKNOWN
 
@@ -43,25 +44,25 @@ class ConsumerOfOtherQueue(BulkError):
 
 
 class ConsumerFenced(BulkError):
-    """Another reader has the name of this consumer, or its claims were released."""
+    """Another reader was attached under this consumer's name, or its claims were released."""
 
     reason = reasons.CONSUMER_FENCED
 
 
 class ClaimsClosed(BulkError):
-    """The claims asked for were ended; their messages are gone."""
+    """The claims asked for were ended, and their messages removed."""
 
     reason = reasons.CLAIMS_CLOSED
 
 
 class ClaimsAhead(BulkError):
-    """The queue manager knows no such claim: it was restored from an older copy."""
+    """The queue manager does not know the claims: it was restored from an older copy."""
 
     reason = reasons.CLAIMS_AHEAD
 
 
 class LeaseExpired(BulkError):
-    """The claims asked for were not renewed in time: their messages are due again."""
+    """The claims asked for were not renewed in time: their messages are available again."""
 
     reason = reasons.LEASE_EXPIRED
 
@@ -81,7 +82,7 @@ _BY_REASON: dict[str, type[BulkError]] = {
 
 
 class Filters(NamedTuple):
-    """Values that messages of a browse must have; None is any."""
+    """Values that the messages of a browse must have; None accepts any value."""
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None
@@ -89,23 +90,23 @@ class Filters(NamedTuple):
 
 
 class QueueClient(LedgerClient):
-    """A connection to the queues of one queue manager, and to its ledger."""
+    """A connection to the queues and the ledger of one queue manager."""
 
     def __enter__(self) -> QueueClient:
-        """Return itself."""
+        """Return the client itself."""
         return self
 
     def __repr__(self) -> str:
-        """Show where it leads, never the token."""
+        """Return the class and url, never the token."""
         return f"QueueClient({self.url!r})"
 
     def attach(self, consumer: str, queue: str) -> Attached:
-        """Begin to read as a consumer; an earlier reader of that name is refused from now on.
+        """Attach a reader as a consumer; earlier readers of that name are refused from now on.
 
         Raises ConsumerOfOtherQueue, QueueManagerRefused.
         """
-        asked = contract.AttachRequest(consumer, queue)
-        return Attached(**self._call(contract.ATTACH, asked))
+        request = contract.AttachRequest(consumer, queue)
+        return Attached(**self._call(contract.ATTACH, request))
 
     def claim(
         self,
@@ -116,72 +117,77 @@ class QueueClient(LedgerClient):
         max_bytes: int,
         up_to: int | None = None,
     ) -> tuple[int, int]:
-        """Claim the next messages; return the last claim there is to read, and its messages.
+        """Claim the next messages.
 
-        Claims behind ``after`` that are there already come first. ``up_to`` is a :meth:`mark`.
-        Raises ConsumerFenced and what checks a checkpoint: ClaimsAhead, -Closed.
+        Return the number of the last claim to read, and of its messages. Existing claims after
+        ``after`` come first. ``up_to`` is a :meth:`mark`: later messages are not claimed. Raises
+        ConsumerFenced; for a checkpoint that does not fit, ClaimsAhead or ClaimsClosed.
         """
         name, epoch = consumer.consumer, consumer.epoch
-        asked = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)
-        claimed = contract.Claimed(**self._call(contract.CLAIM, asked))
+        request = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)
+        claimed = contract.Claimed(**self._call(contract.CLAIM, request))
         return claimed.until, claimed.messages
 
     def mark(self) -> int:
-        """Return a mark that separates messages put by now from later ones."""
+        """Return a mark that separates messages put until now from later ones."""
         return contract.Mark(**self._call(contract.MARK)).mark
 
     def end(self, consumer: Attached, until: int) -> int:
-        """End the lives of the messages of claims up to ``until``; return their number."""
-        asked = contract.EndRequest(consumer.consumer, consumer.epoch, until)
-        return self._count(contract.END, asked)
+        """End claims up to ``until``, which removes their messages; return how many."""
+        request = contract.EndRequest(consumer.consumer, consumer.epoch, until)
+        return self._count(contract.END, request)
 
     def end_written(self, consumer: str, instance_id: str, until: int) -> int:
-        """End claims that a checkpoint says are written; return the number of messages ended now.
+        """End claims that a checkpoint records as written; return how many messages this removed.
 
         Raises ConsumerUnknown, OtherInstance, ClaimsAhead.
         """
-        asked = contract.EndWrittenRequest(consumer, instance_id, until)
-        return self._count(contract.END_WRITTEN, asked)
+        request = contract.EndWrittenRequest(consumer, instance_id, until)
+        return self._count(contract.END_WRITTEN, request)
 
     def quiesce(self, consumer: Attached) -> None:
-        """Stop further claims for a reader, so that it can end; raises ConsumerFenced."""
+        """Stop further claims of a reader, so that it can end; raises ConsumerFenced."""
         self._call(contract.QUIESCE, contract.Reader(consumer.consumer, consumer.epoch))
 
     def renew(self, consumer: Attached) -> None:
-        """Renew the claims of a live reader; raises ConsumerFenced."""
+        """Renew the lease of a reader's claims; raises ConsumerFenced."""
         self._call(contract.HEARTBEAT, contract.Reader(consumer.consumer, consumer.epoch))
 
     def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows that claims ``(after, until]`` hold, as ranges ``(after, until]``."""
-        asked = contract.ClaimsRequest(consumer.consumer, consumer.epoch, after, until)
-        found = contract.ClaimedRows(**self._call(contract.ROWS, asked))
+        """Return the rows of claims ``(after, until]``, as ranges ``(after_row, until_row]``."""
+        request = contract.ClaimsRequest(consumer.consumer, consumer.epoch, after, until)
+        found = contract.ClaimedRows(**self._call(contract.ROWS, request))
         return [(after_row, until_row) for after_row, until_row in found.ranges]
 
     def back_out(self, consumer: Attached, rows: Sequence[int], reason: int) -> BackedOut:
-        """Back out messages that the reader cannot use; rows no longer claimed stay as they are.
+        """Back out claimed messages that the reader cannot use.
 
-        Each goes back to its queue, or by BOTHRESH to BOQNAME or the dead-letter queue. Raises
-        ConsumerFenced, and QueueManagerRefused when nobody takes one.
+        Rows no longer claimed do not change. Each returns to its queue, or by BOTHRESH goes to
+        BOQNAME or the dead-letter queue. Raises ConsumerFenced, and QueueManagerRefused when no
+        queue accepts a message.
         """
         name, epoch = consumer.consumer, consumer.epoch
-        asked = contract.BackOutRequest(name, epoch, list(rows), reason)
-        return BackedOut(**self._call(contract.BACK_OUT, asked))
+        request = contract.BackOutRequest(name, epoch, list(rows), reason)
+        return BackedOut(**self._call(contract.BACK_OUT, request))
 
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield claimed rows in batches of schema MESSAGE, each row once and in get order."""
+        """Yield the claimed rows ``(after_row, until_row]`` in batches of schema MESSAGE.
+
+        They come in get order, each once. Raises BulkError.
+        """
         row, retries = after_row, Retries(self._retry_waits)
         while True:
-            asked = contract.ClaimedRequest(consumer, epoch, row, until_row)
+            request = contract.ClaimedRequest(consumer, epoch, row, until_row)
             try:
-                for batch in self._read(contract.CLAIMED_VERB, asked):
+                for batch in self._read(contract.CLAIMED_VERB, request):
                     row += batch.num_rows
-                    retries.has_gone_on()
+                    retries.reset()
                     yield batch
                 break
             except ServerNotReachable:
-                # The next try goes on behind the last row that has come.
+                # The next try continues after the last row that has arrived.
                 if not retries.wait():
                     raise
         if row != until_row:
@@ -194,16 +200,16 @@ class QueueClient(LedgerClient):
         ]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
-        """Give back the claimed messages of a consumer; return their number.
+        """Make the claimed messages of a consumer available again; return how many.
 
-        With an epoch only for the reader that has it: raises ConsumerFenced.
+        With an epoch it raises ConsumerFenced unless the reader with that epoch is the newest.
         """
         return self._count(contract.RELEASE, contract.ReleaseRequest(consumer, epoch))
 
     def attached(self, consumer: str, epoch: int) -> Attached:
-        """Return the reader of a consumer under an epoch that :meth:`attach` gave.
+        """Return the reader of a consumer with an epoch that :meth:`attach` returned.
 
-        Raises ConsumerUnknown. Later calls refuse an epoch that is no longer the newest.
+        Raises ConsumerUnknown. Later calls are refused if the epoch is not the newest.
         """
         info = self.info()
         for standing in self.standings():
@@ -214,35 +220,35 @@ class QueueClient(LedgerClient):
         raise ConsumerUnknown(f"there is no consumer {consumer!r} (server {self.url})")
 
     def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
-        """Return about ``count`` ranges of keys, which hold the messages on a queue now."""
+        """Return about ``count`` key ranges ``(low, high)`` that cover the messages now queued."""
         answer = self._call(contract.RANGES, contract.RangesRequest(queue, count))
         return [(low, high) for low, high in answer["ranges"]]
 
     def browse(
         self, queue: str, within: tuple[int, int], filters: Filters
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the live messages of a range of keys in get order, in batches of schema MESSAGE."""
+        """Yield the live messages in a key range, in get order, in batches of schema MESSAGE."""
         low, high = within
         ids = _hex(filters.msg_id), _hex(filters.correl_id)
-        asked = contract.BrowseRequest(queue, low, high, *ids, filters.priority)
-        yield from self._read(contract.BROWSE_VERB, asked)
+        request = contract.BrowseRequest(queue, low, high, *ids, filters.priority)
+        yield from self._read(contract.BROWSE_VERB, request)
 
-    def _read(self, verb: str, asked: NamedTuple) -> Iterator[pa.RecordBatch]:
+    def _read(self, verb: str, request: NamedTuple) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._batches({verb: self._request(asked)})
+            yield from self._batches({verb: self._request(request)})
         except flight.FlightError as error:
             raise self._error(error) from None
 
-    def _count(self, verb: str, asked: NamedTuple) -> int:
-        return contract.Counted(**self._call(verb, asked)).messages
+    def _count(self, verb: str, request: NamedTuple) -> int:
+        return contract.Counted(**self._call(verb, request)).messages
 
-    def _request(self, asked: NamedTuple | None) -> dict[str, Any]:
-        fields = {} if asked is None else asked._asdict()
+    def _request(self, request: NamedTuple | None) -> dict[str, Any]:
+        fields = {} if request is None else request._asdict()
         return {"manager": self._manager, PROTOCOL: contract.VERSION, **fields}
 
-    def _call(self, verb: str, asked: NamedTuple | None = None) -> dict[str, Any]:
+    def _call(self, verb: str, request: NamedTuple | None = None) -> dict[str, Any]:
         try:
-            return self._answer(verb, self._request(asked))
+            return self._answer(verb, self._request(request))
         except flight.FlightError as error:
             raise self._error(error) from None
 
@@ -255,9 +261,9 @@ class QueueClient(LedgerClient):
 
 
 class MessagePage(NamedTuple):
-    """Messages on their way into a record batch, of one queue or each of its own.
+    """Messages to be put into a record batch; ``queue`` is one name, or a name for each message.
 
-    ``described`` gives the values of DESCRIBED for each packed descriptor.
+    ``described`` contains the values of DESCRIBED for each packed descriptor.
     """
 
     manager: str

@@ -1,6 +1,6 @@
-"""The Arrow schemas of the bulk plane, and how ledger rows become record batches of bounded size.
+"""The Arrow schemas of the bulk plane; ledger rows as record batches of limited size.
 
-Every column is one of the types that Spark reads as they are; ids are raw bytes, times epoch ms.
+Every column has a type that Spark reads directly; ids are raw bytes, times epoch ms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES = {
 
 
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
-    """Return the Arrow schema of the columns of a contract."""
+    """Return the Arrow schema for the columns of a contract."""
     return pa.schema(
         [pa.field(name, _TYPES[kind], nullable=nullable) for name, kind, nullable in columns]
     )
@@ -49,7 +49,7 @@ MESSAGE = schema_of(messages.COLUMNS)
 
 
 def ledger_batch(rows: Sequence[tuple[Any, ...]], manager: str, instance_id: str) -> pa.RecordBatch:
-    """Return one or more ledger rows (tuples in the order of LEDGER_COLUMNS) as a batch."""
+    """Return one or more ledger rows (tuples in the order of LEDGER_COLUMNS) as a record batch."""
     *plain, ended = zip(*rows, strict=True)
     arrays = [pa.repeat(manager, len(rows)), pa.repeat(instance_id, len(rows))]
     arrays += [
@@ -74,7 +74,7 @@ def _counts(stored: str) -> dict[str, int]:
 
 
 def pages(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in slices of at most ``max_bytes``; a larger single row goes alone."""
+    """Yield a batch in slices of at most ``max_bytes``; a row that is larger comes alone."""
     if batch.nbytes <= max_bytes or batch.num_rows <= 1:
         yield batch
         return

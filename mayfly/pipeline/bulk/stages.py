@@ -1,7 +1,7 @@
-"""Write rows into queues over Arrow Flight, exactly once: onto stages that a commit names.
+"""Writes rows into queues over Arrow Flight, exactly once: onto stages that a commit names.
 
-See engine/bulk/stages.py for what a stage is. A client that is not sure whether a call has reached
-the server makes it again: under a new attempt for a stage, as it is for a commit.
+engine/bulk/stages.py describes stages. A client that does not know whether a call has reached the
+server repeats it: for a stage with a new attempt, for a commit unchanged.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ STAGED = schema_of(COLUMNS)
 
 
 class StageLost(BulkError):
-    """A commit names a stage that was swept or never completed; nothing of its batch was put."""
+    """A commit names a stage that was removed or never completed; nothing of its batch was put."""
 
     reason = reasons.STAGE_LOST
 
 
 class RowsRefused(BulkError):
-    """Neither a row's queue nor the dead-letter destination takes it, or the disk is full."""
+    """Neither a row's queue nor the dead-letter queue accepts it, or the disk is full."""
 
     reason = reasons.MQ_ERROR
 
@@ -54,7 +54,7 @@ _BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLo
 
 
 class Committed(NamedTuple):
-    """The outcome of a commit; ``batch`` is the newest one that has been named."""
+    """The result of a commit; ``batch`` is the newest batch committed."""
 
     batch: int
     put_count: int
@@ -63,14 +63,14 @@ class Committed(NamedTuple):
 
 
 class StageClient(LedgerClient):
-    """A connection that writes to one queue manager; use it in a ``with`` block."""
+    """A connection that writes to one queue manager; a context manager."""
 
     def __enter__(self) -> StageClient:
-        """Return itself."""
+        """Return the client itself."""
         return self
 
     def __repr__(self) -> str:
-        """Show where it leads, never the token."""
+        """Return the class and url, never the token."""
         return f"StageClient({self.url!r})"
 
     def stage(
@@ -80,18 +80,21 @@ class StageClient(LedgerClient):
         stage: tuple[int, str],
         rows: Iterable[pa.RecordBatch],
     ) -> int:
-        """Write rows of schema STAGED onto a stage; see :meth:`begin` and :class:`Upload`."""
+        """Write rows of schema STAGED onto a stage; return their number, 0 if the batch is decided.
+
+        ``stage`` is partition and attempt. Raises BulkError.
+        """
         upload = self.begin(query, batch, stage)
         try:
             for batch_of_rows in rows:
                 upload.write(batch_of_rows)
         except BaseException:
-            upload.break_off()
+            upload.abort()
             raise
         return upload.finish()
 
     def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
-        """Begin to write onto a new stage (partition, attempt)."""
+        """Begin to write onto a new stage (partition, attempt); raises BulkError."""
         partition, attempt = stage
         request = self._request(StageRequest(query, batch, partition, attempt))
         descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
@@ -112,13 +115,12 @@ class StageClient(LedgerClient):
     ) -> Committed:
         """Put the rows of a batch; return when all are on their queues.
 
-        Of a batch that was named before, the rows not put yet are put, whatever ``stages`` holds;
-        of one that is done, none. Raises StageLost and RowsRefused. With ``surrenders`` rows that
-        have a number at their source, and that nobody will ever take, are left to
-        :meth:`surrendered`.
+        For a batch that was committed before, only rows not yet put are put, whatever ``stages``
+        contains. With ``surrenders``, rows that have a number at their source and that no queue
+        will accept are left for :meth:`surrendered`. Raises StageLost and RowsRefused.
         """
-        asked = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
-        request = self._request(asked)
+        commit = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
+        request = self._request(commit)
         while True:
             try:
                 # The server puts some ten thousands of rows in a call.
@@ -138,11 +140,11 @@ class StageClient(LedgerClient):
             raise self.error(error) from None
         return [(row, reason, text) for row, reason, text in found.rows]
 
-    def _request(self, asked: NamedTuple) -> dict[str, Any]:
-        return {"manager": self._manager, PROTOCOL: VERSION, **asked._asdict()}
+    def _request(self, request: NamedTuple) -> dict[str, Any]:
+        return {"manager": self._manager, PROTOCOL: VERSION, **request._asdict()}
 
     def error(self, error: flight.FlightError) -> BulkError:
-        """Return the BulkError of a Flight error."""
+        """Return the BulkError for a Flight error."""
         try:
             detail = json.loads(error.extra_info)
             return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
@@ -151,16 +153,16 @@ class StageClient(LedgerClient):
 
 
 class Upload:
-    """Rows on their way onto one stage."""
+    """Rows being written onto one stage."""
 
     def __init__(self, client: StageClient, call: tuple[Any, Any]) -> None:
-        """Take the two ends of a Flight call."""
+        """Take the two ends of a Flight call: its writer and its answers."""
         self._client = client
         self._writer, self._answers = call
         self._sent_count = 0
 
     def write(self, rows: pa.RecordBatch, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        """Send rows of schema STAGED, in batches of at most so many bytes; raises BulkError."""
+        """Send rows of schema STAGED, in batches of at most ``max_bytes``; raises BulkError."""
         if not rows.num_rows:
             return
         try:
@@ -171,10 +173,10 @@ class Upload:
         self._sent_count += rows.num_rows
 
     def finish(self) -> int:
-        """Return the number of rows once all are durable on the stage; raises BulkError.
+        """Complete the stage and return its number of rows, which are durable then.
 
-        0 when the batch is decided already, so that nothing was kept. Raises ServerFailed when
-        fewer have arrived than were sent.
+        Raises BulkError. Returns 0 if the batch is decided already, so that nothing was kept.
+        Raises ServerFailed when fewer rows have arrived than were sent.
         """
         try:
             # An empty batch marks the end: an upload without it is no stage.
@@ -196,7 +198,7 @@ class Upload:
             )
         return self._sent_count
 
-    def break_off(self) -> None:
-        """Give up: nothing of it is kept."""
+    def abort(self) -> None:
+        """Cancel the upload; none of its rows are kept."""
         with suppress(flight.FlightError):
             self._writer.close()

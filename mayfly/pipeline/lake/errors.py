@@ -1,10 +1,10 @@
-"""Errors of a lake; ``pipeline/spark/errors.py`` has the rest of the pipeline's errors."""
+"""Errors of a lake; ``pipeline/spark/errors.py`` has the pipeline's other errors."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """The pipeline cannot do what it was asked to."""
+    """The base of errors of lakes, options and checkpoints."""
 
 
 class LakeError(PipelineError):
@@ -12,12 +12,12 @@ class LakeError(PipelineError):
 
 
 class PartError(PipelineError, ValueError):
-    """The part of a lake that was named is impossible: a wrong date, hour or queue name."""
+    """A part of a lake is wrongly named: a wrong date, hour or queue name."""
 
 
 class ExportError(PipelineError, ValueError):
-    """The outcome to export, or the file to export to, cannot be used."""
+    """The outcome to export, or the target file, cannot be used."""
 
 
 class PlotError(PipelineError, ValueError):
-    """A picture cannot be made of this, or not in a file of this name."""
+    """No picture can be made, because there are no lives or the file name is wrong."""

@@ -1,4 +1,4 @@
-"""The filters and files of an export of lives, the same for both engines that write one."""
+"""The filters and file formats of an export of lives, for both engines that write one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "jso
 ID_NAMES = ("msg_id", "correl_id", "origin_id")
 
 
-def wanted(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -> str:
-    """Return all filters as one condition in SQL; :func:`check_export` checks outcomes."""
+def export_condition(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -> str:
+    """Return all filters as one SQL condition; outcomes must have passed :func:`check_export`."""
     filters = [part.condition()]
     if outcomes:
         names = ", ".join(f"'{name}'" for name in outcomes)
@@ -28,7 +28,7 @@ def wanted(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -
 
 
 def check_export(file: Path, outcomes: Sequence[str]) -> None:
-    """Raise ExportError for a wrong ending or outcome, or a file that cannot be made anew."""
+    """Raise ExportError for a wrong suffix or outcome, a file that exists, or a missing folder."""
     if file.suffix not in FORMATS:
         raise ExportError(f"{file} ends in none of {', '.join(FORMATS)}")
     if file.exists():

@@ -2,14 +2,14 @@
 
     LAKE/date=D/batch-<instance>-<batch>.parquet   rows of one batch of a stream
     LAKE/date=D/run-<generation>-<id>.parquet      rows of many batches, sorted by queue (a run)
-    LAKE/_runs/date=D/run-….parquet                a run that has not yet taken the batches' place
-    LAKE/_mayfly/manifest.json                     which runs and sketches hold which batches
+    LAKE/_runs/date=D/run-….parquet                a run that has not replaced the batches yet
+    LAKE/_mayfly/manifest.json                     which runs and sketches contain which batches
     LAKE/_mayfly/leases/                           who reads, and since which generation
 
-The manifest is replaced whole. A batch's file is read unless the manifest says that a run holds it;
-a run is read when the manifest names it. A reader that lists the files first and then reads the
-manifest has every row once, at whatever point a compaction was killed. A batch that Spark repeats
-after it was compacted is still known by its number.
+The manifest is replaced atomically. A batch's file is read unless the manifest records it in a run;
+a run is read when the manifest names it. A reader lists the files first and then reads the
+manifest; so it has every row once, at whatever point a compaction was killed. A batch that Spark
+repeats after it was compacted is recognised by its number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VERSION = 1
 _BATCH = re.compile(r"batch-(\w+)-(\d+)\.parquet")
 _RUN = re.compile(r"run-\d+-\w+\.parquet")
 _DATE = "date="
-#: A process that reads a lake again and again keeps its last leases only, so many of them.
+#: A process that reads a lake again and again keeps at most this number of leases, the last ones.
 _LEASES_MAX = 64
 
 
@@ -48,13 +48,13 @@ class BatchName(NamedTuple):
 
 
 def batch_name(name: str) -> BatchName | None:
-    """Return the parts of a file's name, None when it is not one of a batch."""
+    """Return the parts of a batch's file name, None if it is no such name."""
     found = _BATCH.fullmatch(name)
     return None if found is None else BatchName(found[1], int(found[2]))
 
 
 def is_run(name: str) -> bool:
-    """Return True if a file's name is one of a run."""
+    """Return True if a file name is that of a run."""
     return _RUN.fullmatch(name) is not None
 
 
@@ -62,8 +62,8 @@ def is_run(name: str) -> bool:
 class DateEntry:
     """The entry of the manifest for one date.
 
-    ``through`` is the last batch of each store that the runs hold. Runs in ``hidden`` lie beside
-    the lake as long as readers of a generation before ``since`` need the files that they replace.
+    ``through`` is the last batch of each store that the runs contain. Runs in ``hidden`` stay in
+    ``_runs`` as long as readers of a generation before ``since`` need the files they replace.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -74,10 +74,10 @@ class DateEntry:
 
 @dataclass
 class Manifest:
-    """The state of a lake's runs and sketches; ``generation`` rises with every change.
+    """The state of a lake's runs and sketches; ``generation`` increases with every change.
 
-    ``sketched`` is, by date and store, the last batch that the sketches count. ``retired`` are
-    files that nothing needs but readers of a generation before the one beside them.
+    ``sketched`` is, by date and store, the last batch that the sketches count. ``retired`` maps a
+    file to a generation: only readers of an earlier generation need it.
     """
 
     generation: int = 0
@@ -88,7 +88,7 @@ class Manifest:
 
     @classmethod
     def load(cls, lake: Path) -> Manifest:
-        """Return a lake's manifest, an empty one where there is none; raises LakeError."""
+        """Return the manifest of a lake, an empty one if it has none; raises LakeError."""
         path = lake / MARKS / "manifest.json"
         try:
             held: dict[str, Any] = json.loads(path.read_text())
@@ -105,7 +105,7 @@ class Manifest:
             raise LakeError(f"{path} is damaged: {error}") from error
 
     def publish(self, lake: Path) -> None:
-        """Replace the stored manifest by this one, as the next generation."""
+        """Increase the generation, and replace the stored manifest with this one."""
         self.generation += 1
         held = {name: value for name, value in vars(self).items() if name != "dates"}
         dates = {name: vars(entry) for name, entry in self.dates.items()}
@@ -113,28 +113,28 @@ class Manifest:
         write_safely(path, json.dumps({"version": _VERSION, **held, "dates": dates}))
 
     def entry(self, date: str) -> DateEntry:
-        """Return the entry of a date, to be changed."""
+        """Return the entry of a date for changing it; create it if missing."""
         return self.dates.setdefault(date, DateEntry())
 
     def holds(self, date: str, name: str) -> bool:
-        """Return True if a run holds the rows of this batch's file, which may be gone."""
+        """Return True if a run contains the rows of this batch's file, which may be removed."""
         batch = batch_name(name)
         through = self.dates[date].through if date in self.dates else {}
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def is_sketched(self, date: str, name: str) -> bool:
-        """Return True if the stored sketches count the rows of a batch's file."""
+        """Return True if the stored sketches count the rows of this batch's file."""
         batch = batch_name(name)
         through = self.sketched.get(date, {})
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def has_rows_of(self, store: str) -> bool:
-        """Return True if a run holds batches of a store."""
+        """Return True if a run contains batches of a store."""
         return any(store in entry.through for entry in self.dates.values())
 
 
 class LakeFile(NamedTuple):
-    """A file to be read, and the date of its rows."""
+    """A file of a lake, and the date of its rows."""
 
     date: str
     path: Path
@@ -142,9 +142,9 @@ class LakeFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files to read at one moment: every row of a lake once.
+    """The files to read at one moment, which contain every row of a lake once.
 
-    ``missing`` are files that the manifest names and that are not there.
+    ``missing`` are files that the manifest names and that do not exist.
     """
 
     lake: Path
@@ -155,12 +155,12 @@ class Snapshot:
 
     @property
     def files(self) -> tuple[LakeFile, ...]:
-        """Return all files, runs first."""
+        """All files, runs first."""
         return self.runs + self.batches
 
     @property
     def unsketched(self) -> tuple[LakeFile, ...]:
-        """Return the files whose rows no stored sketch counts."""
+        """The files whose rows no stored sketch counts."""
         if not self.manifest.sketched:
             return self.files
         # A run's batches were sketched before it was written.
@@ -169,7 +169,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, lake: Path) -> Snapshot:
-        """List a lake's files, and only then read the manifest."""
+        """List the files of a lake, then read its manifest; the order matters. Raises LakeError."""
         listed = [
             LakeFile(path.parent.name.removeprefix(_DATE), path)
             for path in sorted(lake.glob(f"{_DATE}*/*.parquet"))
@@ -197,13 +197,13 @@ class Snapshot:
 
 
 def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
-    """Return where a run lies."""
+    """Return the path of a run; a hidden one is in ``_runs``."""
     root = lake / RUNS if is_hidden else lake
     return root / f"{_DATE}{date}" / name
 
 
 def existing_lake(lake_path: str | Path) -> Path:
-    """Return the folder of a lake; raises LakeError when there is none."""
+    """Return the folder of a lake; raises LakeError if it does not exist."""
     lake = local_folder(lake_path)
     if not lake.is_dir():
         raise LakeError(f"there is no lake at {lake}")
@@ -211,7 +211,7 @@ def existing_lake(lake_path: str | Path) -> Path:
 
 
 def local_folder(path: str | Path) -> Path:
-    """Return a path as one of this machine; raises LakeError for one that is elsewhere."""
+    """Return an absolute path on this machine; raises LakeError for a URL of another machine."""
     try:
         return local_path(path).absolute()
     except ValueError as error:
@@ -219,7 +219,7 @@ def local_folder(path: str | Path) -> Path:
 
 
 def check_complete(snapshot: Snapshot) -> None:
-    """Raise LakeError when a file that the manifest names is not there."""
+    """Raise LakeError when a file that the manifest names does not exist."""
     if snapshot.missing:
         raise LakeError(f"{snapshot.missing[0]} is missing: lake {snapshot.lake} is not complete")
 
@@ -229,7 +229,10 @@ def check_complete(snapshot: Snapshot) -> None:
 
 @contextlib.contextmanager
 def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterator[None]:
-    """Hold a lock of a lake; the kernel releases it when this process dies."""
+    """Return a context that holds a file lock of a lake.
+
+    The kernel releases it if the process dies.
+    """
     path = lake / MARKS / name
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -242,7 +245,10 @@ def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def maintained(lake: Path) -> Iterator[bool]:
-    """Hold the maintenance of a lake; yields False when another process has it, or none can."""
+    """Return a context that holds the maintenance lock, without waiting for it.
+
+    It yields True; False if another process has the lock, or the lake is read-only.
+    """
     path = lake / MARKS / "maintenance"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -262,10 +268,10 @@ def maintained(lake: Path) -> Iterator[bool]:
 
 
 class Lease:
-    """Keeps the files of a generation from being removed, until a close or the process's end."""
+    """Prevents the removal of the files of a generation, until it is closed or the process ends."""
 
     def __init__(self, lake: Path) -> None:
-        """Take a snapshot of a lake, and the lease on its files."""
+        """Take a snapshot of a lake, and a lease on its files; raises LakeError."""
         self._descriptor: int | None = None
         # A lake of bare files is never compacted, so it needs no lease; a read-only one has none.
         if not os.access(lake / MARKS, os.W_OK):
@@ -280,7 +286,7 @@ class Lease:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
-        """Give the lease back; closing it again does nothing."""
+        """Return the lease; a second call has no effect."""
         if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
@@ -289,11 +295,11 @@ class Lease:
 
 @contextlib.contextmanager
 def reading(lake_path: str | Path) -> Iterator[list[str]]:
-    """Yield the files of a lake for a program that reads Parquet: every row once.
+    """Yield the paths of a lake's Parquet files, which contain every row once.
 
-    They stay until the end of the block, whatever a stream adds and a compaction replaces. The
-    newest date comes first: older files may lack columns. Raises LakeError when there is no lake,
-    or a file of it is gone.
+    The files stay until the end of the block, whatever a stream adds and a compaction replaces. The
+    newest date comes first, because older files may lack columns. Raises LakeError without a lake,
+    or when a file is missing.
     """
     lease = Lease(existing_lake(lake_path))
     try:
@@ -308,7 +314,7 @@ _KEPT: dict[Path, list[Lease]] = {}
 
 
 def kept_snapshot(lake: Path) -> Snapshot:
-    """Return a snapshot whose files stay for as long as this process lives, as Spark reads late."""
+    """Return a snapshot whose files stay while this process lives, because Spark reads late."""
     lease = Lease(lake)
     kept = _KEPT.setdefault(lake, [])
     generation = lease.snapshot.manifest.generation
@@ -322,7 +328,10 @@ def kept_snapshot(lake: Path) -> Snapshot:
 
 
 def oldest_lease(lake: Path) -> int | None:
-    """Return the oldest generation that has a reader; call it with the lock held alone."""
+    """Return the oldest generation that has a reader, None without readers.
+
+    Hold the lock meanwhile.
+    """
     generations = []
     for path in (lake / MARKS / "leases").glob("*-*"):
         descriptor = os.open(path, os.O_RDWR)
@@ -342,7 +351,7 @@ def oldest_lease(lake: Path) -> int | None:
 
 
 def sync(path: Path) -> None:
-    """Make a file or the names in a folder safe from a crash of the machine."""
+    """Make a file, or the names in a folder, survive a crash of the machine (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -351,7 +360,7 @@ def sync(path: Path) -> None:
 
 
 def write_safely(path: Path, text: str) -> None:
-    """Replace a small file whole; after a crash it is the old one or the new one."""
+    """Replace a small file atomically and durably: after a crash it is the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".new")
     unfinished.write_text(text)
@@ -360,8 +369,8 @@ def write_safely(path: Path, text: str) -> None:
     sync(path.parent)
 
 
-def move_in(written: Path, target: Path) -> None:
-    """Give a finished file its name in the lake, for good."""
+def move_into_place(written: Path, target: Path) -> None:
+    """Sync a finished file and rename it to its name in the lake, durably."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sync(written)
     written.replace(target)

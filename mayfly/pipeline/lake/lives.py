@@ -1,4 +1,4 @@
-"""Lives in a lake by MsgId or CorrelId, by DuckDB: ten million are searched in a second."""
+"""Finds lives in a lake by MsgId or CorrelId, with DuckDB: ten million in about a second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELDS = ", ".join(LifeRecord._fields)
 _FOUND = f"""
 SELECT manager, instance_id, position, {_FIELDS} FROM {VIEW}
 WHERE {IS_LIFE} AND %s = ? {{latest}} LIMIT {{limit}}"""
-#: To sort takes as long as to search, and few ids have more lives than are told.
+#: Sorting takes as long as searching, and few ids have more lives than the limit.
 _LATEST = "ORDER BY ended_ms DESC, position DESC"
 _BY_ID = (_FOUND % "msg_id", _FOUND % "correl_id")
 _IDS = (LifeRecord._fields.index("msg_id"), LifeRecord._fields.index("correl_id"))
@@ -28,10 +28,10 @@ _IDS = (LifeRecord._fields.index("msg_id"), LifeRecord._fields.index("correl_id"
 def lives_with_ids(
     lake_path: str | Path, identifiers: Sequence[bytes], limit: int
 ) -> list[tuple[str, LifeRecord]]:
-    """Return lives with one of some ids as MsgId or CorrelId, each with its queue manager.
+    """Return the lives whose MsgId or CorrelId is one of some ids, each with its queue manager.
 
-    The latest come first, of each id and column ``limit`` at the most. Ids have 24 bytes. Raises
-    LakeError without a lake, or when a file is gone or damaged.
+    The latest come first, at most ``limit`` for each id and column. Ids have 24 bytes. Raises
+    LakeError without a lake, or when a file is missing or damaged.
     """
     found: dict[tuple[str, int], tuple[str, LifeRecord]] = {}
     with ledger_view(lake_path, EVERYTHING) as ledger:
@@ -45,13 +45,13 @@ def lives_with_ids(
                         values[place] = values[place] or b""
                     found[instance_id, position] = manager, LifeRecord._make(values)
     lives = sorted(found.items(), key=lambda item: (item[1][1].ended_ms, item[0]), reverse=True)
-    return [told for _place, told in lives]
+    return [life for _place, life in lives]
 
 
 def _rows(
     ledger: duckdb.DuckDBPyConnection, sql: str, identifier: bytes, limit: int
 ) -> list[tuple[Any, ...]]:
-    """Return the rows with an id; of more than ``limit`` the latest, in a second search."""
+    """Return the rows with an id; if there are more than ``limit``, the latest."""
     found = ledger.execute(sql.format(latest="", limit=limit + 1), [identifier]).fetchall()
     if len(found) <= limit:
         return found

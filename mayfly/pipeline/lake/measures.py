@@ -1,6 +1,6 @@
-"""Counts and durations of lives, once for both engines: SQL that Spark and DuckDB know.
+"""Counts and durations of lives as SQL that both Spark and DuckDB accept.
 
-Each text is an expression over the columns of the ledger (bulk/schema.py); a null does not count.
+Each text is an expression over the columns of the ledger (bulk/schema.py); null is not counted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from mayfly.lifetime.reports import Cause
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
-#: A message that waited a minute for its getter is worth a look, unless told otherwise.
+#: By default, a message that waited longer than a minute for its get is late.
 LATE_AFTER_MS = 60_000
 OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
 COUNT_NAMES = ("lives", *OUTCOME_CODES, "late", *OWED_NAMES)
@@ -43,18 +43,19 @@ _OWING = {
 
 
 def ended_in(counts: str = "ended") -> str:
-    """Return in SQL the number of lives that had ended at a balance; ``counts`` names its counts.
+    """Return SQL for the number of ended lives in a balance.
 
-    A count is null in files of a version that did not know the outcome.
+    ``counts`` is the column of its counts. A count is null in files of a version that did not know
+    the outcome.
     """
     names = (*OUTCOME_CODES, OTHER_OUTCOMES)
     return " + ".join(f"coalesce({counts}.{name}, 0)" for name in names)
 
 
 def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
-    """Return the condition of each of COUNT_NAMES: the rows of a ledger that it counts.
+    """Return for each of COUNT_NAMES the SQL condition of the ledger rows that it counts.
 
-    ``owed_*`` are the lives for which the report of a cause was owed, as far as the ledger knows.
+    ``owed_*`` are the lives that owed a report of this cause, as far as the ledger shows.
     """
     return {
         "lives": IS_LIFE,

@@ -1,4 +1,4 @@
-"""The part of a lake that a question is about: some hours, some queues."""
+"""The part of a lake that a query is about: some hours, some queues."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CELL_MS = f"(CAST(unix_date(date) AS BIGINT) * {DAY_MS} + hour * {HOUR_MS})"
 
 
 class LakePart(NamedTuple):
-    """Lives that ended in ``[from_ms, until_ms)`` on queues of these names; None is no bound.
+    """Lives that ended in ``[from_ms, until_ms)`` on some queues; a bound of None is no bound.
 
-    A name may end in ``*``; no name is every queue.
+    A queue name may end in ``*``; no name means every queue.
     """
 
     from_ms: int | None = None
@@ -31,18 +31,21 @@ class LakePart(NamedTuple):
 
     @property
     def is_of_whole_hours(self) -> bool:
-        """Return True if sketches, which are by the hour, can answer."""
+        """Whether both bounds are whole hours, so that hourly sketches can answer."""
         bounds_ms = (self.from_ms, self.until_ms)
         return all(bound_ms is None or bound_ms % HOUR_MS == 0 for bound_ms in bounds_ms)
 
     def files(self, files: Iterable[LakeFile]) -> list[LakeFile]:
-        """Return the files that may hold rows of this part."""
+        """Return the files that may contain rows of this part."""
         first = "" if self.from_ms is None else _date(self.from_ms)
         last = "9999" if self.until_ms is None else _date(self.until_ms - 1)
         return [file for file in files if first <= file.date <= last]
 
     def condition(self, at_ms: str = "ended_ms") -> str:
-        """Return the condition in SQL for rows of a ledger; ``at_ms`` is their moment."""
+        """Return the SQL condition for ledger rows.
+
+        ``at_ms`` is the column compared with the bounds.
+        """
         bounds = []
         if self.from_ms is not None:
             bounds.append(f"{at_ms} >= {self.from_ms}")
@@ -53,7 +56,7 @@ class LakePart(NamedTuple):
         return " AND ".join(bounds) or "true"
 
     def cell_condition(self) -> str:
-        """Return the condition in SQL for sketches; the bounds must be whole hours."""
+        """Return the SQL condition for sketches; the bounds must be whole hours."""
         # The dates are given as well, so that Parquet skips files and row groups of other dates.
         dates = []
         if self.from_ms is not None:
@@ -67,10 +70,10 @@ EVERYTHING = LakePart()
 
 
 def part_between(first: str | None, last: str | None, queues: Sequence[str] = ()) -> LakePart:
-    """Return the part from one date, hour or moment to another, all of the last one included.
+    """Return the part from one date, hour or moment to another, the last one included completely.
 
-    Written 2026-11-20, 2026-11-20T14, 2026-11-20T14:30 or 2026-11-20T14:30:15, UTC. Raises
-    PartError for anything else, and for a text that cannot be the name of a queue.
+    They are written as 2026-11-20, 2026-11-20T14, 2026-11-20T14:30 or 2026-11-20T14:30:15, in UTC.
+    Raises PartError for other texts, for a wrong queue name, and if the end is before the begin.
     """
     for queue in queues:
         _named(queue)
@@ -104,7 +107,7 @@ def _date(at_ms: int) -> str:
 
 
 def _named(name: str) -> str:
-    """Return the condition in SQL for a queue's name, or its prefix; raises PartError."""
+    """Return the SQL condition for a queue name, or a prefix with ``*``; raises PartError."""
     found = _NAME.fullmatch(name)
     if found is None:
         raise PartError(f"{name!r} is not the name of a queue, nor one that ends in *")

@@ -1,7 +1,7 @@
-"""Pictures of a lake's report: ends and waits of lives, over time and by queue.
+"""Pictures of a lake's timeline: lives that ended and their waits, by time and by queue.
 
-The same numbers make an interactive page that needs nothing else (Plotly) and an image
-(matplotlib); the ending of the file's name chooses.
+The same numbers make an interactive page without other files (Plotly) or an image (matplotlib); the
+suffix of the file decides.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MINUTE_MS = 60_000
 
 
 def check_plot_file(file: Path) -> None:
-    """Raise PlotError unless a file's ending is one of a picture that can be made."""
+    """Raise PlotError unless a file's suffix is one that can be written."""
     if file.suffix not in (_PAGE, *_IMAGES):
         raise PlotError(f"{file} ends in none of {', '.join((_PAGE, *_IMAGES))}")
 
 
 def draw_timeline(timeline: Timeline, file: Path) -> None:
-    """Draw the timeline of a lake's lives; raises PlotError for a wrong ending."""
+    """Draw a timeline into a file; raises PlotError for a wrong suffix."""
     check_plot_file(file)
     if file.suffix == _PAGE:
         _page(timeline).write_html(file, config={"displaylogo": False})
@@ -62,7 +62,7 @@ def _titles(timeline: Timeline) -> tuple[str, str, str]:
 
 
 def _staged(timeline: Timeline) -> str:
-    """Return the line about the staging queue, whose lives go on in others."""
+    """Return the line about the staging queue, whose lives continue on other queues."""
     if not timeline.staged:
         return ""
     ends = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in timeline.staged.items())
@@ -165,10 +165,10 @@ def _image(timeline: Timeline) -> Figure:
 
 
 def _ends(timeline: Timeline) -> tuple[np.datetime64, np.datetime64]:
-    """Return the beginning of the first step and the end of the last one."""
+    """Return the start of the first step and the end of the last one."""
     return timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
 
 
 def _percent_end(timeline: Timeline) -> float:
-    """Return the end of the axis of the shares, with room for a label behind the longest bar."""
+    """Return the end of the percent axis, with space for a label beside the longest bar."""
     return 1.25 * max([share.expired_percent for share in timeline.queues] + [1.0])

@@ -1,6 +1,6 @@
-"""The questions to a lake, as SQL that Spark and DuckDB know; ``{ledger}`` are the rows of a part.
+"""The queries to a lake as SQL for Spark and DuckDB; ``{ledger}`` is the table of rows.
 
-Only percentiles are spelled differently: each engine has a function for them.
+Only percentiles differ: each engine has its own function for them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ GROUP BY manager, queue"""
 
 
 def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
-    """Return the query of a row for each queue: counts, percentiles, and the books.
+    """Return the query for one row per queue: counts, percentiles, and the newest balance.
 
-    A queue whose name was used again has the books of all its stores together.
+    A queue that was defined again has the sum of the balances of all its stores.
     """
     measured = [
         *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),
@@ -59,7 +59,7 @@ _EXPIRED = _count(conditions()[State.EXPIRED])
 #: Queues that a picture has room for.
 QUEUES_MAX = 12
 _OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
-#: The moments of the first and last end of a life that is drawn, null where there is none.
+#: When the first and the last of the drawn lives ended, null without lives.
 SPAN = (
     f"SELECT min(ended_ms) AS first_ms, max(ended_ms) AS last_ms FROM {{ledger}} WHERE {_OF_QUEUES}"
 )
@@ -76,7 +76,10 @@ FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome""
 
 
 def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
-    """Return the query of a row for each step of time in which lives ended, in their order."""
+    """Return the query for one row per time step in which lives ended, in order of time.
+
+    ``step_ms`` is the length of a step.
+    """
     start = f"ended_ms - ended_ms % {step_ms}"
     outcomes = (State.GOT, State.EXPIRED)
     ends = [f"{_count(conditions()[name])} AS {name}" for name in outcomes]

@@ -1,4 +1,4 @@
-"""The report of a lake: a row for each queue, the same from both engines."""
+"""The report of a lake: one row for each queue, the same from both engines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 
 
 class QueueBalance(NamedTuple):
-    """The books of a queue at its newest balance: counts from its definition up to then."""
+    """The newest balance of a queue at ``at_ms`` (epoch ms), counted from its definition."""
 
     at_ms: int
     put: int
@@ -22,20 +22,20 @@ class QueueBalance(NamedTuple):
 
     @property
     def is_balanced(self) -> bool:
-        """Return True if every message put is accounted for."""
+        """Whether every message put is either ended or present."""
         return self.put == self.ended + self.present
 
 
 @dataclass(frozen=True)
 class QueueReport:
-    """The ends of the lives of one queue, in figures.
+    """How the lives of one queue ended, in numbers.
 
     ``waited_*_ms`` are percentiles of the time from delivery time to get. ``left_*_ms`` are those
-    of the life left at the get, for messages with a deadline. ``released_late_*_ms`` are those of
-    the time from delivery time to release, on a staging queue. None means that there was none.
-    ``late`` counts messages that waited longer than ``late_after_ms``, ``owed`` the reports owed by
-    cause. ``balance`` is None before the first balance. ``outcomes`` has ``other`` where lives
-    ended in a way that this version does not know.
+    of the lifetime left at the get, for messages with a deadline. ``released_late_*_ms`` are those
+    of the time from delivery time to release, on a staging queue. None means that there were no
+    such messages. ``late`` counts messages that waited longer than ``late_after_ms``, ``owed`` the
+    owed reports by cause. ``balance`` is None before the first balance. ``outcomes`` has ``other``
+    if lives ended in a way that this version does not know.
     """
 
     manager: str
@@ -58,7 +58,7 @@ class QueueReport:
 
 
 def reports_of(rows: Iterable[Mapping[str, Any]]) -> list[QueueReport]:
-    """Return the reports of rows of ``queries.report_of_queues``, by queue manager and name."""
+    """Return the reports from rows of ``queries.report_of_queues``, by queue manager and name."""
     return sorted(map(_queue_report, rows), key=lambda report: (report.manager, report.queue))
 
 

@@ -1,7 +1,7 @@
-"""Answers about small lakes, by DuckDB in this process: within about a second and without Java.
+"""Answers queries about small lakes with DuckDB in this process: in about a second, without Java.
 
-The questions are those of ``queries.py``, which Spark answers for larger lakes. All rows are read,
-so percentiles are exact.
+The queries are those of ``queries.py``, which Spark answers for larger lakes. All rows are read, so
+that percentiles are exact.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.pipeline.lake.errors import LakeError, PlotError
-from mayfly.pipeline.lake.export import FORMATS, ID_NAMES, check_export, wanted
+from mayfly.pipeline.lake.export import FORMATS, ID_NAMES, check_export, export_condition
 from mayfly.pipeline.lake.files import (
     Lease,
     Snapshot,
     check_complete,
     existing_lake,
     local_folder,
-    move_in,
+    move_into_place,
 )
 from mayfly.pipeline.lake.measures import IS_LIFE, LATE_AFTER_MS
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
@@ -60,7 +60,10 @@ _TEXTS = (
 
 
 def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
-    """Return True if a part of a lake is small enough for DuckDB; raises LakeError without one."""
+    """Return True if a part of a lake is small enough for DuckDB.
+
+    Raises LakeError without a lake.
+    """
     files = part.files(Snapshot.take(existing_lake(lake_path)).files)
     return sum(file.path.stat().st_size for file in files if file.path.exists()) <= SMALL_LAKE_BYTES
 
@@ -68,9 +71,9 @@ def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
 def ledger_report(
     lake_path: str | Path, *, part: LakePart = EVERYTHING, late_after_ms: int = LATE_AFTER_MS
 ) -> list[QueueReport]:
-    """Return a row for each queue used in a part of a lake, by queue manager and name; all exact.
+    """Return the report of each queue used in a part of a lake, by queue manager and name.
 
-    Raises LakeError without a lake, or when a file is gone or damaged.
+    All numbers are exact. Raises LakeError without a lake, or when a file is missing or damaged.
     """
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
@@ -79,7 +82,7 @@ def ledger_report(
 
 
 def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Timeline:
-    """Return the timeline to draw; raises LakeError, or PlotError without any lives."""
+    """Return the timeline of a part of a lake; raises LakeError, and PlotError without lives."""
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:
             raise PlotError(f"no lives in {lake_path}")
@@ -97,14 +100,14 @@ def export_lives(
     outcomes: Sequence[str] = (),
     late_after_ms: int | None = None,
 ) -> int:
-    """Write the lives that fit all filters to a file, which must not exist; return how many.
+    """Write the lives that pass all filters to a new file; return how many.
 
-    Files are as ``spark.export.export_lives`` writes them. Raises LakeError without a lake, or when
-    a file is gone or damaged, and ExportError as check_export says.
+    The files are like those of ``spark.export.export_lives``. Raises LakeError without a lake, or
+    when a file is missing or damaged, and ExportError as ``check_export``.
     """
     file = local_folder(target)
     check_export(file, outcomes)
-    condition = f"{IS_LIFE} AND {wanted(part, outcomes, late_after_ms)}"
+    condition = f"{IS_LIFE} AND {export_condition(part, outcomes, late_after_ms)}"
     unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
     try:
         with ledger_view(lake_path, part) as ledger:
@@ -114,7 +117,7 @@ def export_lives(
             else:
                 _write(ledger, condition, unfinished, FORMATS[file.suffix])
                 [[count]] = ledger.sql(f"SELECT count(*) FROM {VIEW} WHERE {condition}").fetchall()
-        move_in(unfinished, file)
+        move_into_place(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)
     return int(count)
@@ -124,9 +127,9 @@ def export_lives(
 def ledger_view(
     lake_path: str | Path, part: LakePart
 ) -> Iterator[duckdb.DuckDBPyConnection | None]:
-    """Yield a connection with the rows of a part as a view, None where there are none.
+    """Yield a connection with the rows of a part as view VIEW; None if the part has no files.
 
-    Raises LakeError without a lake, or when a file is gone or damaged.
+    Raises LakeError without a lake, or when a file is missing or damaged.
     """
     lease = Lease(existing_lake(lake_path))
     try:
@@ -153,7 +156,7 @@ def ledger_view(
 
 
 def _empty_file(folder: Path) -> str:
-    """Write a file of a lake that has the columns of this version and no rows."""
+    """Write a Parquet file with the columns of this version and no rows; return its path."""
     file = folder / "date=1970-01-01" / "empty.parquet"
     file.parent.mkdir()
     pq.write_table(LEDGER.empty_table(), file)
@@ -167,7 +170,7 @@ def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]
 
 
 def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return exact percentiles in SQL, interpolated between two values."""
+    """Return SQL for exact percentiles, interpolated between two values."""
     return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
 
 

@@ -1,4 +1,4 @@
-"""The ends of a lake's lives over time, as the picture of a report shows them."""
+"""The timeline of a lake: how many lives ended at which time, for a picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class QueueShare(NamedTuple):
-    """The number of lives of a queue that have ended, and of those that expired."""
+    """The number of lives of a queue that have ended, and how many of them expired."""
 
     queue: str
     lives: int
@@ -41,17 +41,17 @@ class QueueShare(NamedTuple):
 
     @property
     def expired_percent(self) -> float:
-        """The share of the expired, in percent."""
+        """The share of expired lives, in percent."""
         return 100 * self.expired / self.lives
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The ends of a lake's lives over time, and the queues that lost the largest share.
+    """How many lives ended in each time step, and the queues with the largest share of expiries.
 
-    ``starts`` are the beginnings of the steps, UTC; ``waited_s`` has NaN where none was got.
-    ``staged`` are the lives on the staging queue by outcome. They are in no other figure here, as a
-    delayed message lives there first, and then on its queue.
+    ``starts`` are the starts of the steps in UTC; ``waited_s`` are seconds, NaN in a step without
+    gets. ``staged`` are the lives on the staging queue by outcome. No other number here includes
+    them, because a delayed message lives there first, and then on its queue.
     """
 
     step_ms: int
@@ -68,9 +68,10 @@ Rows = Sequence[Mapping[str, Any]]
 def step_between(
     lake_path: str | Path, span: Mapping[str, Any] | None, least_ms: int = SECOND_MS
 ) -> int:
-    """Return the length of a step that suits a time, at least ``least_ms``.
+    """Return the length of a step, in ms, that suits a time span; at least ``least_ms``.
 
-    ``span`` has ``first_ms`` and ``last_ms``, ends of lives; raises PlotError where there is none.
+    ``span`` has ``first_ms`` and ``last_ms``, when the first and last life ended. Raises PlotError
+    if there are no lives.
     """
     if span is None or span["first_ms"] is None:
         raise PlotError(f"no lives in {lake_path}")
@@ -80,7 +81,7 @@ def step_between(
 
 
 def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Timeline:
-    """Return a timeline from what was counted by step, by queue, and by outcome of the staged."""
+    """Return a timeline from the counts by step, by queue, and by outcome of the staged lives."""
     counts = ("lives", State.GOT.value, State.EXPIRED.value)
     table = np.array([[row[name] for name in counts] for row in steps], dtype=np.float64).T
     lives, got, expired = table

@@ -1,4 +1,4 @@
-"""The differences between two replays of a trace: by queue and by message."""
+"""The differences between two replays of a trace, by queue and by message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mayfly.pipeline.replay.run import EXPIRED, GOT, LEFT, OUTCOME_SCHEMA, REFUS
 from mayfly.pipeline.replay.settings import AS_IT_WAS, Settings, WhatIf, settings_of
 from mayfly.pipeline.replay.trace import Trace, arranged
 
-#: A message that waited a minute for its getter is late, unless told otherwise.
+#: By default, a message that waited longer than a minute for its get is late.
 LATE_AFTER_MS = 60_000
 
 #: One row a queue. ``late`` counts messages got later than the limit after their delivery;
@@ -50,7 +50,7 @@ CHANGED_SCHEMA = pa.schema(
 
 
 class Comparison(NamedTuple):
-    """The queues before and after (BY_QUEUE_SCHEMA) and what `changed` returns."""
+    """The queues before and after (BY_QUEUE_SCHEMA), and the messages that end differently."""
 
     before: pa.Table
     after: pa.Table
@@ -64,7 +64,7 @@ def compare(
     before: Settings = AS_IT_WAS,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Replay a trace as it was and with other settings, and return the differences."""
+    """Replay a trace with two settings, and return the differences; raises ReplayError."""
     in_order = arranged(trace)
     first, second = outcomes_of(in_order, before), outcomes_of(in_order, what_if)
     return Comparison(
@@ -75,11 +75,11 @@ def compare(
 
 
 def changed(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return the messages that end otherwise in the second replay of a trace than in the first.
+    """Return the messages that end differently in the second of two replays of a trace.
 
-    Both are outcome tables of the same messages, in order; columns ``outcome`` and ``ended_ms``
-    are those of the first, ``new_outcome`` and ``new_ended_ms`` those of the second.
-    Raises ReplayError when the two are not about the same messages.
+    Both tables are outcomes of the same messages, in order. Columns ``outcome`` and ``ended_ms``
+    are those of the first, ``new_outcome`` and ``new_ended_ms`` those of the second. Raises
+    ReplayError when the messages differ.
     """
     for name in ("queue", "seq"):
         if before[name].combine_chunks() != after[name].combine_chunks():
@@ -93,7 +93,7 @@ def changed(before: pa.Table, after: pa.Table) -> pa.Table:
 
 
 def turned(messages: pa.Table) -> dict[tuple[str, str], int]:
-    """Count the messages of `changed` by their outcome before and after, most first."""
+    """Count the messages of `changed` by their outcome before and after, highest count first."""
     pairs = messages.group_by(["outcome", "new_outcome"]).aggregate([([], "count_all")])
     rows = pairs.sort_by([("count_all", "descending"), ("outcome", "ascending")]).to_pylist()
     return {(row["outcome"], row["new_outcome"]): row["count_all"] for row in rows}
@@ -106,9 +106,10 @@ def by_queue(
     *,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> pa.Table:
-    """Return the figures of each queue: BY_QUEUE_SCHEMA, in the order of their names.
+    """Return the numbers of each queue (BY_QUEUE_SCHEMA), sorted by name.
 
-    ``outcomes`` are those of this very trace under these settings.
+    ``outcomes`` are those of this trace under these settings. Raises ReplayError for a negative
+    limit.
     """
     if late_after_ms < 0:
         raise ReplayError(f"late_after_ms is {late_after_ms}: a limit is not negative")
@@ -121,7 +122,7 @@ def by_queue(
 
 
 class _Ends(NamedTuple):
-    """The ends of the messages of a trace, as arrays."""
+    """How the messages of a trace ended, as arrays."""
 
     outcome: Any
     get_ms: Ints
@@ -175,9 +176,9 @@ class _Ends(NamedTuple):
         return int(empty), int(waited_ms.sum())
 
     def _depth_max(self, part: slice, got: Mask, expired: Mask) -> int:
-        """Return the largest count of messages on the queue, taken at each delivery.
+        """Return the largest number of messages on the queue, measured at each delivery.
 
-        Within a millisecond deadlines come before a delivery, and gets after it.
+        Within a millisecond, expiries come before a delivery and gets after it.
         """
         deliver_at_ms, ended_ms = self.deliver_at_ms[part], self.ended_ms[part]
         moments_ms = np.sort(deliver_at_ms[deliver_at_ms != NONE])

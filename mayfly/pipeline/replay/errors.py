@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class ReplayError(ValueError):
-    """A trace or a setting makes no sense; the text names it and its value."""
+    """A trace or a setting is invalid; the text names it and its value."""
 
 
 class NoLives(ReplayError):
-    """A lake holds nothing that can be replayed."""
+    """A lake contains no lives that can be replayed."""

@@ -1,8 +1,8 @@
-"""The loop of a replay: one queue walked through in the order of time, one event after another.
+"""The kernel of a replay: walks through the events of one queue in order of time.
 
-In one and the same millisecond deadlines come first, then deliveries, then gets; equal deliveries
-and equal gets keep the put order. The functions here run as they stand, over lists, and compiled by
-numba, over int64 arrays: one source, one answer. The rules are those of `lifetime.window`.
+Within a millisecond expiries come first, then deliveries, then gets; equal deliveries and equal
+gets keep the put order. The functions here run unchanged as Python, over lists, and compiled by
+numba, over int64 arrays, with the same results. The rules are those of `lifetime.window`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _NOBODY = -1
 
 
 class Messages(NamedTuple):
-    """The messages of one queue in put order, and the lines in which they wait.
+    """The messages of one queue in put order, and the linked lists in which they wait.
 
-    ``line`` is the number of a message's line: its key times ``level_count`` plus its level; level
-    0 is taken first. ``by_delivery`` lists accepted messages in the order of their delivery.
+    ``line`` is the number of a message's list: its key times ``level_count`` plus its level; level
+    0 is taken first. ``by_delivery`` lists accepted messages in order of delivery.
     """
 
     deliver_at_ms: Numbers
@@ -46,9 +46,9 @@ class Messages(NamedTuple):
 
 
 class Gets(NamedTuple):
-    """The gets of a trace: moment and key row by row; ``by_time`` lists rows in order of time.
+    """The gets of a trace: moment and key for each row; ``by_time`` lists rows in order of time.
 
-    A get waits for ``timeout_ms``; one waits behind another in the line of its key.
+    A get waits up to ``timeout_ms``, in the linked list of its key.
     """
 
     get_ms: Numbers
@@ -61,21 +61,24 @@ class Gets(NamedTuple):
 
 
 class Consumers(NamedTuple):
-    """The moment at which each consumer is free, as a heap, and the service time of a message."""
+    """The moment at which each consumer becomes free, as a heap, and the time for a message."""
 
     free_ms: Numbers
     service_ms: int
 
 
 class Found(NamedTuple):
-    """The moment of each message's get, and the wait of its receiver; NONE without a get."""
+    """For each message the moment of its get, and how long the receiver had waited.
+
+    NONE without a get.
+    """
 
     taken_ms: Numbers
     waited_ms: Numbers
 
 
 def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
-    """Let each get of a trace take the first message of its key, now or while it waits."""
+    """Give each get of a trace the first message of its key, now or while the get waits."""
     arrival_count, get_count = len(messages.by_delivery), len(gets.by_time)
     arrival, turn = 0, 0
     while arrival < arrival_count or turn < get_count:
@@ -92,7 +95,7 @@ def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> None:
-    """Let consumers take the first message each, again whenever one is free."""
+    """Give each free consumer the first message, until all messages are got or expired."""
     arrival_count = len(messages.by_delivery)
     arrival, waiting = 0, 0
     now_ms = consumers.free_ms[0]
@@ -118,7 +121,7 @@ def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> N
 
 
 def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None:
-    """Hand a message to the get that has waited longest, or let it wait."""
+    """Give a message to the get that has waited longest, or let it wait."""
     now_ms = messages.deliver_at_ms[message]
     if is_expired(messages.expire_at_ms[message], now_ms):
         return
@@ -152,7 +155,7 @@ def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
-    """Put a message, or a get, at the end of its line."""
+    """Append a message, or a get, to its linked list."""
     following[who] = _NOBODY
     if first[line] == _NOBODY:
         first[line] = who
@@ -162,7 +165,7 @@ def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Number
 
 
 def _first_of(key: int, messages: Messages) -> int:
-    """Take the first message of a key out of its line, the highest level before the others."""
+    """Remove and return the first message of a key, level 0 first; _NOBODY if there is none."""
     begin = key * messages.level_count
     for line in range(begin, begin + messages.level_count):
         message: int = messages.first[line]
@@ -173,7 +176,7 @@ def _first_of(key: int, messages: Messages) -> int:
 
 
 def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
-    """Make the first consumer of the heap busy and sift it down."""
+    """Set the root of the heap, the first free consumer, to ``until_ms`` and sift it down."""
     place, count = 0, len(free_ms)
     below = 1
     while below < count:
@@ -188,7 +191,7 @@ def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
 
 
 class Kernel(NamedTuple):
-    """The two functions, plain or compiled, with the function that makes a column for them."""
+    """The two functions, plain or compiled, and the function that makes a column for them."""
 
     serve_gets: Callable[[Messages, Gets, Found], None]
     serve_consumers: Callable[[Messages, Consumers, Found], None]
@@ -200,7 +203,10 @@ PLAIN = Kernel(serve_gets, serve_consumers, lambda column: column.tolist())
 
 @functools.cache
 def compiled() -> Kernel:
-    """Return the kernel compiled by numba, kept on disk for later; ModuleNotFoundError without."""
+    """Return the kernel compiled by numba, cached on disk.
+
+    Raises ModuleNotFoundError without numba.
+    """
     numba = importlib.import_module("numba")
     register = importlib.import_module("numba.extending").register_jitable
     # numba compiles these very functions; they stay what they are for Python.
@@ -212,7 +218,7 @@ def compiled() -> Kernel:
 
 
 def kernel_for(row_count: int) -> Kernel:
-    """Return the kernel that is faster for this many messages; both give the same answer."""
+    """Return the kernel that is faster for this number of messages; both give the same result."""
     if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
         return PLAIN
     return compiled()

@@ -1,7 +1,7 @@
-"""The lives of a ledger as a trace: the messages put, and the moments of their gets.
+"""Makes a trace of the lives in a ledger: the messages put, and the moments of their gets.
 
-A life says when its message was put, delivered and got, and its deadline. Gets that found nothing
-leave no life; a message that is still there has none yet.
+A life contains when its message was put, delivered and got, and its deadline. Gets that found no
+message leave no life; a message that is still on its queue has none yet.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def is_lake(folder: Path) -> bool:
 
 
 def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = None) -> pa.Table:
-    """Return LIFE_COLUMNS of the lives in some files of a lake that can be replayed.
+    """Return the columns LIFE_COLUMNS of the lives in some files that can be replayed.
 
-    Raises NoLives when there are none, ReplayError when there are those of several queue managers
-    and none is named.
+    Raises NoLives when there are none, ReplayError when they are of several queue managers and
+    ``manager`` names none of them.
     """
     schema = pa.schema([LEDGER.field(name) for name in (*LIFE_COLUMNS, "kind")])
     paths = [str(file) for file in files]
@@ -59,9 +59,10 @@ def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = No
 
 
 def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -> str:
-    """Return the queue manager whose lives to replay.
+    """Return the queue manager whose lives to replay: ``manager``, or the only one.
 
-    Raises ReplayError when there are several and none is named, NoLives when there are none.
+    Raises NoLives if there is none, and ReplayError if ``manager`` is None and there are several,
+    or has no lives.
     """
     if not managers:
         raise NoLives(f"no lives in {lake}")
@@ -78,10 +79,11 @@ def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -
 
 
 def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Table:
-    """Return lives as a trace: each was asked for when it was got; seq is its position.
+    """Return lives as a trace: each message has a get at the moment it was got.
 
-    A get takes the first message, or with ``is_by_correl_id`` only its own correlation id. The
-    lifetime is that of the message from its put, so a cap that was there stays in it.
+    Seq is its position. A get takes the first message; with ``is_by_correl_id`` only the one of its
+    own correlation id. The lifetime counts from the put to the deadline, so it includes a cap of
+    that time.
     """
     is_got = pc.not_equal(lives["outcome"], State.EXPIRED.value)
     count = len(lives)

@@ -1,7 +1,7 @@
-"""Read a trace from a file, CSV, Parquet or Arrow, and check it.
+"""Reads a trace from a CSV, Parquet or Arrow file, and checks it.
 
-Columns are those of FULL_TRACE_SCHEMA; only ``queue`` and ``put_ms`` must be there. Without ``seq``
-the rows are numbered as they stand, without ``correl_id`` every get takes the first message.
+Columns are those of FULL_TRACE_SCHEMA; only ``queue`` and ``put_ms`` are required. Without ``seq``
+rows are numbered in file order; without ``correl_id`` every get takes the first message.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SUFFIXES = ".csv, .parquet, .arrow or .feather"
 
 
 def read_trace(path: str | Path) -> pa.Table:
-    """Return the trace in a file, or in a folder split by queue, checked.
+    """Return the checked trace from a file, or from a folder split by queue.
 
-    Raises ReplayError for a file that is no trace, with the column, the row and the value; OSError
-    for one that cannot be read.
+    Raises ReplayError for a file that is no trace, with the column, row and value; OSError if it
+    cannot be read.
     """
     file = local_trace(path)
     if file.is_dir():
@@ -41,7 +41,10 @@ def read_trace(path: str | Path) -> pa.Table:
 
 
 def checked(rows: pa.Table, name: str) -> pa.Table:
-    """Return rows as a trace, missing columns filled in; errors name the rows by ``name``."""
+    """Return rows as a trace, with missing columns added.
+
+    Raises ReplayError that names ``name``.
+    """
     _check_columns(rows, name)
     columns = {column: _cast(rows[column], column, name) for column in rows.column_names}
     count = len(rows)
@@ -71,7 +74,7 @@ def _read(file: Path) -> pa.Table:
 
 
 def _read_csv(file: Path) -> pa.Table:
-    """Read everything as text, so that an error can name the column; an empty cell is null."""
+    """Read all cells as text, so that an error can name the column; an empty cell is null."""
     with pyarrow.csv.open_csv(file) as reader:
         names = reader.schema.names
     options = pyarrow.csv.ConvertOptions(

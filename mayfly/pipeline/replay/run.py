@@ -1,4 +1,4 @@
-"""Replay a trace in this process: the outcome of every message under the settings to try."""
+"""Replays a trace in this process: the outcome of every message under given settings."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _GOT, _EXPIRED, _REFUSED, _LEFT = range(len(OUTCOMES))
 def replay_in_process(
     trace: pa.Table, what_if: Settings = AS_IT_WAS, *, with_kernel: Kernel | None = None
 ) -> pa.Table:
-    """Return the outcome of every row of a trace, ordered by queue, put time and seq.
+    """Return the outcome of every row of a trace, sorted by queue, put time and seq.
 
     ``trace`` has the columns of TRACE_SCHEMA, and may have those of OPTIONAL_FIELDS. A get finds a
     message when ``deliver_at_ms <= get_ms < expire_at_ms``; an earlier get finds it only if it
-    still waits then. Messages that share a correlation id are taken in the order of their delivery,
-    higher priority first; gets are served in the order of their time. A message without a get
-    expires at its deadline, or is left when it has none. ``with_kernel`` None takes the fastest.
-    Raises ReplayError, a ValueError, for a trace or settings that make no sense.
+    still waits then. Messages with the same correlation id are taken in order of delivery, higher
+    priority first; gets are served in order of time. A message without a get expires at its
+    deadline, or is left if it has none. ``with_kernel`` None selects the fastest. Raises
+    ReplayError, a ValueError, for an invalid trace or setting.
     """
     return outcomes_of(arranged(trace), what_if, with_kernel=with_kernel)
 
@@ -69,7 +69,7 @@ def replay_in_process(
 def outcomes_of(
     trace: Trace, what_if: Settings = AS_IT_WAS, *, with_kernel: Kernel | None = None
 ) -> pa.Table:
-    """Return the same as `replay_in_process`, for a trace that is arranged already."""
+    """Return the result of `replay_in_process` for a trace that is arranged already."""
     check_settings(what_if)
     check_queues(what_if, trace.queues)
     chosen = kernel.kernel_for(len(trace.rows)) if with_kernel is None else with_kernel
@@ -80,7 +80,7 @@ def outcomes_of(
 
 
 class _Columns(NamedTuple):
-    """Input of the kernel, and its output written queue by queue: one array for all queues."""
+    """The input of the kernel and its output, one array for all queues."""
 
     correl_id: pa.Array
     put_ms: Ints
@@ -93,7 +93,7 @@ class _Columns(NamedTuple):
 
     @staticmethod
     def of(trace: Trace) -> _Columns:
-        """Return the columns of a trace, nothing decided yet."""
+        """Return the columns of a trace, without any outcome yet."""
         rows, count = trace.rows, len(trace.rows)
         return _Columns(
             rows["correl_id"].combine_chunks(),
@@ -108,7 +108,7 @@ class _Columns(NamedTuple):
         )
 
     def decide(self, rows: slice, what_if: WhatIf, with_kernel: Kernel) -> None:
-        """Decide the messages of one queue."""
+        """Compute the outcomes of the messages of one queue."""
         put_ms = self.put_ms[rows]
         windows = windows_at_put(
             put_ms,
@@ -140,7 +140,7 @@ class _Columns(NamedTuple):
             whole[rows] = part
 
     def as_table(self, trace: Trace) -> pa.Table:
-        """Return the decided rows as OUTCOME_SCHEMA."""
+        """Return the outcomes as a table of OUTCOME_SCHEMA."""
         windows, taken_ms = self.windows, self.found.taken_ms
         refused = windows.refused
         ended_ms = np.where(taken_ms != NONE, taken_ms, windows.expire_at_ms)
@@ -157,7 +157,7 @@ class _Columns(NamedTuple):
 
 
 def _key(correl_id: pa.Array) -> Ints:
-    """Return a number from 0 for each row: the same for rows of one correlation id."""
+    """Return a number from 0 for each row, equal for rows with the same correlation id."""
     return np.asarray(correl_id.dictionary_encode().indices, dtype=np.int64)
 
 
@@ -197,7 +197,7 @@ def _nothing_found(count: int, with_kernel: Kernel) -> Found:
 
 
 def _by_time(rows: Ints, at_ms: Ints) -> Ints:
-    """Return rows in the order of their times, equal ones as they are."""
+    """Return rows in the order of their times; equal ones keep their order."""
     times_ms = at_ms[rows]
     if np.all(times_ms[1:] >= times_ms[:-1]):
         return rows

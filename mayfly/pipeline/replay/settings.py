@@ -1,4 +1,4 @@
-"""The settings to try, of one queue or of several by name, and their checks."""
+"""The settings to try in a replay, for one queue or for several by name, and their checks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CONSUMERS_MAX = 100_000
 
 
 class WhatIf(NamedTuple):
-    """The settings to try on a queue; None leaves them as they are in the trace.
+    """The settings to try on a queue; None keeps the value of the trace.
 
-    A cap can only shorten (X3). ``from_release`` is TTLFROM(RELEASE). With ``consumers`` the gets
-    of the trace do not count: so many consumers, free from the first put on, take any message and
-    are busy with it for ``service_ms``. ``receive_timeout_ms`` is the longest wait of a receive;
-    None is no wait for a get of the trace, and an endless one for a consumer.
+    A cap can only shorten a lifetime (X3). ``from_release`` is TTLFROM(RELEASE). With ``consumers``
+    the gets of the trace are ignored: this number of consumers, idle before the first put, take any
+    message and work on it for ``service_ms``. ``receive_timeout_ms`` is the longest wait of a
+    receive; None is no wait for a get of the trace, and an endless wait for a consumer.
     """
 
     life_ms: int | None = None
@@ -53,21 +53,21 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def settings_of(settings: Settings, queue: str) -> WhatIf:
-    """Return the settings of one queue."""
+    """Return the settings for one queue."""
     if isinstance(settings, WhatIf):
         return settings
     return settings.get(queue, settings.get(EVERY_OTHER, AS_IT_WAS))
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise ReplayError for a value that makes no sense, with the queue, its name and itself."""
+    """Raise ReplayError for an invalid value; the text names queue, setting and value."""
     by_queue = {EVERY_OTHER: settings} if isinstance(settings, WhatIf) else settings
     for queue, what_if in by_queue.items():
         _check(queue, what_if)
 
 
 def check_queues(settings: Settings, queues: Collection[str]) -> None:
-    """Raise ReplayError for settings of a queue that the trace does not have."""
+    """Raise ReplayError for settings of a queue that is not in the trace."""
     if isinstance(settings, WhatIf):
         return
     for queue in settings:

@@ -1,4 +1,4 @@
-"""A trace split by queue: a folder ``queue=NAME`` each, so that one task reads one queue whole."""
+"""A trace split by queue: one folder ``queue=NAME`` each, so that one task reads one queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = "queue="
 
 
 def write_split(trace: pa.Table, folder: str | Path) -> None:
-    """Write a trace into a folder by queue; earlier files of the same queues are replaced."""
+    """Write a trace into folders by queue; existing files of these queues are replaced."""
     ds.write_dataset(
         as_trace(trace),
         str(local_trace(folder)),
@@ -30,7 +30,7 @@ def write_split(trace: pa.Table, folder: str | Path) -> None:
 
 
 def local_trace(path: str | Path) -> Path:
-    """Return the path of a trace; raises ReplayError for one that is not on this machine."""
+    """Return the path of a trace; raises ReplayError if it is not on this machine."""
     try:
         return local_path(path)
     except ValueError as error:
@@ -38,12 +38,12 @@ def local_trace(path: str | Path) -> Path:
 
 
 def is_split(folder: Path) -> bool:
-    """Return True if a folder holds a trace split by queue."""
+    """Return True if a folder contains a trace split by queue."""
     return any(folder.glob(f"{_PREFIX}*"))
 
 
 def queue_folders(folder: str | Path) -> list[Path]:
-    """Return the folders of queues, by path; raises ReplayError when there is none."""
+    """Return the folders of the queues, sorted by path; raises ReplayError if there are none."""
     folders = sorted(local_trace(folder).absolute().glob(f"{_PREFIX}*"))
     if not folders:
         raise ReplayError(f"{folder} is not split by queue: it has no folder queue=NAME")
@@ -51,7 +51,7 @@ def queue_folders(folder: str | Path) -> list[Path]:
 
 
 def read_queue(folder: Path) -> pa.Table:
-    """Return the rows of one queue; its name is the folder's."""
+    """Return the rows of one queue, whose name is in the name of its folder; raises ReplayError."""
     rows = pa.concat_tables([pq.read_table(file, partitioning=None) for file in _files(folder)])
     name = queue_of(folder)
     if "queue" in rows.column_names:
@@ -60,12 +60,12 @@ def read_queue(folder: Path) -> pa.Table:
 
 
 def queue_of(folder: Path) -> str:
-    """Return the queue whose rows a folder holds."""
+    """Return the queue name in the name of a folder."""
     return unquote(folder.name.removeprefix(_PREFIX))
 
 
 def read_split(folder: str | Path) -> pa.Table:
-    """Return the whole trace."""
+    """Return the trace of all queues; raises ReplayError."""
     return pa.concat_tables([read_queue(path) for path in queue_folders(folder)])
 
 

@@ -1,4 +1,4 @@
-"""The form of a trace: one row per message, and the same arranged by queue, each in put order."""
+"""The form of a trace: one row per message; arranged, by queue and in put order."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ LARGEST = {
 }
 
 _PUT_ORDER = ("put_ms", "seq")
-#: Codes of so many queues fit 16 bits, which NumPy sorts in one pass.
+#: Up to this number of queues their codes fit 16 bits, which NumPy sorts in one pass.
 _SHORT_CODES_MAX = 2**15
 
 
 class Trace(NamedTuple):
-    """A trace in order: queue ``n`` of ``queues`` has the rows ``bounds[n]`` to ``bounds[n + 1]``.
+    """A sorted trace: queue ``n`` of ``queues`` has the rows ``bounds[n]`` to ``bounds[n + 1]``.
 
-    The rows of a queue are ordered by put time and seq; ``rows`` has FULL_TRACE_SCHEMA.
+    The rows of a queue are sorted by put time and seq; ``rows`` has FULL_TRACE_SCHEMA.
     """
 
     rows: pa.Table
@@ -57,9 +57,9 @@ class Trace(NamedTuple):
 
 
 def as_trace(rows: pa.Table) -> pa.Table:
-    """Return rows with exactly the columns of FULL_TRACE_SCHEMA, optional ones null if missing.
+    """Return rows with exactly the columns of FULL_TRACE_SCHEMA; missing optional ones are null.
 
-    Raises ReplayError where a value is missing that must be there.
+    Raises ReplayError where a required value is missing.
     """
     for field in OPTIONAL_FIELDS:
         if field.name not in rows.column_names:
@@ -70,10 +70,10 @@ def as_trace(rows: pa.Table) -> pa.Table:
 
 
 def arranged(trace: pa.Table) -> Trace:
-    """Return a trace by queue, each in the order of its puts.
+    """Return a trace sorted by queue, put time and seq.
 
     Raises ReplayError when two rows of a queue have the same seq, and for values that are missing
-    or out of range, with the column, the row and the value.
+    or out of range, with the column, row and value.
     """
     rows = as_trace(trace).combine_chunks()
     for column, largest in LARGEST.items():
@@ -96,12 +96,12 @@ def arranged(trace: pa.Table) -> Trace:
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """Return an int64 column as `ints` does, without a copy where no row is null."""
+    """Return an int64 column as `ints` does, without a copy if no row is null."""
     return ints(column) if column.null_count else np.asarray(column)
 
 
 def check_range(column: pa.ChunkedArray, name: str, largest: int) -> None:
-    """Raise ReplayError for a value that is negative or too large; rows count from 1."""
+    """Raise ReplayError for a value below 0 or above ``largest``; rows count from 1."""
     bounds = pc.min_max(column).as_py()
     if bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] <= largest):
         return
@@ -111,7 +111,7 @@ def check_range(column: pa.ChunkedArray, name: str, largest: int) -> None:
 
 
 def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
-    """Return rows in another order; a column without values needs none."""
+    """Return rows in another order; a column of nulls is not copied."""
     columns = [
         column if column.null_count == len(rows) else column.combine_chunks().take(order)
         for column in rows.columns

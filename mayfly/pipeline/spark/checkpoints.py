@@ -1,7 +1,7 @@
-"""Marks of checkpoints: each belongs to one kind of query, whose columns the mark holds.
+"""Marks in checkpoints: each checkpoint belongs to one kind of query and its columns.
 
-Spark itself would go on with another query's checkpoint, or fail deep inside without a useful
-error. The folder may be on any file system that Spark knows.
+Spark itself would continue another query's checkpoint, or fail with an error that does not show the
+reason. The folder may be on any file system that Spark knows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _KIND = "delay line"
 
 
 def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, str]) -> str:
-    """Tie a checkpoint to a delay line whose rows have these columns (name to type).
+    """Mark a checkpoint as that of a delay line whose rows have these columns (name to type).
 
     Returns the folder in the form for Spark's options. Raises CheckpointError when another query
-    has begun it or its rows have other columns.
+    has begun it, or its rows have other columns.
     """
     folder = Folder(spark, checkpoint)
     mark = folder.read(_MARK)
@@ -50,7 +50,7 @@ def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, s
 
 
 def check_scheme(spark: SparkSession, path: str) -> None:
-    """Raise CheckpointError for a URL of a scheme for which Spark has no file system."""
+    """Raise CheckpointError for a URL whose scheme has no file system in this Spark."""
     scheme = scheme_of(path)
     if not scheme:
         return
@@ -66,10 +66,13 @@ def check_scheme(spark: SparkSession, path: str) -> None:
 
 
 class Folder:
-    """A folder of any file system that Spark knows."""
+    """A folder on any file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        """Name a folder, which need not be there; ``path`` is a path or a URL."""
+        """Take a path or a URL, which need not exist.
+
+        Raises CheckpointError for an unknown scheme.
+        """
         check_scheme(spark, path)
         jvm: Any = spark.sparkContext._jvm
         self._new_path = jvm.org.apache.hadoop.fs.Path
@@ -80,18 +83,18 @@ class Folder:
         self.path: str = self._files.makeQualified(given).toString()
 
     def has(self, name: str) -> bool:
-        """Return True if there is anything of that name."""
+        """Return True if a file or folder of this name exists in it."""
         return bool(self._files.exists(self._new_path(self.path, name)))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in a subfolder, none when it does not exist."""
+        """Return the names in a subfolder, an empty list if it does not exist."""
         if not self.has(folder):
             return []
         found = self._files.listStatus(self._new_path(self.path, folder))
         return [str(status.getPath().getName()) for status in found]
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, None when there is none."""
+        """Return the text of a file, None if it does not exist."""
         if not self.has(name):
             return None
         stream = self._files.open(self._new_path(self.path, name))
@@ -101,7 +104,7 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file as a whole: a driver that is killed leaves it or nothing of that name."""
+        """Write a file atomically: a killed driver leaves a complete file or none of this name."""
         unfinished = self._new_path(self.path, f"{name}.new")
         stream = self._files.create(unfinished, True)
         try:

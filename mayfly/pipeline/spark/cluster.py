@@ -1,7 +1,8 @@
-"""Run a Spark standalone cluster on this machine: a master and workers that end with the caller.
+"""Runs a Spark standalone cluster on this machine: a master and workers that end with the caller.
 
-It is for trying out and testing a pipeline on more than one executor. A keeper (keeper.py) watches
-each process, so that none outlives the caller, even a killed one. All ports are on 127.0.0.1 only.
+It is for trying out and testing a pipeline with more than one executor. A keeper (keeper.py)
+watches each process, so that none outlives the caller, even a killed one. All ports are on
+127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mayfly.pipeline.spark.jvm import ensure_java
 from mayfly.verbs.contracts.files import local_path
 
 HOST = "127.0.0.1"
-#: Where a Spark master listens unless told otherwise.
+#: The default port of a Spark master.
 MASTER_PORT = 7077
 #: Two Javas start one after the other; a busy machine takes ten times as long as an idle one.
 START_LIMIT_SECONDS = 120
@@ -48,12 +49,12 @@ _DAEMON_JAVA_OPTIONS = (
 
 
 class ClusterFailed(PipelineError):
-    """A cluster cannot be started; the message says which port or log to look at."""
+    """A cluster cannot be started; the message names the port or the log to look at."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """A master or worker: the process of its keeper, and where it writes its log."""
+    """A master or worker: the process of its keeper, and the file with its log."""
 
     name: str
     keeper: subprocess.Popen[bytes]
@@ -61,19 +62,19 @@ class Daemon:
 
 
 class Worker:
-    """A worker that is started again when it has ended."""
+    """A worker that is restarted after it has ended."""
 
     def __init__(self, start: Callable[[], Daemon]) -> None:
-        """Start it."""
+        """Start the worker; ``start`` is called for each start."""
         self._start = start
         self.daemon = start()
         self._restarts_in_a_row = 0
         self._looks = 0
 
     def mend(self) -> bool:
-        """Start it again if it has ended; return True if it was started.
+        """Restart the worker if it has ended; return True if it was restarted.
 
-        After each end soon after its start, the worker waits for twice as many looks.
+        After each end soon after a start, twice as many calls pass before the next restart.
         """
         self._looks += 1
         if self.daemon.keeper.poll() is None:
@@ -90,7 +91,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster: the URL for a session's master, the URL of its console, its processes."""
+    """A running cluster: the URL of its master for a session, of its console, and its processes."""
 
     master_url: str
     console_url: str
@@ -98,13 +99,13 @@ class Cluster:
     workers: list[Worker]
 
     def check(self) -> None:
-        """Raise ClusterFailed when one of its processes has ended."""
+        """Raise ClusterFailed if one of its processes has ended."""
         _check([self.master, *(worker.daemon for worker in self.workers)])
 
     def mend(self) -> list[Daemon]:
-        """Start workers that have ended again; return them; call it every second or so.
+        """Restart the workers that have ended, and return them; call it about every second.
 
-        Raises ClusterFailed when the master has ended: its list of applications is lost.
+        Raises ClusterFailed if the master has ended, because its list of applications is lost.
         """
         _check([self.master])
         return [worker.daemon for worker in self.workers if worker.mend()]
@@ -121,9 +122,9 @@ def cluster(
 ) -> Iterator[Cluster]:
     """Start a cluster, yield it when every worker is registered, and end it afterwards.
 
-    ``folder`` gets the logs, and a folder for each worker with the logs of its executors. Port 0 is
-    any that is free. Executors run this Python and find this very package. Raises JavaNotFound, and
-    ClusterFailed when a port is taken or a process ends or is not ready in time.
+    ``folder`` gets the logs, and a subfolder for each worker with the logs of its executors. Port 0
+    means any free port. Executors run this Python and find this package. Raises JavaNotFound, and
+    ClusterFailed when a port is taken, a process ends or the cluster is not ready in time.
     """
     folder = local_path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +151,7 @@ def cluster(
 
 
 def _free_port(port: int) -> int:
-    """Return a free port, the given one unless it is 0; raises ClusterFailed."""
+    """Return ``port`` if it is free, any free port for 0; raises ClusterFailed."""
     with socket.socket() as probe:
         # As Spark's own sockets: a port that was closed a moment ago counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -166,7 +167,7 @@ def _free_port(port: int) -> int:
 
 @contextmanager
 def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -> Iterator[Daemon]:
-    """Start a master or worker under a keeper, to work in a folder, and end both afterwards."""
+    """Start a master or worker under a keeper, with its own folder, and end both afterwards."""
     kind, *arguments = command
     spark_class = f"{environment['SPARK_HOME']}/bin/spark-class"
     log = work.with_suffix(".log")
@@ -208,7 +209,7 @@ def _environment() -> dict[str, str]:
 
 
 def _wait_for(console_url: str, daemons: list[Daemon], worker_count: int) -> None:
-    """Return when the master answers and knows so many workers; raises ClusterFailed."""
+    """Wait until the master answers and has ``worker_count`` workers; raises ClusterFailed."""
     for _ in range(round(START_LIMIT_SECONDS / _TICK_SECONDS)):
         if _workers_alive(console_url) == worker_count:
             return
@@ -227,7 +228,7 @@ def _check(daemons: list[Daemon]) -> None:
 
 
 def _workers_alive(console_url: str) -> int | None:
-    """Return the number of the master's workers, None when it does not answer yet."""
+    """Return the number of the master's workers, None while it does not answer."""
     # Nothing on this machine is behind a proxy, whatever the environment says.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -1,8 +1,8 @@
-"""Turn the many small files of a lake into few large ones, by date and sorted by queue.
+"""Merges the many small files of a lake into few large ones, by date and sorted by queue.
 
-A run is written beside the lake, synced, and then named by the manifest; only then are the files
-that it replaces removed. Runs of a date are merged again as more come, large ones rarely. Spark
-sorts, and spills to disk where memory is short.
+A run is written beside the lake, synced, and then named by the manifest; only then are the files it
+replaces removed. Runs of a date are merged again as more arrive, large ones rarely. Spark sorts,
+and spills to disk where memory is short.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mayfly.pipeline.lake.files import (
     batch_name,
     check_complete,
     existing_lake,
-    move_in,
+    move_into_place,
     run_path,
 )
 from mayfly.pipeline.spark.lake import rows_of
@@ -41,8 +41,8 @@ _JOB_DATES_MAX = 64
 _RUN_ROWS_MAX = 20_000_000
 
 
-class Compacted(NamedTuple):
-    """Counts of a compaction: dates, files read, files written in their place."""
+class LakeCompaction(NamedTuple):
+    """The numbers of a compaction: dates, files read, files written instead."""
 
     dates: int
     files_before: int
@@ -57,12 +57,12 @@ class _Task(NamedTuple):
 
 def compact_lake(
     spark: SparkSession, lake_path: str | Path, *, is_thorough: bool = True
-) -> Compacted:
-    """Compact every date of a lake that has files to spare; again at once, it finds nothing to do.
+) -> LakeCompaction:
+    """Compact every date of a lake that has files to merge; repeated at once, it has nothing to do.
 
-    Sketches are brought up to date first. Not thorough, it passes over dates with few files and
-    leaves large runs alone, as fits a stream that goes on writing. Raises LakeError when there is
-    no lake, a file of it is gone, or another process maintains it.
+    Sketches are updated first. With ``is_thorough`` False it skips dates with few files and leaves
+    large runs alone, as suits a lake that a stream still writes. Raises LakeError when there is no
+    lake, a file of it is missing, or another process maintains it.
     """
     lake = existing_lake(lake_path)
     with upkeep(lake):
@@ -71,17 +71,17 @@ def compact_lake(
         check_complete(snapshot)
         tasks = [task for task in _tasks(snapshot, is_thorough=is_thorough) if task.sources]
         written = sum(_compact(spark, lake, job) for job in _jobs(tasks))
-    return Compacted(len(tasks), sum(len(task.sources) for task in tasks), written)
+    return LakeCompaction(len(tasks), sum(len(task.sources) for task in tasks), written)
 
 
 def compact_beside(spark: SparkSession, lake_path: str | Path) -> None:
-    """Compact dates that are worth it while a stream writes; do nothing if another process does."""
+    """Compact the dates that need it while a stream writes; do nothing if another process does."""
     with contextlib.suppress(LakeBusy):
         compact_lake(spark, lake_path, is_thorough=False)
 
 
 def _tasks(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[_Task]:
-    """Yield the task of each date."""
+    """Yield the compaction task of each date; its ``sources`` may be empty."""
     by_date: dict[str, tuple[list[LakeFile], list[LakeFile]]] = {}
     for file in snapshot.runs:
         by_date.setdefault(file.date, ([], []))[0].append(file)
@@ -112,7 +112,7 @@ def _to_merge(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
 
 
 def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
-    """Yield tasks in groups, each of which is one Spark job."""
+    """Yield the tasks in groups; each group is one Spark job."""
     job: list[_Task] = []
     for task in tasks:
         size_bytes = sum(other.size_bytes for other in job) + task.size_bytes
@@ -125,7 +125,7 @@ def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
 
 
 def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
-    """Write the runs of a few dates and name them in the manifest; return their number."""
+    """Write the runs of some dates and name them in the manifest; return the number of runs."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     sources = [file for task in job for file in task.sources]
     (
@@ -150,7 +150,7 @@ def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
 
 def _move_in(part: Path, lake: Path, date: str, generation: int) -> str:
     name = f"run-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
-    move_in(part, run_path(lake, date, name, is_hidden=True))
+    move_into_place(part, run_path(lake, date, name, is_hidden=True))
     return name
 
 

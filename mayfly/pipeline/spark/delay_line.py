@@ -61,14 +61,17 @@ _MANAGER_NAME_LENGTH = 48
 
 
 def prepare_session(spark: SparkSession) -> SparkSession:
-    """Apply SESSION_SETTINGS to a session; queries started later have them."""
+    """Apply SESSION_SETTINGS to a session, for queries that are started later.
+
+    Return the session.
+    """
     for name, value in SESSION_SETTINGS.items():
         spark.conf.set(name, value)
     return spark
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise OptionError, naming the setting, unless a session is set as SESSION_SETTINGS say."""
+    """Raise OptionError, which names the setting, unless a session has all SESSION_SETTINGS."""
     for name, value in SESSION_SETTINGS.items():
         found = spark.conf.get(name, None)
         if found is None or found.lower() != value.lower():
@@ -90,21 +93,21 @@ def lifetime(
 ) -> DataFrame:
     """Return messages with their outcomes: added columns outcome, reason, ended_ms, report_owed.
 
-    A row is a message of ``spark.messages`` (queue, put_ms and payload at least). It may ask
-    for ``life_ms`` and ``delay_ms``, else for the moments ``expire_at_ms`` and ``deliver_at_ms``;
-    ``cap_ms``, as a column or for all, limits the life. Outcomes:
+    A row is a message of ``spark.messages`` (queue, put_ms and payload at least). It may have the
+    intervals ``life_ms`` and ``delay_ms``, else the moments ``expire_at_ms`` and ``deliver_at_ms``;
+    ``cap_ms``, as a column or for all rows, limits the lifetime. Outcomes:
 
     * ``dead_lettered``: refused, at once, with a reason code and without a window
     * ``released``: at or after deliver_at_ms and before expire_at_ms
     * ``expired``: at or after expire_at_ms, never handed out
-    * ``delayed``: neither yet; only where ``messages`` is no stream
+    * ``delayed``: none of these yet; only if ``messages`` is no stream
 
     A stream holds rows until they are due; write it with `write_stream`. A DataFrame that is no
-    stream gets the outcomes as of ``as_of_ms``, by default now. ``ttl_rule`` "release" lets life_ms
-    begin at the delivery time. ``slot_ms`` is the most by which a row may become ready later than
+    stream gets the outcomes as of ``as_of_ms``, by default now. With ``ttl_rule`` "release" life_ms
+    begins at the delivery time. ``slot_ms`` is the most by which a row may become ready later than
     due. ``shards`` is the number of tasks over which one slot may spread (default:
-    spark.sql.shuffle.partitions). Both may change from run to run. ``manager_name`` signs the
-    reports. Raises OptionError.
+    spark.sql.shuffle.partitions). Both may change from run to run. ``manager_name`` is the queue
+    manager that the reports name. Raises OptionError.
     """
     spark = messages.sparkSession
     streams = messages.isStreaming
@@ -129,12 +132,12 @@ def lifetime(
 def write_stream(
     rows: DataFrame, checkpoint: str | Path, *, options: Mapping[str, str] | None = None
 ) -> DataStreamWriter:
-    """Return the writer of a stream that `lifetime` made, tied to a checkpoint of its own.
+    """Return the writer of a stream that `lifetime` made, tied to its own checkpoint.
 
     The caller adds sink, trigger and start(). A batch that Spark repeats after a crash is the same
-    batch under the same id; a sink that lets a repeat replace it writes every row once. Raises
+    batch with the same id; a sink in which a repeat replaces the batch has every row once. Raises
     OptionError for asynchronous progress tracking, under which a repeated batch may differ. Raises
-    CheckpointError for a checkpoint that another query made, or one with other columns.
+    CheckpointError for a checkpoint of another query, or one with other columns.
     """
     given = {name.lower(): value for name, value in (options or {}).items()}
     if given.get(_ASYNC_PROGRESS.lower(), "false").lower() != "false":
@@ -164,7 +167,7 @@ def _check_whole(name: str, value: int | None, least: int, most: int) -> None:
 
 
 def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> DataFrame:
-    """Return messages with window and reason by the rule, without the columns that asked for it."""
+    """Return messages with window and reason by the rules, without the interval columns."""
     begun = messages.withColumns(_begun(messages, cap_ms, ttl_rule))
     put, life, delay, cap, deadline = (f.col(name) for name in _BEGUN)
     window = spark_window(f, put, life, delay, cap, from_release=ttl_rule == "release")
@@ -188,7 +191,7 @@ def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> Dat
 
 
 def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[str, Column]:
-    """Return the columns of _BEGUN: inputs of the rule, within limits where no bigint overflows."""
+    """Return the columns of _BEGUN: inputs of the rules, limited so that no bigint overflows."""
     column = _columns_of(messages)
     put = f.when(column("put_ms").between(0, LATEST_DUE_MS), column("put_ms"))
     life, expire_at = column("life_ms"), f.greatest(column("expire_at_ms"), put)
@@ -205,7 +208,7 @@ def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[s
 
 
 def _columns_of(messages: DataFrame) -> Any:
-    """Return a function from a column's name to the column, or to nulls where there is none."""
+    """Return a function from a column's name to the column, or to nulls if it is missing."""
 
     def column(name: str) -> Column:
         return f.col(name) if name in messages.columns else f.lit(None).cast("bigint")
@@ -231,9 +234,9 @@ def _held(
 
 
 def due_shards(spark: SparkSession) -> list[int]:
-    """Return a shard for each task of a stage, such that slot DUE of each is another task's work.
+    """Return one shard for each task of a stage, so that each task gets slot DUE of one shard.
 
-    Shards in sequence, such as 0 and 1, may hash to one and the same task.
+    Shards in sequence, such as 0 and 1, may hash to the same task.
     """
     tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")

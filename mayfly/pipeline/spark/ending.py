@@ -1,4 +1,4 @@
-"""The end of messages in the delay line: outcome at a moment, and the report that it owes."""
+"""How messages leave the delay line: their outcome at a moment, and the report owed for it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ _CAUSES = {_EXPIRED: Cause.EXPIRATION, _REFUSED: Cause.EXCEPTION}
 
 
 def end_rows(rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.RecordBatch:
-    """Return message rows with ENDED's columns: the outcome of each at ``now_ms``.
+    """Return message rows with the columns of ENDED: the outcome of each at ``now_ms`` (epoch ms).
 
-    A row has ``reason``, and without one also the window ``deliver_at_ms``, ``expire_at_ms``. One
-    whose deadline has come is expired, even where its delivery time has come as well (E4).
+    A row has a ``reason``; if that is MQRC_NONE, it also has the window ``deliver_at_ms``,
+    ``expire_at_ms``. A row whose deadline has come is expired, even if its delivery time has come,
+    too (E4).
     """
     ends = _ends(rows, now_ms)
     columns = {
@@ -68,7 +69,7 @@ def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
 
 
 def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: str) -> pa.Array:
-    """Return the report of each row that owes one, null for the others."""
+    """Return the report for each row that owes one, null for the others."""
     place = np.full(rows.num_rows, NONE)
     owed = []
     count = 0
@@ -84,7 +85,7 @@ def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: st
 
 
 def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
-    """Return True for rows with the report bit of a cause; only those become Python values."""
+    """Return a mask of the rows that have the report option of a cause."""
     if "report" not in rows.schema.names:
         return np.zeros(rows.num_rows, dtype=np.bool_)
     options = np.asarray(pc.fill_null(rows["report"], MQRO_NONE), dtype=np.int64)
@@ -93,7 +94,7 @@ def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
 
 
 def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.Array:
-    """Return the reports about rows that asked for one as rows of REPORT."""
+    """Return the reports about rows that asked for one, as rows of REPORT."""
     descriptors = _descriptors(rows)
     originals = map(
         Original,
@@ -130,7 +131,7 @@ def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str)
 
 
 def _descriptors(rows: pa.RecordBatch) -> list[Descriptor]:
-    """Return the descriptors of rows; a field that is null or missing has its default."""
+    """Return the descriptors of rows; a field that is null or missing gets its default."""
     return list(
         map(Descriptor, *(_values(rows, *field) for field in Descriptor._field_defaults.items()))
     )

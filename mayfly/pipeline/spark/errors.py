@@ -2,8 +2,8 @@
 
 PipelineError (mayfly/pipeline/lake/errors.py)
 ├── OptionError      an option of format("mayfly") is unknown, missing or has a bad value
-├── CheckpointError  a checkpoint does not fit what it is used with
-└── LakeError        a folder is not, or not this query's, lake
+├── CheckpointError  a checkpoint belongs to another query, store or lake
+└── LakeError        a folder is no lake, or the lake of another stream
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ class OptionError(PipelineError, ValueError):
 
 
 class CheckpointError(PipelineError):
-    """A checkpoint does not fit the queue manager or the lake it is used with."""
+    """A checkpoint belongs to another query, store or lake than the one it is used with."""

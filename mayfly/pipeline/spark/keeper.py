@@ -1,9 +1,10 @@
-"""Run one command as a child that ends with the starter of this script, however the starter ends.
+"""Runs one command as a child that ends with the starter of this script, however that ends.
 
-Start it as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter holds
-open. The pipe closes with the starter, by a return, an interrupt or a kill -9. Then the command is
-told to end, and killed when it has not ended in time. Processes of the command are killed once it
-has ended, since a killed worker leaves executors behind. The exit code is that of the command.
+Start it as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter keeps
+open. The pipe closes when the starter ends: by a return, an interrupt or a kill -9. Then the
+command gets SIGTERM, and SIGKILL if it does not end in time. Processes of the command are killed
+after it has ended, because a killed worker leaves executors behind. The exit code is that of the
+command.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ GRACE_SECONDS = 10.0
 
 
 def main(command: list[str]) -> int:
-    """Run the command; return its exit code, 128 + the signal's number when a signal ended it."""
+    """Run the command; return its exit code, or 128 + the signal's number if a signal ended it."""
     # A session of its own, by which the processes of the command are found.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: child.terminate())

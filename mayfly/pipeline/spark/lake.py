@@ -6,9 +6,9 @@
     LAKE/_checkpoint/<instance>/                             its progress (unless elsewhere)
     LAKE/_staging/                                           files being written
 
-Readers pass over names that begin with an underscore; `lake/files.py` has the other files.
-A batch that Spark repeats after a crash has the same rows and the same file names, so it replaces
-its own files and nothing else.
+Readers skip names that begin with an underscore; `lake/files.py` describes the other files. A
+batch that Spark repeats after a crash has the same rows and the same file names, so it replaces
+only its own files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mayfly.pipeline.lake.files import (
     kept_snapshot,
     local_folder,
     locked,
-    move_in,
+    move_into_place,
     write_safely,
 )
 from mayfly.pipeline.spark.errors import LakeError
@@ -63,12 +63,13 @@ def ledger_to_lake(
     manager: str | None = None,
     batch_rows_max: int = 200_000,
 ) -> StreamingQuery:
-    """Start the stream that brings a ledger into a lake; stop or await the returned query.
+    """Start the stream that copies a ledger into a lake; stop or await the returned query.
 
-    ``available_now`` ends it at the position at which the ledger ends now; else a batch of at most
-    ``batch_rows_max`` rows begins every ``trigger``. ``manager`` names the queue manager where the
-    server serves several. Raises BulkError when the server does not answer, LakeError when the lake
-    or the checkpoint belongs to another stream: going on would lose rows or write them twice.
+    With ``available_now`` it ends at the present end of the ledger; else a batch of at most
+    ``batch_rows_max`` rows begins every ``trigger``. ``manager`` names the queue manager, for a
+    server of several. Raises BulkError when the server does not answer. Raises LakeError when lake
+    or checkpoint belongs to another stream, because to continue would lose rows or write them
+    twice.
     """
     lake = local_folder(lake_path)
     with LedgerClient(url, token_file=token_file, manager=manager) as client:
@@ -101,10 +102,10 @@ def ledger_to_lake(
 
 
 def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return every row of a lake, lives and balances, each once, also during a compaction.
+    """Return every row of a lake, lives and balances, each once, even during a compaction.
 
-    The files stay for as long as this process lives. Raises LakeError when there is no folder or
-    a file is gone.
+    The files stay as long as this process lives. Raises LakeError when the folder or a file is
+    missing.
     """
     lake = existing_lake(lake_path)
     snapshot = kept_snapshot(lake)
@@ -113,7 +114,7 @@ def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
 
 
 def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
-    """Return the rows of files of a lake, each with the date of its folder."""
+    """Return the rows of some files of a lake, each with the date of its folder."""
     by_root: dict[Path, list[str]] = {}
     for file in files:
         by_root.setdefault(file.path.parents[1], []).append(str(file.path))
@@ -127,17 +128,23 @@ def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
 
 
 def read_lake(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return the lives in a lake: LifeRecord's fields with manager, instance_id, position, date."""
+    """Return the lives in a lake: LifeRecord's fields with manager, instance_id, position, date.
+
+    Raises LakeError when the folder or a file is missing.
+    """
     return lives_of(read_ledger(spark, lake_path))
 
 
 def lives_of(rows: DataFrame) -> DataFrame:
-    """Return the lives among the rows of a ledger."""
+    """Return the lives among ledger rows, without the columns of balances."""
     return rows.where(f.col("kind") == KIND_LIFE).drop("kind", *_BALANCE_COLUMNS)
 
 
 def read_balances(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return the balance rows in a lake: Balance's fields with manager, instance_id, position."""
+    """Return the balance rows in a lake: Balance's fields with manager, instance_id, position.
+
+    Raises LakeError when the folder or a file is missing.
+    """
     rows = read_ledger(spark, lake_path)
     return rows.where(f.col("kind") == KIND_BALANCE).select(
         "manager",
@@ -151,7 +158,7 @@ def read_balances(spark: SparkSession, lake_path: str | Path) -> DataFrame:
 
 
 class _LakeWriter:
-    """Writes the batches of one stream; the file of a batch and date has one name for ever."""
+    """Writes the batches of one stream; a batch and date always has the same file name."""
 
     def __init__(self, lake: Path, instance_id: str) -> None:
         self._lake = lake
@@ -160,7 +167,7 @@ class _LakeWriter:
         self._staging = lake / STAGING / instance_id
 
     def claim(self, checkpoint: Path) -> None:
-        """Tie lake and checkpoint together by a mark in both; raises LakeError unless they fit."""
+        """Mark lake and checkpoint as belonging together; raises LakeError if they do not."""
         in_lake = self._lake / MARKS / f"{self._instance_id}.json"
         in_checkpoint = checkpoint / "_mayfly.json"
         stream_id = _read_mark(in_lake)
@@ -188,7 +195,7 @@ class _LakeWriter:
         ).has_rows_of(short_id)
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
-        """Write a batch beside the lake, then move its files in under their names."""
+        """Write a batch beside the lake, then move its files to their names in the lake."""
         # A folder of its own for each try: Java may outlive a killed driver for a moment and still
         # be writing to the former one.
         staging = self._staging / f"{batch_id}-{uuid.uuid4().hex}"
@@ -206,7 +213,7 @@ class _LakeWriter:
             manifest = Manifest.load(self._lake)
             for written in _one_file_per_date(staging):
                 if not manifest.holds(written.parent.name.removeprefix("date="), name):
-                    move_in(written, self._lake / written.parent.name / name)
+                    move_into_place(written, self._lake / written.parent.name / name)
         shutil.rmtree(staging)
 
 

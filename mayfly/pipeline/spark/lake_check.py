@@ -1,7 +1,7 @@
-"""The proof that a lake is complete: every position once, put = ended + present at every balance.
+"""Proves a lake complete: each position once, put = ended + present at each balance.
 
-A balance row has the counts of a queue up to its position. The lives that the lake lists up to
-there must agree with it, outcome by outcome. So every prefix of the lake is proved as well.
+A balance row has the counts of a queue up to its position. The lives in the lake up to there must
+agree with it, outcome by outcome. So every prefix of the lake is proved, too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 _OUTCOMES = [*OUTCOME_CODES, OTHER_OUTCOMES]
 
 
-class Problem(NamedTuple):
-    """A fault, and the first position at which it shows; ``queue`` None is any."""
+class LakeProblem(NamedTuple):
+    """A fault of a lake, and the first position that shows it.
+
+    ``queue`` None concerns all queues.
+    """
 
     store: str
     position: int
@@ -35,35 +38,38 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class LakeCheck:
-    """The result: rows read, balances compared, and the problems by position."""
+    """The result of a check: rows read, balances compared, problems by position, missing files."""
 
     rows: int
     balances: int
-    problems: tuple[Problem, ...]
+    problems: tuple[LakeProblem, ...]
     missing_files: tuple[Path, ...]
 
     @property
     def texts(self) -> list[str]:
-        """Return every problem in words, in the order in which to look at them."""
+        """The problems as sentences, in the order in which to look at them."""
         gone = [f"{path} is missing" for path in self.missing_files]
         return gone + [problem.text for problem in self.problems]
 
 
 def verify_lake(spark: SparkSession, lake_path: str | Path) -> list[str]:
-    """Return the faults of a lake in words; an empty list proves it complete."""
+    """Return the faults of a lake as sentences; an empty list proves it complete.
+
+    Raises LakeError without a lake.
+    """
     return check_lake(spark, lake_path).texts
 
 
 def check_lake(
     spark: SparkSession, lake_path: str | Path, *, until_position: int | None = None
 ) -> LakeCheck:
-    """Prove a lake, or the part of it up to a position, complete, or say where it is not.
+    """Check whether a lake, or its rows up to a position, is complete.
 
-    Of each store every position must be there once, from the first one on; and of each queue every
-    balance must be balanced and count the lives that the lake lists. Where the lake begins later
-    than the store (retention had trimmed it) or a queue was defined anew, only the difference to
-    the first balance is compared. Lives lost at a restart are counted in a balance and not listed.
-    Lives after the newest balance are not yet accounted for. Raises LakeError without a lake.
+    In each store every position must exist once, from the first one on. For each queue every
+    balance must be balanced, and count the lives that the lake contains. If the lake begins later
+    than the store (retention had trimmed it) or a queue was defined again, only the difference to
+    the first balance is compared. Lives lost at a restart are counted in a balance but not listed.
+    Lives after the newest balance are not checked. Raises LakeError without a lake.
     """
     lease = Lease(existing_lake(lake_path))
     try:
@@ -84,7 +90,7 @@ def check_lake(
 
 
 def _position_blocks(rows: DataFrame) -> list[Row]:
-    """Return rows and distinct positions by block of positions, in order of position."""
+    """Return the number of rows and of distinct positions for each block of positions, in order."""
     bit = f.bitmap_bit_position(f.col("position"))
     return (
         rows.groupBy("instance_id", f.bitmap_bucket_number(f.col("position")).alias("block"))
@@ -100,8 +106,8 @@ def _position_blocks(rows: DataFrame) -> list[Row]:
     )
 
 
-def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[Problem]:
-    """Yield gaps and doubles, in a block and between blocks."""
+def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeProblem]:
+    """Yield missing and duplicate positions, within a block and between blocks."""
     previous: Row | None = None
     for block in blocks:
         store, first, last = block["instance_id"], block["first"], block["last"]
@@ -109,7 +115,7 @@ def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[Probl
             gap = range(previous["last"] + 1, first)
             if gap:
                 text = f"store {store}: positions {gap[0]} to {gap[-1]} missing"
-                yield Problem(store, gap[0], None, text)
+                yield LakeProblem(store, gap[0], None, text)
         doubled = block["rows"] - block["positions"]
         missing = last - first + 1 - block["positions"]
         if doubled or missing:
@@ -117,15 +123,15 @@ def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[Probl
             first_doubled, first_missing = _first_wrong(rows, block)
             if doubled:
                 text = f"{within}: {doubled} rows too many, the first at {first_doubled}"
-                yield Problem(store, first_doubled, None, text)
+                yield LakeProblem(store, first_doubled, None, text)
             if missing:
                 text = f"{within}: {missing} rows missing, the first at {first_missing}"
-                yield Problem(store, first_missing, None, text)
+                yield LakeProblem(store, first_missing, None, text)
         previous = block
 
 
 def _first_wrong(rows: DataFrame, block: Row) -> tuple[int, int]:
-    """Return the first position of a block that is there twice and the first that is not there."""
+    """Return the first duplicate position of a block, and the first missing one; -1 for none."""
     in_block = rows.where(
         (f.col("instance_id") == block["instance_id"])
         & f.col("position").between(block["first"], block["last"])
@@ -140,8 +146,8 @@ def _first_wrong(rows: DataFrame, block: Row) -> tuple[int, int]:
 # Balances
 
 
-def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[Problem]:
-    """Yield where a balance is not balanced or disagrees with the lives, by position."""
+def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeProblem]:
+    """Yield balances that are not balanced, or differ from the lives, by position."""
     whole = [row["instance_id"] for row in blocks if row["first"] == 1]
     compared = _compared(_lives_before_balances(rows), whole)
     wrong = reduce(
@@ -153,7 +159,7 @@ def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[Proble
 
 
 def _lives_before_balances(rows: DataFrame) -> DataFrame:
-    """Return the balances, each with the lives by outcome since the one before it."""
+    """Return the balances, each with the number of lives by outcome since the previous one."""
     is_balance = f.col("kind") == KIND_BALANCE
     earlier = (
         Window.partitionBy("instance_id", "queue")
@@ -184,7 +190,7 @@ def _listed(outcome: str) -> Column:
 def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
     """Return the balances with their own counts and those of listed lives, where both are known.
 
-    A queue that was deleted and defined again counts from nothing: a count that falls shows it.
+    A queue that was deleted and defined again counts from 0, which shows as a count that decreases.
     """
     in_order = Window.partitionBy("instance_id", "queue").orderBy("number")
     since = Window.partitionBy("instance_id", "queue", "defined").orderBy("number")
@@ -222,12 +228,12 @@ def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
     )
 
 
-def _row_problems(row: Row) -> Iterator[Problem]:
+def _row_problems(row: Row) -> Iterator[LakeProblem]:
     store, queue, position = row["instance_id"], row["queue"], row["position"]
     where = f"queue {queue} of store {store}"
     if not row["is_balanced"]:
         balance = row["balance"]
-        yield Problem(
+        yield LakeProblem(
             store,
             position,
             queue,
@@ -236,7 +242,7 @@ def _row_problems(row: Row) -> Iterator[Problem]:
         )
     for name in _OUTCOMES:
         if row[f"off_{name}"]:
-            yield Problem(
+            yield LakeProblem(
                 store,
                 position,
                 queue,
@@ -245,10 +251,10 @@ def _row_problems(row: Row) -> Iterator[Problem]:
             )
 
 
-def _first_of_each(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems of the first position of each queue that does not add up.
+def _first_of_each(problems: Iterable[LakeProblem]) -> Iterator[LakeProblem]:
+    """Yield only the problems at the first wrong position of each queue.
 
-    Later problems of the same queue follow from the first and are left out.
+    Later problems of the same queue follow from the first.
     """
     first: dict[tuple[str, str | None], int] = {}
     for problem in problems:

@@ -1,8 +1,9 @@
-"""Change which files make up a lake, so that every reader at every moment has every row once.
+"""Changes which files make up a lake, so that each reader has every row once at every moment.
 
-Only the holder of the maintenance lock changes the manifest. Files that it no longer names stay
-until the last reader of an earlier generation is gone. A run lies beside the lake until then, and
-takes the place of the batches' files afterwards. Each step may be cut off and is then done again.
+Only the holder of the maintenance lock changes the manifest. Files that the manifest no longer
+names stay until the last reader of an earlier generation has ended. Until then a run stays in
+``_runs``, afterwards it replaces the files of the batches. Each step may be interrupted and is then
+repeated.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ UPKEEP_STAGING = f"{STAGING}/upkeep"
 
 
 class LakeBusy(LakeError):
-    """Another process maintains the lake just now, or the lake is read-only."""
+    """Another process is maintaining the lake, or the lake is read-only."""
 
 
 @contextlib.contextmanager
 def upkeep(lake: Path) -> Iterator[None]:
-    """Hold the maintenance of a lake; raises LakeBusy when another process has it, or none can.
+    """Return a context that holds the maintenance lock of a lake; raises LakeBusy.
 
-    Work that a killed predecessor left half done is finished or removed first. Files that no reader
-    needs any longer are removed afterwards.
+    At its begin, unfinished work of a killed process is finished or removed. At its end, files that
+    no reader needs are removed.
     """
     with maintained(lake) as is_ours:
         if not is_ours:
@@ -52,19 +53,22 @@ def upkeep(lake: Path) -> Iterator[None]:
 
 
 def publish(lake: Path, manifest: Manifest) -> None:
-    """Make a manifest the lake's, as the next generation; a lock keeps snapshots out meanwhile."""
+    """Store a manifest as the next generation.
+
+    A lock keeps other processes from reading meanwhile.
+    """
     with locked(lake):
         manifest.publish(lake)
 
 
 def retire(manifest: Manifest, folder: str, names: Sequence[str]) -> None:
-    """Note files that the next generation does not name."""
+    """Record files that the next generation no longer names."""
     for name in names:
         manifest.retired[f"{folder}/{name}"] = manifest.generation + 1
 
 
 def sweep(lake: Path) -> None:
-    """Remove files that a killed maintainer wrote and that the manifest never named."""
+    """Remove files that a killed process wrote and that the manifest never named."""
     manifest = Manifest.load(lake)
     shutil.rmtree(lake / UPKEEP_STAGING, ignore_errors=True)
     named = {lake / path for path in manifest.retired}
@@ -80,7 +84,7 @@ def sweep(lake: Path) -> None:
 
 
 def settle(lake: Path) -> None:
-    """Give runs their place in the lake and remove files without readers, where possible."""
+    """Put runs in the place of the batches and remove files without readers, where possible."""
     with locked(lake):
         manifest = Manifest.load(lake)
         oldest = oldest_lease(lake)
@@ -127,7 +131,7 @@ def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> 
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Give a file a second name: a hard link, or a copy where the file system has no links."""
+    """Give a file a second name: a hard link, or a copy if the file system has no links."""
     unfinished = target.with_name(f".{target.name}")
     unfinished.unlink(missing_ok=True)
     try:

@@ -1,7 +1,7 @@
-"""The rows of a pipeline: the message schema as Spark types, and the check of a DataFrame.
+"""The message schema as Spark types, and the check that a DataFrame has it.
 
-The message columns themselves are defined once, for Arrow. Beside them stand intervals that a row
-may have instead of moments, and the report that the end of a message owes.
+The message columns themselves are defined once, for Arrow. This module adds the intervals that a
+row may have instead of moments, and the report owed for a message.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _KNOWN_TYPES: dict[str, DataType] = {
 def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
     """Return a DataFrame whose message columns have the types of the message schema.
 
-    Whole numbers become those of the schema where no digit can be lost; other columns stay as they
-    are. Raises OptionError, naming the column, for one that is missing, twice there, of another
-    type, or named like one of ``added``, the columns that the caller will add. Raises it also for
-    a name that Spark cannot hand to Python.
+    Whole numbers are widened to the type of the schema; other columns do not change. Raises
+    OptionError, which names the column: one that is missing, occurs twice, has another type, is
+    named like one of ``added`` (the columns that the caller will add), or has a name that Spark
+    cannot pass to Python.
     """
     names = [name.lower() for name in rows.columns]
     for name in REQUIRED_COLUMNS:
@@ -76,7 +76,7 @@ def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
 
 
 def _type_of(name: str, found: DataType) -> DataType:
-    """Return the type that a column will have, after a check that nothing is lost."""
+    """Return the type that a column will have; raises OptionError if values could be lost."""
     wanted = _KNOWN_TYPES[name.lower()]
     widens = isinstance(wanted, IntegralType) and isinstance(found, IntegralType)
     widens = widens and _WIDTHS[found.typeName()] <= _WIDTHS[wanted.typeName()]

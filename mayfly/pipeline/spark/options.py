@@ -8,31 +8,31 @@ from mayfly.pipeline.bulk.client import check_url
 from mayfly.pipeline.spark.errors import OptionError
 
 
-class Given:
-    """Options as Spark hands them over; remembers the names that were read."""
+class OptionReader:
+    """Options as Spark passes them; it remembers which were read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Begin with all of them unread."""
+        """Begin with all options unread."""
         self._left = {name.lower(): (name, value) for name, value in options.items()}
 
     def optional(self, name: str) -> str | None:
-        """Return the value of an option, None when it is not there."""
+        """Return the value of an option, None if it is missing."""
         return self._left.pop(name.lower(), (name, None))[1]
 
     def text(self, name: str, default: str) -> str:
-        """Return the value of an option or a default."""
+        """Return the value of an option, or the default if it is missing."""
         value = self.optional(name)
         return default if value is None else value
 
     def required(self, name: str) -> str:
-        """Return the value of an option; raises OptionError when it is missing or empty."""
+        """Return the value of an option; raises OptionError if it is missing or empty."""
         value = self.optional(name)
         if not value:
             raise OptionError(f"option {name} is missing")
         return value
 
     def url(self) -> str:
-        """Return the option ``url``; raises OptionError unless a Flight server can have it."""
+        """Return the option ``url``; raises OptionError unless it is the url of a Flight server."""
         try:
             return check_url(self.required("url"))
         except ValueError as error:
@@ -41,25 +41,28 @@ class Given:
             raise OptionError(f"option {error}") from error
 
     def number(self, name: str, default: int) -> int:
-        """Return a whole number above 0; raises OptionError."""
+        """Return a whole number above 0, the default if it is missing; raises OptionError."""
         value = self.text(name, str(default))
         if not value.isdecimal() or int(value) < 1:
             raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
         return int(value)
 
     def optional_number(self, name: str) -> int | None:
-        """Return a whole number above 0, None when it is missing; raises OptionError."""
+        """Return a whole number above 0, None if it is missing; raises OptionError."""
         return self.number(name, 1) if name.lower() in self._left else None
 
     def flag(self, name: str) -> bool:
-        """Return whether an option is "true"; false when it is missing; raises OptionError."""
+        """Return True for "true"; False for "false" or a missing option.
+
+        Else raises OptionError.
+        """
         value = self.text(name, "false").lower()
         if value not in ("true", "false"):
             raise OptionError(f"option {name}: {value!r} is neither true nor false")
         return value == "true"
 
     def refuse_the_rest(self) -> None:
-        """Raise OptionError for an option that was not read: it is unknown."""
+        """Raise OptionError if an option was not read, because it is unknown."""
         if self._left:
             name, value = next(iter(self._left.values()))
             raise OptionError(f"option {name} ({value!r}) is not one of this source")

@@ -1,9 +1,9 @@
 """Spark's ``format("mayfly")`` with a queue: a stream of durable claims, or a browse as a table.
 
 The offset of a stream is the number of the last claim it has read. It also names consumer, queue
-and store, so that a checkpoint is never continued on another. Spark asks for the batch that
-begins at an offset only when it has committed the one that ended there. Claims up to that offset
-are ended then; until then a batch that Spark repeats is the same batch.
+and store, so that a checkpoint is never continued on another. Spark asks for the batch that begins
+at an offset only after it has committed the one that ended there. Claims up to that offset are
+ended then; until then a batch that Spark repeats is the same batch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mayfly.pipeline.bulk.queue_client import (
 )
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
-from mayfly.pipeline.spark.options import Given
+from mayfly.pipeline.spark.options import OptionReader
 from mayfly.verbs.contracts.claims import Attached
 
 _LOG = logging.getLogger("mayfly.spark")
@@ -63,7 +63,7 @@ RowRange: TypeAlias = tuple[int, int]
 
 
 def _ranges_in(text: str | None) -> tuple[RowRange, ...] | None:
-    """Return the ranges of the option claimedRows."""
+    """Return the ranges in the option claimedRows; raises OptionError."""
     if text is None:
         return None
     try:
@@ -74,21 +74,22 @@ def _ranges_in(text: str | None) -> tuple[RowRange, ...] | None:
 
 
 def ranges_text(ranges: Iterable[RowRange]) -> str:
-    """Return ranges as the option claimedRows."""
+    """Return ranges as a value of the option claimedRows."""
     return ",".join(f"{after}-{until}" for after, until in ranges)
 
 
 class QueueOptions(NamedTuple):
-    """The options of reading a queue, checked.
+    """The checked options for reading a queue.
 
     url, queue: required. consumer: names the reader of a stream, required there. tokenFile: file
-    with the token, else MAYFLY_TOKEN. manager: where the server serves several. maxRowsPerBatch,
-    maxBytesPerBatch: of payload, one message at least. partitions: tasks of a batch at most.
-    pushFilters: "true" lets the queue manager apply filters of a table.
+    with the token, else MAYFLY_TOKEN. manager: for a server of several queue managers.
+    maxRowsPerBatch, maxBytesPerBatch: the latter of payload; a batch has at least one message.
+    partitions: most tasks of a batch. pushFilters: "true" lets the queue manager apply filters of a
+    table.
 
-    A pipeline has its own: epoch, under which it has attached the consumer itself; rowNumbers, a
-    column with the numbers of claimed rows; claimedRows, as "0-9,10-20", a table of rows that it
-    has claimed.
+    A pipeline adds: epoch, under which it has attached the consumer itself; rowNumbers, for a
+    column with the numbers of claimed rows; claimedRows, as "0-9,10-20", for a table of rows it has
+    claimed.
     """
 
     url: str
@@ -106,8 +107,8 @@ class QueueOptions(NamedTuple):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> QueueOptions:
-        """Check options as Spark hands them over; raises OptionError naming option and value."""
-        given = Given(options)
+        """Check options as Spark passes them; raises OptionError, which names option and value."""
+        given = OptionReader(options)
         if given.flag("ledger"):
             raise OptionError('option ledger is "true" beside option queue: name one of them')
         parsed = cls(
@@ -128,41 +129,41 @@ class QueueOptions(NamedTuple):
         return parsed
 
     def connect(self) -> QueueClient:
-        """Return a new connection; the token is read now, so that it is in no plan."""
+        """Return a new connection; the token is read now, so that no plan contains it."""
         return QueueClient(
             self.url, token_file=self.token_file, manager=self.manager, is_patient=True
         )
 
 
 class RowRanges(InputPartition):
-    """One task's share of a batch: claimed rows, read under an epoch."""
+    """The part of a batch for one task: claimed rows, read under an epoch."""
 
     def __init__(self, consumer: str, epoch: int, ranges: tuple[RowRange, ...]) -> None:
-        """Name the rows."""
+        """Take the ranges of claimed rows."""
         super().__init__((consumer, epoch, ranges))
         self.consumer = consumer
         self.epoch = epoch
         self.ranges = ranges
 
 
-class KeyRange(InputPartition):
-    """One task's share of a browse: the messages whose keys lie in ``low <= k < high``."""
+class BrowseRange(InputPartition):
+    """The part of a browse for one task: the messages whose keys are in ``low <= key < high``."""
 
     def __init__(self, low: int, high: int) -> None:
-        """Name the keys."""
+        """Take the bounds of the keys."""
         super().__init__((low, high))
         self.low = low
         self.high = high
 
 
 def queue_type(options: Mapping[str, str]) -> StructType:
-    """Return the columns of a message, and the number of its row where a pipeline asks for it."""
+    """Return the columns of a message, and the number of its row if a pipeline asks for it."""
     asks = {name.lower(): value.lower() for name, value in options.items()}
     return NUMBERED_TYPE if asks.get(ROW_NUMBERS.lower()) == "true" else MESSAGE_TYPE
 
 
 def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
-    """Return a reader that browses the messages on a queue now, or reads what was claimed."""
+    """Return a reader that browses the messages on a queue, or reads what was claimed."""
     parsed = QueueOptions.parse(options)
     if parsed.claimed_rows is not None:
         return ClaimedReader(parsed)
@@ -170,43 +171,43 @@ def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
 
 
 def queue_stream_reader(options: Mapping[str, str]) -> QueueStreamReader:
-    """Return a reader that takes messages as they come to a queue."""
+    """Return a reader that claims messages as they arrive on a queue; raises OptionError."""
     return QueueStreamReader(QueueOptions.parse(options))
 
 
 class QueueReader(DataSourceReader):
-    """Browses the live messages that were there when the query was planned."""
+    """Browses the live messages that were on the queue when the query was planned."""
 
     def __init__(self, options: QueueOptions) -> None:
-        """Hold nothing but the options: this travels to the workers."""
+        """Store only the options, because the reader is sent to the workers."""
         self._options = options
         self._filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
-        """Return the shares of the queue."""
+        """Return the parts of the queue for the tasks."""
         options = self._options
         with options.connect() as client:
             ranges = client.ranges(options.queue, options.partition_count)
-        # Spark makes a partition of its own, without a range, when there is none.
-        return [KeyRange(low, high) for low, high in ranges or [(0, 0)]]
+        # Without a partition Spark would add one that has no range.
+        return [BrowseRange(low, high) for low, high in ranges or [(0, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a share."""
-        assert isinstance(partition, KeyRange)
+        """Yield the messages of a part."""
+        assert isinstance(partition, BrowseRange)
         with self._options.connect() as client:
             within = (partition.low, partition.high)
             yield from client.browse(self._options.queue, within, self._filters)
 
 
 class ClaimedReader(DataSourceReader):
-    """Reads rows that a pipeline has claimed, once more and as a table."""
+    """Reads rows that a pipeline has claimed, again and as a table."""
 
     def __init__(self, options: QueueOptions) -> None:
-        """Hold nothing but the options: this travels to the workers."""
+        """Store only the options, because the reader is sent to the workers."""
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return the shares of the rows."""
+        """Return the parts of the rows; raises OptionError without consumer, epoch or a row."""
         options = self._options
         if options.consumer is None or options.epoch is None or not options.claimed_rows:
             raise OptionError(f"option {CLAIMED_ROWS} needs consumer, epoch and a row")
@@ -214,19 +215,19 @@ class ClaimedReader(DataSourceReader):
         return [RowRanges(options.consumer, options.epoch, share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a share."""
+        """Yield the messages of a part."""
         assert isinstance(partition, RowRanges)
         yield from _claimed(self._options, partition)
 
 
 class FilteredQueueReader(QueueReader):
-    """The same, with equality of ids and priority compared by the queue manager.
+    """A QueueReader whose queue manager filters by equality of ids and priority.
 
-    Spark refuses a reader that can do this unless spark.sql.python.filterPushdown.enabled is true.
+    Spark refuses such a reader unless spark.sql.python.filterPushdown.enabled is true.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Keep the filters that the queue manager applies and yield the others."""
+        """Keep the filters that the queue manager applies, and yield the others."""
         for given in filters:
             if not self._keeps(given):
                 yield given
@@ -249,10 +250,10 @@ class FilteredQueueReader(QueueReader):
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Claims messages for one batch after the other and ends them when Spark has committed it."""
+    """Claims messages batch by batch, and ends the claims after Spark has committed the batch."""
 
     def __init__(self, options: QueueOptions) -> None:
-        """Hold the options; the consumer is attached when Spark first asks for something."""
+        """Store the options; the consumer is attached at Spark's first call. Raises OptionError."""
         if options.consumer is None:
             raise OptionError(
                 "option consumer is missing: it names the reader of the queue, whose claims "
@@ -267,29 +268,29 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._mark: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel to the workers without the thread, which stays where the query is planned."""
+        """Return the state for the workers, without the heartbeat thread of the driver."""
         return {**self.__dict__, "_heartbeat": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return the begin of a stream without a checkpoint: behind the last ended claim."""
+        """Return where a stream without a checkpoint begins: after the last ended claim."""
         with self._options.connect() as client:
             attached = self._attach(client)
         return _offset(attached, attached.closed)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """Return the most rows of a batch."""
+        """Return the largest number of rows in a batch."""
         return ReadMaxRows(self._options.batch_rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Claim nothing that is put later than now."""
+        """Exclude messages that are put later than now."""
         with self._options.connect() as client:
             self._mark = client.mark()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """End claims up to ``start``, claim messages for the next batch, and return its end.
 
-        Raises CheckpointError when ``start`` is of another consumer, queue or store, and a
-        BulkError when the queue manager cannot go on from it or another reader has taken over.
+        Raises CheckpointError when ``start`` belongs to another consumer, queue or store. Raises a
+        BulkError when the queue manager cannot continue from it, or another reader has taken over.
         """
         options = self._options
         with options.connect() as client:
@@ -312,7 +313,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     return _offset(attached, until)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the shares of a batch; of a repeated batch, rows that hold the same messages."""
+        """Return the parts of a batch; a repeated batch contains the same messages."""
         with self._options.connect() as client:
             attached = self._attach(client)
             ranges = client.rows(attached, _claim_of(start, attached), _claim_of(end, attached))
@@ -322,12 +323,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a share."""
+        """Yield the messages of a part."""
         assert isinstance(partition, RowRanges)
         yield from _claimed(self._options, partition)
 
     def _attach(self, client: QueueClient) -> Attached:
-        """Act as the consumer from now on; earlier readers of its name are refused."""
+        """Attach the consumer at the first call; earlier readers of its name are refused then."""
         if self._attached is None:
             epoch = self._options.epoch
             if epoch is None:
@@ -339,18 +340,18 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._attached
 
     def stop(self) -> None:
-        """Renew nothing any more: the query has ended."""
+        """Stop the heartbeat, because the query has ended."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
 
 
 class ClaimHeartbeat:
-    """A thread that renews claims for as long as the query's process lives."""
+    """A thread that renews claims as long as the query's process lives."""
 
     def __init__(
         self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_HEARTBEAT_MS
     ) -> None:
-        """Begin; the claims have been renewed a moment ago."""
+        """Start the thread; the first renewal is one interval (``every_ms``) from now."""
         self._options = options
         self._every_seconds = every_ms / SECOND_MS
         self._attached = attached
@@ -358,7 +359,7 @@ class ClaimHeartbeat:
         threading.Thread(target=self._run, name="mayfly-heartbeat", daemon=True).start()
 
     def stop(self) -> None:
-        """Renew nothing any more."""
+        """End the thread."""
         self._is_stopped.set()
 
     def _run(self) -> None:
@@ -376,7 +377,7 @@ class ClaimHeartbeat:
 
 
 def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]:
-    """Yield claimed messages, with their rows where the options ask for them."""
+    """Yield claimed messages, with their row numbers if the options ask for them."""
     with options.connect() as client:
         for after, until in rows.ranges:
             row = after
@@ -386,14 +387,14 @@ def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]
 
 
 def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
-    """Return messages with the numbers of their rows, the last one being ``until``."""
+    """Return messages with the numbers of their rows; the last number is ``until``."""
     numbers = pa.array(range(until - batch.num_rows + 1, until + 1), type=pa.int64())
     columns = [*batch.columns, numbers]
     return pa.RecordBatch.from_arrays(columns, schema=_NUMBERED)
 
 
 def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
-    """Return rows in up to so many even shares, none when there are no rows."""
+    """Return rows in at most ``share_count`` even parts, an empty list if there are no rows."""
     row_count = sum(until - after for after, until in ranges)
     if not row_count:
         return []
@@ -405,7 +406,7 @@ def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange
 
 
 def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRange]:
-    """Yield the ranges of the rows from number ``start`` up to ``end``, counted from 0."""
+    """Yield the ranges of rows number ``start`` to ``end``, counted from 0, ``end`` excluded."""
     before = 0
     for after, until in ranges:
         low, high = max(start - before, 0), min(end - before, until - after)
@@ -427,7 +428,10 @@ def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
 
 
 def _claim_of(given: dict[str, Any], attached: Attached) -> int:
-    """Return the claim of an offset after a check of its consumer, queue and store."""
+    """Return the claim in an offset.
+
+    Raises CheckpointError for another consumer, queue or store.
+    """
     offset = claim_offset(given)
     if offset is None:
         raise CheckpointError(f"offset {given} is not one of a queue, version 1")

@@ -1,8 +1,8 @@
-"""Make ``format("mayfly")`` known to a session, for writes on each of its threads.
+"""Registers ``format("mayfly")`` with a session, for writes on each of its threads.
 
-Spark looks a Python source up in the session that is active on the thread. A thread of Python's has
-none until something sets it; a pool or a scheduler sets nothing, and a write that was planned on
-another thread then ends with DATA_SOURCE_NOT_FOUND.
+Spark looks up a Python source in the session that is active on the thread. A Python thread has no
+active session until something sets it; a pool or a scheduler does not. A write planned on another
+thread would then end with DATA_SOURCE_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORMAT = MayflyDataSource.name()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("mayfly")`` known to a session, for writes on any thread."""
+    """Register ``format("mayfly")`` with a session, for writes on any thread."""
     spark.dataSource.register(MayflyDataSource)
     # The classes are patched: neither has a hook, and each ``df.write`` makes a new instance.
     writers: tuple[Any, ...] = (DataFrameWriter, DataStreamWriter)
@@ -30,7 +30,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Spark's ``format`` such that ours makes the session of its rows the active one."""
+    """Return Spark's ``format`` such that our format activates the session of its rows."""
 
     @functools.wraps(format_)
     def named(writer: Any, source: str) -> Any:

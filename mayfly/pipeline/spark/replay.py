@@ -1,8 +1,8 @@
 """The what-if replay in Spark: the kernel of `replay`, run queue by queue on the workers.
 
-Two ways: over any DataFrame, whose rows are brought together by queue, and over a folder split by
-queue (``queue=NAME/*.parquet``), which the workers read themselves, so that nothing is shuffled.
-Both give the answer of `replay_in_process`, row for row.
+There are two ways. Over any DataFrame, rows are grouped by queue. Over a folder split by queue
+(``queue=NAME/*.parquet``), workers read the files themselves, so that nothing is shuffled. Both
+return the same rows as `replay_in_process`.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
 
 
 def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
-    """Return the outcomes of `replay_in_process` as a DataFrame; rows in no order.
+    """Return the outcomes of `replay_in_process` as a DataFrame, in no order; raises ReplayError.
 
-    `ordered` brings collected rows into the order of `replay_in_process`.
+    `ordered` sorts collected rows like those of `replay_in_process`.
     """
 
     _check(what_if, trace)
@@ -88,9 +88,9 @@ def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFram
 def replay_split_in_spark(
     spark: SparkSession, folder: str | Path, what_if: Settings = AS_IT_WAS
 ) -> DataFrame:
-    """Return the same of a folder that `replay.split` or Spark's partitionBy has made.
+    """Return the outcomes for a folder that `replay.split` or Spark's partitionBy has written.
 
-    One task a queue; the workers must see the folder under the same path.
+    Each queue is one task; the workers must see the folder under the same path. Raises ReplayError.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -117,10 +117,10 @@ def compare_in_spark(
     prepare: Prepare | None = None,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Return the same as `mayfly.pipeline.replay.compare.compare`, decided queue by queue in Spark.
+    """Return the result of `mayfly.pipeline.replay.compare.compare`, computed by queue in Spark.
 
-    Only a row a queue, and the messages that end otherwise, come back to this process.
-    ``prepare`` makes the rows of one queue a trace where they are none yet.
+    Only a row per queue, and the messages that end differently, return to this process. ``prepare``
+    turns the rows of one queue into a trace, if they are not one yet. Raises ReplayError.
     """
 
     _check(what_if, rows)
@@ -144,9 +144,10 @@ def compare_in_spark(
 
 
 def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None = None) -> DataFrame:
-    """Return the rows of a lake that `replay.lives.trace_of_lives` makes a trace of.
+    """Return the rows of a lake from which `replay.lives.trace_of_lives` makes a trace.
 
-    Raises ReplayError when there are none, or those of several queue managers and none is named.
+    Raises NoLives when there are none, and ReplayError when they are of several queue managers and
+    ``manager`` names none of them.
     """
     from pyspark.sql import functions as f
 
@@ -159,9 +160,9 @@ def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None =
 
 
 def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
-    """Return the same rows, read in this process, while a lease keeps the files of the lake.
+    """Return the rows of `lives_to_replay`, read in this process under a lease of the lake.
 
-    Raises LakeError when a file is gone, and what `lives_to_replay` raises.
+    Raises LakeError when a file is missing, and as `lives_to_replay`.
     """
     from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake
 
@@ -171,7 +172,7 @@ def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
 
 
 def ordered(outcomes: pa.Table) -> pa.Table:
-    """Return outcome rows ordered by queue, put time and seq, with exactly OUTCOME_SCHEMA."""
+    """Return outcome rows sorted by queue, put time and seq, with exactly OUTCOME_SCHEMA."""
     rows = outcomes.select(OUTCOME_SCHEMA.names).cast(OUTCOME_SCHEMA)
     return rows.sort_by(_ORDER).combine_chunks()
 
@@ -198,7 +199,7 @@ def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
 
 
 def _check(what_if: Settings, rows: DataFrame) -> None:
-    """Raise ReplayError for wrong settings here: a worker knows only its own queue."""
+    """Raise ReplayError for wrong settings, here, as a worker knows only its own queue."""
     check_settings(what_if)
     if not isinstance(what_if, WhatIf) and what_if.keys() - {EVERY_OTHER}:
         queues = [row["queue"] for row in rows.select("queue").distinct().collect()]
@@ -206,5 +207,5 @@ def _check(what_if: Settings, rows: DataFrame) -> None:
 
 
 def _own(what_if: Settings, rows: pa.Table) -> Settings:
-    """Return the settings of the one queue that rows are of: the others are not here."""
+    """Return the settings for the single queue of some rows."""
     return {EVERY_OTHER: settings_of(what_if, rows["queue"][0].as_py())} if len(rows) else what_if

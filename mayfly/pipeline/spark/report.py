@@ -1,4 +1,4 @@
-"""The report of a lake by Spark: a row a queue, from stored sketches or exactly from its rows."""
+"""The report of a lake by Spark: a row per queue, from stored sketches or exactly from all rows."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def ledger_report(
     late_after_ms: int = LATE_AFTER_MS,
     is_rescan: bool = False,
 ) -> list[QueueReport]:
-    """Return a row for each queue used in a part of a lake, by queue manager and name.
+    """Return the report of each queue used in a part of a lake, by queue manager and name.
 
-    Counts are exact. Percentiles are right to about 1 % of rank, and so is ``late`` for another
-    limit than LATE_AFTER_MS. ``is_rescan`` reads all rows, and everything is exact. Sketches are
-    brought up to date first. Raises LakeError without a lake, PartError for bounds that are not
-    whole hours without a rescan.
+    Counts are exact. Percentiles are right to about 1 % of rank, and so is ``late`` for a limit
+    other than LATE_AFTER_MS. With ``is_rescan`` all rows are read and everything is exact. Sketches
+    are updated first. Raises LakeError without a lake, PartError for bounds that are not whole
+    hours without a rescan.
     """
     lake = existing_lake(lake_path)
     if not is_rescan:
@@ -75,7 +75,7 @@ def _exact(
 
 
 def exact_percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Return exact percentiles in SQL, interpolated between two values.
+    """Return SQL for exact percentiles, interpolated between two values.
 
     A list that is sorted at the end is four times faster than Spark's own exact percentile, which
     counts in a table of objects.
@@ -92,7 +92,7 @@ def _at(place: str) -> str:
 
 
 def _books() -> list[Column]:
-    """Return the books of a queue, summed over its stores where its name was used again."""
+    """Return the newest balance of a queue, summed over its stores if it was defined again."""
     return [
         f.max("balance.at_ms").alias("at_ms"),
         f.sum("balance.puts").alias("put"),

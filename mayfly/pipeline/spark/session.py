@@ -1,4 +1,4 @@
-"""Make the Spark session that the pipeline runs in: local and quiet unless told otherwise."""
+"""Creates the Spark session of a pipeline: by default local and quiet."""
 
 from __future__ import annotations
 
@@ -90,14 +90,12 @@ def create_session(
     *,
     fast: bool = False,
 ) -> SparkSession:
-    """Return a Spark session in which ``format("mayfly")`` is known.
+    """Return a Spark session in which ``format("mayfly")`` is registered.
 
-    Java is found by ``ensure_java``, which raises JavaNotFound; workers run this very Python.
-    ``conf`` has the last word. ``fast`` trades throughput for short jobs, as tests want it. Where a
-    session is active already, that one is returned and only its SQL settings change.
-
-    In a program that spark-submit runs, Java, Python, master and all settings of spark-submit stay;
-    only ``conf`` wins over them.
+    Java is found by ``ensure_java``, which raises JavaNotFound; workers run this Python. ``conf``
+    overrides all other settings. ``fast`` suits tests: short jobs at the cost of throughput. If a
+    session is active already, it is returned and only its SQL settings change. In a program that
+    spark-submit runs, its Java, Python, master and settings stay; only ``conf`` overrides them.
     """
     submitted = _submitted()
     if submitted is None:
@@ -124,7 +122,7 @@ def create_session(
 
 
 def _submitted() -> dict[str, str] | None:
-    """Return the settings that spark-submit was given, None when it does not run this program."""
+    """Return the settings of spark-submit, None if it does not run this program."""
     if _SUBMITTED not in os.environ:
         return None
     SparkContext._ensure_initialized()
@@ -132,11 +130,11 @@ def _submitted() -> dict[str, str] | None:
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Start Spark's Java, unless it runs, in a session of its own.
+    """Start Spark's Java in a process session of its own, unless it runs already.
 
-    A signal to the group of this process (a supervisor's, ``timeout``'s, a terminal's) is for this
-    process, which then ends Spark in good order. Java itself ends with its standard input, which
-    this process holds open, however it ends.
+    A signal to the process group (from a supervisor, ``timeout``, a terminal) then reaches only
+    this process, which ends Spark in good order. Java itself ends when its standard input closes,
+    which this process keeps open, however it ends.
     """
     if SparkContext._gateway is not None:
         return
@@ -147,7 +145,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def _prepare_environment(master: str) -> None:
-    """Set the environment that Spark reads when it starts its JVM and its workers."""
+    """Set the environment variables that Spark reads when it starts its JVM and workers."""
     os.environ["JAVA_HOME"] = str(ensure_java().path)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if _is_this_machine(master):
@@ -156,5 +154,5 @@ def _prepare_environment(master: str) -> None:
 
 
 def _is_this_machine(master: str) -> bool:
-    """Whether driver and executors reach each other on the loopback interface."""
+    """Return True if driver and executors communicate over the loopback interface."""
     return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost")

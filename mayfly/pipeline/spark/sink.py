@@ -1,9 +1,9 @@
-"""Write a DataFrame into queues, exactly once: ``format("mayfly")`` as the sink of Spark.
+"""Writes a DataFrame into queues, exactly once: ``format("mayfly")`` as a sink of Spark.
 
-Each task puts its rows on a stage of their queue manager, under query, batch, partition and
-attempt; the driver's commit names the stages that count, and the queue manager puts their rows. A
+Each task puts its rows on a stage of their queue manager, named by query, batch, partition and
+attempt. The driver's commit names the stages that count, and the queue manager puts their rows. A
 batch that Spark repeats, after any failure, changes nothing (engine/bulk/stages.py). The same holds
-for a write of a plain DataFrame whose options name its application and batch.
+for the write of a plain DataFrame whose options name its application and batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
 from mayfly.pipeline.bulk.errors import UnknownManager
 from mayfly.pipeline.bulk.stages import STAGED, StageClient, Upload
 from mayfly.pipeline.spark.errors import OptionError
-from mayfly.pipeline.spark.options import Given
+from mayfly.pipeline.spark.options import OptionReader
 from mayfly.verbs.contracts.stages import JOB_PREFIX
 
 #: Columns about the former life of a message; a put begins a new one.
@@ -56,11 +56,11 @@ _WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint", "long", "integer", "sh
 
 
 class SinkOptions(NamedTuple):
-    """The options of writing, checked; ``persistence`` None leaves it to the queue.
+    """The checked options for writing; ``persistence`` None leaves the choice to the queue.
 
-    ``transaction`` is (txnAppId, txnVersion): a DataFrame is written as that batch of that
-    application. A version that is not above the last one written changes nothing. A pipeline has an
-    option of its own, surrenders: rows that nobody takes go back to their source.
+    ``transaction`` is (txnAppId, txnVersion): the DataFrame is this batch of this application. A
+    version not above the last one written changes nothing. A pipeline adds ``surrenders``: rows
+    that no queue accepts are returned to their source.
     """
 
     url: str
@@ -75,8 +75,8 @@ class SinkOptions(NamedTuple):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Check options as Spark hands them over; raises OptionError naming option and value."""
-        given = Given(options)
+        """Check options as Spark passes them; raises OptionError, which names option and value."""
+        given = OptionReader(options)
         if given.flag(f"{_ASYNCHRONOUS}Enabled"):
             raise OptionError(
                 f"option {_ASYNCHRONOUS}Enabled: a batch must be written down before the next one "
@@ -113,8 +113,8 @@ class SinkOptions(NamedTuple):
         return StageClient(self.url, token_file=self.token_file, manager=manager, is_patient=True)
 
 
-def _transaction(given: Given, *, has_job: bool) -> tuple[str, int] | None:
-    """Return application and version, None without them; raises OptionError for one alone."""
+def _transaction(given: OptionReader, *, has_job: bool) -> tuple[str, int] | None:
+    """Return application and version, None without both; raises OptionError for one alone."""
     application, version = given.optional(_APPLICATION), given.optional(_VERSION)
     if application is None and version is None:
         return None
@@ -135,7 +135,7 @@ def _transaction(given: Given, *, has_job: bool) -> tuple[str, int] | None:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The stages that one task has written, each a (queue manager, partition, attempt)."""
+    """The stages that one task has written, each as (queue manager, partition, attempt)."""
 
     query: str
     batch: int
@@ -144,10 +144,10 @@ class Written(WriterCommitMessage):
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, under the id that Spark keeps in its checkpoint."""
+    """Writes the batches of a stream, with the query id that Spark keeps in its checkpoint."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Hold nothing but the options: this travels to the workers."""
+        """Store only the options, because the writer is sent to the workers."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -160,21 +160,21 @@ class StreamSink(DataSourceStreamArrowWriter):
         return _write(self._options, (query, int(batch)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Have the rows of a batch put; of one committed before, only rows not put yet."""
+        """Put the rows of a batch; for one committed before, only rows not yet put."""
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Leave the stages: the next commit of the query sweeps them."""
+        """Do nothing: the next commit of the query removes the stages."""
 
 
 class BatchSink(DataSourceArrowWriter):
     """Writes a DataFrame once: as the batch of an application that the options name.
 
-    Without one it is the only batch of a job, whose id is made when the write is planned.
+    Without these options it is the only batch of a job, whose id is made when the write is planned.
     """
 
     def __init__(self, options: SinkOptions) -> None:
-        """Hold nothing but the options: this travels to the workers."""
+        """Store only the options, because the writer is sent to the workers."""
         self._options = options
         self._batch = options.transaction or (JOB_PREFIX + options.job_id, 0)
 
@@ -183,17 +183,17 @@ class BatchSink(DataSourceArrowWriter):
         return _write(self._options, self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Have the rows put; of a batch committed before, only rows not put yet."""
+        """Put the rows; for a batch committed before, only rows not yet put."""
         _commit(self._options, messages, self._batch[1])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave the stages: they are swept by age."""
+        """Do nothing: the stages are removed after some time."""
 
 
 def stream_sink(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceStreamArrowWriter:
-    """Return the writer of a stream; raises OptionError for a wrong option, mode or column."""
+    """Return the writer for a stream; raises OptionError for a wrong option, mode or column."""
     if overwrite:
         raise OptionError('output mode "complete": a queue only takes more; use "append"')
     parsed = SinkOptions.parse(options)
@@ -206,7 +206,7 @@ def stream_sink(
 def batch_sink(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceArrowWriter:
-    """Return the writer of a DataFrame; raises OptionError for a wrong option, mode or column."""
+    """Return the writer for a DataFrame; raises OptionError for a wrong option, mode or column."""
     if overwrite:
         raise OptionError('mode "overwrite": a queue only takes more; use "append"')
     parsed = SinkOptions.parse(options)
@@ -215,10 +215,10 @@ def batch_sink(
 
 
 def check_columns(schema: StructType, queue: str | None) -> None:
-    """Raise OptionError, naming the column, unless rows of a schema can be put.
+    """Raise OptionError, which names the column, unless rows of a schema can be put.
 
-    Names are in any case, whole numbers of any width. A column that no put knows is refused, too,
-    since its values would be lost.
+    Names are in any case, whole numbers of any width. A column that no put knows is refused,
+    because its values would be lost.
     """
     names = [field.name.lower() for field in schema]
     if _PAYLOAD not in names:
@@ -242,7 +242,7 @@ def check_columns(schema: StructType, queue: str | None) -> None:
 
 
 def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
-    """Return rows under the schema STAGED, with the options' values where a row has none."""
+    """Return rows with schema STAGED, with the options' values where a row has none."""
     given = {name.lower(): column for name, column in zip(batch.schema.names, batch, strict=True)}
     defaults = {_QUEUE: options.queue, _PERSISTENCE: options.persistence}
     columns = []
@@ -259,7 +259,7 @@ def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
 
 
 class _Uploads:
-    """The stages that one task fills, one for each queue manager its rows go to."""
+    """The stages that one task fills, one for each queue manager of its rows."""
 
     def __init__(self, options: SinkOptions, batch: tuple[str, int]) -> None:
         self._options = options
@@ -283,7 +283,7 @@ class _Uploads:
             self._upload(given).write(part)
 
     def finish(self) -> Written:
-        """Return the commit message once all rows are durable."""
+        """Return the commit message when all rows are durable."""
         row_count = sum(upload.finish() for upload in self._uploads.values())
         stages = [(manager, self._partition, self._attempt) for manager in self._uploads]
         return Written(*self._batch, stages, row_count)
@@ -293,10 +293,10 @@ class _Uploads:
         for client in self._clients:
             client.close()
 
-    def break_off(self) -> None:
-        """Give up; the server drops uploads that are not finished."""
+    def abort(self) -> None:
+        """Cancel the uploads; the server drops those that are not finished."""
         for upload in self._uploads.values():
-            upload.break_off()
+            upload.abort()
 
     def _upload(self, given: str | None) -> Upload:
         if given not in self._names:
@@ -308,7 +308,10 @@ class _Uploads:
         return self._uploads[name]
 
     def _served(self, given: str | None) -> str:
-        """Return the name of a queue manager; one that is not served makes dead letters."""
+        """Return the name of a row's queue manager; if it is unknown, that of the options.
+
+        Rows for an unknown queue manager become dead letters there. Raises OptionError.
+        """
         try:
             return self._connect(given or self._options.manager).info().manager
         except UnknownManager as error:
@@ -332,7 +335,7 @@ def _write(
                 uploads.write(staged_rows(rows, options))
         return uploads.finish()
     except BaseException:
-        uploads.break_off()
+        uploads.abort()
         raise
     finally:
         uploads.close()

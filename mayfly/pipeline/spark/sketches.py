@@ -1,9 +1,9 @@
-"""Counts and KLL sketches per date, hour and queue, kept beside the lake and up to date with it.
+"""Counts and KLL sketches per date, hour and queue, stored beside the lake and updated with it.
 
 A cell is one hour of one queue of one store: lives by outcome, reports owed, three sketches of
-durations, and the newest balance. Cells are made from the rows of batches that no stored sketch
-counts yet; the manifest lists the counted ones. Merging two cells gives the cell of their rows
-together, so a report never needs the rows again.
+durations, and the newest balance. Cells are computed from batches that no stored sketch counts yet;
+the manifest lists the counted ones. Merging two cells gives the cell of all their rows, so a report
+never reads the rows again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mayfly.pipeline.lake.files import (
     batch_name,
     existing_lake,
     maintained,
-    move_in,
+    move_into_place,
 )
 from mayfly.pipeline.lake.measures import (
     COUNT_NAMES,
@@ -47,7 +47,7 @@ _SHUFFLED_BYTES_MIN = 64 * 1024 * 1024
 
 
 def counts() -> list[Column]:
-    """Return the counts of lives under COUNT_NAMES; count over rows of lives or of all kinds."""
+    """Return the aggregate columns COUNT_NAMES, for rows of lives or of all kinds."""
     return [f.count_if(f.expr(text)).alias(name) for name, text in conditions().items()]
 
 
@@ -74,7 +74,7 @@ def cells_of(rows: DataFrame) -> DataFrame:
 
 
 def merging() -> list[Column]:
-    """Return the aggregates that join counts and sketches of cells under their own names."""
+    """Return the aggregates that merge counts and sketches of cells, with unchanged names."""
     return [
         *(f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in COUNT_NAMES),
         *(
@@ -98,7 +98,7 @@ def _unless_empty(sketch: Column) -> Column:
 def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERYTHING) -> DataFrame:
     """Return the cells of a part of a lake: the stored ones, and those of rows not yet counted.
 
-    There may be several of a key; `merged` joins them. Raises LakeError when a file is gone.
+    A key may occur several times; `merged` joins them. Raises LakeError when a file is missing.
     """
     fresh = part.files(snapshot.unsketched)
     paths = [snapshot.lake / SKETCHES / name for name in snapshot.manifest.sketches]
@@ -119,9 +119,9 @@ def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERY
 
 
 def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
-    """Bring the stored sketches up to date; False when another process is just doing it.
+    """Update the stored sketches and return True; False if another process is doing it.
 
-    Raises LakeError when there is no lake.
+    Raises LakeError without a lake.
     """
     lake = existing_lake(lake_path)
     if not Snapshot.take(lake).unsketched:
@@ -134,7 +134,10 @@ def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
 
 
 def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
-    """Make all sketches anew from the rows; raises LakeError while another process maintains."""
+    """Compute all sketches again from the rows.
+
+    Raises LakeError, also while another process maintains.
+    """
     lake = existing_lake(lake_path)
     with upkeep(lake):
         manifest = Manifest.load(lake)
@@ -145,7 +148,7 @@ def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
 
 
 def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
-    """Count rows that no stored sketch counts; the caller holds the maintenance of the lake."""
+    """Count the rows that no stored sketch counts; the caller holds the maintenance lock."""
     snapshot = Snapshot.take(lake)
     manifest = snapshot.manifest
     # Files of other names have no number in the manifest: each report counts them for itself.
@@ -186,9 +189,9 @@ def _merge_files(spark: SparkSession, lake: Path, manifest: Manifest) -> None:
 
 
 def small_tail(sizes_bytes: Sequence[int]) -> int:
-    """Return the number of last files to merge, such that each byte is merged a few times only.
+    """Return how many of the last files to merge, so that each byte is merged only a few times.
 
-    At least two; a file joins in when it is at most twice as large as all files after it.
+    At least two. A file is included if it is at most twice as large as all files after it together.
     """
     count = min(2, len(sizes_bytes))
     while count < len(sizes_bytes) and sizes_bytes[-count - 1] <= 2 * sum(sizes_bytes[-count:]):
@@ -202,6 +205,6 @@ def _write(cells: DataFrame, lake: Path, generation: int) -> str:
     ordered = cells.coalesce(1).sortWithinPartitions(*CELL_KEY)
     ordered.write.options(compression="zstd").parquet(str(staging))
     [written] = staging.glob("part-*.parquet")
-    move_in(written, lake / SKETCHES / name)
+    move_into_place(written, lake / SKETCHES / name)
     shutil.rmtree(staging)
     return name

@@ -1,7 +1,7 @@
-"""The delay line's state: rows wait as Arrow blobs under (shard, slot), one timer for each slot.
+"""The state of the delay line: rows wait as Arrow blobs under (shard, slot), a timer for each slot.
 
-``pack`` makes blobs of rows, ``Slots`` holds them until their slot is over, ``unpack`` makes rows
-of them again. Rows that are due already travel in slot DUE, which has no state. Blobs keep the
+``pack`` turns rows into blobs, ``Slots`` holds them until their slot is over, ``unpack`` turns them
+into rows again. Rows that are due already travel in slot DUE, which has no state. Blobs keep the
 exact types of the rows, which pandas would not, and the shuffle moves few large rows.
 """
 
@@ -32,8 +32,8 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 #: The slot of rows that need not wait; no moment is before 1970.
 DUE = 0
-#: The column that brings the time of the micro-batch to the workers, as text: a number would stand
-#: in the code that Spark generates for the stage, which it then compiled anew in each micro-batch.
+#: The column with the time of the micro-batch for the workers, as text: a number would become part
+#: of the code that Spark generates for the stage, and be compiled again in each micro-batch.
 NOW_COLUMN = "_mayfly_now_ms"
 
 #: Rows that go to the state and come out of it.
@@ -57,10 +57,11 @@ _BLOB_BYTES = 2**20
 
 
 def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
-    """Return the function for mapInArrow that makes PACKED of rows with window and NOW_COLUMN.
+    """Return the function for mapInArrow that turns rows with window and NOW_COLUMN into PACKED.
 
-    Due rows go to ``due_shards`` in turn. Rows that wait for one slot go to one shard, and to the
-    next ones only where they are many: each held (shard, slot) costs as much as hundreds of rows.
+    Due rows go to the ``due_shards`` one after the other. Rows that wait for one slot go to one
+    shard, and to more shards only if they are many: each held (shard, slot) costs as much as
+    hundreds of rows.
     """
 
     def pack(batches: Batches) -> Batches:
@@ -81,9 +82,10 @@ def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Ba
 
 
 def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batches]:
-    """Return the function for mapInArrow that makes ended rows of LEAVING.
+    """Return the function for mapInArrow that turns rows of LEAVING into ended rows.
 
-    It raises CheckpointError for rows of another schema than ``expected``: another query's.
+    It raises CheckpointError for rows whose schema is not ``expected``, as they are another
+    query's.
     """
 
     def unpack(batches: Batches) -> Batches:
@@ -101,7 +103,7 @@ class Slots(StatefulProcessor):
     """Holds the blobs of a slot until it is over; the key is (shard, slot)."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state: Spark calls this before anything else."""
+        """Open the state; Spark calls this first."""
         self._handle = handle
         self._blobs = handle.getListState("blobs", "blob binary")
 
@@ -111,7 +113,7 @@ class Slots(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Let due rows pass and hold the others."""
+        """Pass due rows on and hold the others."""
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for packed in rows:
             # The slot is read from the rows: Spark hands the key over as different forms of tuple.
@@ -128,14 +130,14 @@ class Slots(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Let go of a slot that is over."""
+        """Release the rows of a slot that is over."""
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for (blob,) in self._blobs.get():
             yield _leaving([bytes(blob)], now_ms)
         self._blobs.clear()
 
     def close(self) -> None:
-        """Hold nothing open."""
+        """Do nothing, as nothing is open."""
 
 
 def _leaving(blobs: list[bytes], now_ms: int) -> pd.DataFrame:
@@ -157,7 +159,7 @@ def _gathered(batches: Batches) -> Batches:
 
 
 def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, bytes]]:
-    """Yield rows by slot, in their order inside each; many bytes are cut into several blobs."""
+    """Yield (slot, blob) pairs by slot, with rows in their order; large ones in several blobs."""
     if not rows.num_rows:
         return
     slots = _slots(rows, batch_ms(rows), slot_ms)
@@ -171,7 +173,7 @@ def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, byt
 
 
 def batch_ms(rows: pa.RecordBatch) -> int:
-    """Return the time of the micro-batch that one or more rows bring with them."""
+    """Return the epoch ms of the micro-batch, which its rows contain; needs at least one row."""
     return int(rows[NOW_COLUMN][0].as_py())
 
 
@@ -198,7 +200,7 @@ def _packed(packed: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
 
 
 def unpacked(blobs: pa.Array, expected: pa.Schema) -> Batches:
-    """Yield the rows of blobs; raises CheckpointError for one of another schema."""
+    """Yield the rows of blobs; raises CheckpointError for a blob of another schema."""
     for blob in blobs:
         with pa.ipc.open_stream(blob.as_buffer()) as reader:
             _check_schema(reader.schema, expected)

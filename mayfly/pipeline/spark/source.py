@@ -1,9 +1,9 @@
 """Spark's ``format("mayfly")``: the ledger of a queue manager, or a queue, as table and stream.
 
-Option ``queue`` chooses a queue (queue_source.py); this module reads the ledger. A stream's offset
-is the position it has read to, with the instance id of the store, so that a checkpoint is never
-continued on another one. Rows between two positions never change: a batch that Spark repeats is the
-same batch.
+Option ``queue`` selects a queue (queue_source.py); this module reads the ledger. The offset of a
+stream is the position it has read to, with the instance id of the store, so that a checkpoint is
+never continued on another store. Rows between two positions never change, so a batch that Spark
+repeats is the same batch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyspark.sql.types import StructType
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
 from mayfly.pipeline.spark.errors import CheckpointError, OptionError
-from mayfly.pipeline.spark.options import Given
+from mayfly.pipeline.spark.options import OptionReader
 from mayfly.pipeline.spark.queue_source import queue_reader, queue_stream_reader, queue_type
 from mayfly.pipeline.spark.sink import batch_sink, stream_sink
 from mayfly.verbs.contracts.ledger import LedgerInfo
@@ -47,10 +47,10 @@ _LATEST = "latest"
 
 
 class SourceOptions(NamedTuple):
-    """The options of ``format("mayfly")``, checked.
+    """The checked options of ``format("mayfly")`` for the ledger.
 
-    ``starting_position`` is the first position a new stream reads, 0 for the oldest one held and
-    None for the end of the ledger.
+    ``starting_position`` is the first position that a new stream reads: 0 for the oldest one, None
+    for the end of the ledger.
     """
 
     url: str
@@ -62,8 +62,8 @@ class SourceOptions(NamedTuple):
 
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> SourceOptions:
-        """Check options as Spark hands them over; raises OptionError naming option and value."""
-        given = Given(options)
+        """Check options as Spark passes them; raises OptionError, which names option and value."""
+        given = OptionReader(options)
         if not given.flag("ledger"):
             raise OptionError('option ledger must be "true", or option queue name a queue')
         url = given.url()
@@ -81,13 +81,13 @@ class SourceOptions(NamedTuple):
         return parsed
 
     def connect(self) -> LedgerClient:
-        """Return a new connection; the token is read now, so that it is in no plan."""
+        """Return a new connection; the token is read now, so that no plan contains it."""
         return LedgerClient(
             self.url, token_file=self.token_file, manager=self.manager, is_patient=True
         )
 
 
-def _starting_position(given: Given) -> int | None:
+def _starting_position(given: OptionReader) -> int | None:
     name = "startingPosition"
     value = given.text(name, _EARLIEST)
     if value.lower() == _LATEST:
@@ -102,10 +102,10 @@ def _starting_position(given: Given) -> int | None:
 
 
 class LedgerRange(InputPartition):
-    """One task's share: the rows of ``(after, until]`` of one store."""
+    """The part for one task: the rows ``(after, until]`` of one store."""
 
     def __init__(self, after: int, until: int, instance_id: str) -> None:
-        """Name the range."""
+        """Take the bounds and the store."""
         super().__init__((after, until, instance_id))
         self.after = after
         self.until = until
@@ -115,7 +115,7 @@ class LedgerRange(InputPartition):
 def split_range(
     after: int, until: int, instance_id: str, partition_count: int
 ) -> list[LedgerRange]:
-    """Return ``(after, until]`` in up to ``partition_count`` even shares, none when empty."""
+    """Return ``(after, until]`` in at most ``partition_count`` even parts; none if it is empty."""
     row_count = until - after
     if row_count <= 0:
         return []
@@ -125,25 +125,28 @@ def split_range(
 
 
 class MayflyDataSource(DataSource):
-    """The data source; ``register`` makes it known to a session."""
+    """The data source ``format("mayfly")``; ``register`` registers it with a session."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` takes."""
+        """Return the name for ``format``."""
         return "mayfly"
 
     def schema(self) -> StructType:
-        """Return the columns of a message when a queue is named, else those of a ledger row."""
+        """Return the columns of a message if a queue is named, else those of a ledger row."""
         return queue_type(self.options) if _is_queue(self.options) else LEDGER_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the rows that the ledger, or a queue, holds now."""
+        """Return a reader of the present rows of the ledger, or of a queue; raises OptionError."""
         if _is_queue(self.options):
             return queue_reader(self.options)
         return LedgerReader(SourceOptions.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return a reader that goes on with later rows of the ledger, or a queue."""
+        """Return a reader of the present and later rows of the ledger, or of a queue.
+
+        For wrong options the reader raises OptionError at its first call.
+        """
         try:
             if _is_queue(self.options):
                 return queue_stream_reader(self.options)
@@ -152,39 +155,38 @@ class MayflyDataSource(DataSource):
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return a writer of rows into queues."""
+        """Return a writer of rows into queues; raises OptionError."""
         return batch_sink(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's name
-        """Return a writer of a stream's rows into queues."""
+        """Return a writer of a stream's rows into queues; raises OptionError."""
         return stream_sink(self.options, schema, overwrite=overwrite)
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Raises the reason why a stream cannot be read.
+    """Raises the reason why a stream cannot be read, at each call.
 
-    Without a reader Spark itself would fail, with an error whose last line does not have the
-    reason.
+    Without a reader Spark itself would fail, with an error whose last line lacks the reason.
     """
 
     def __init__(self, error: OptionError) -> None:
-        """Hold the reason."""
+        """Take the error to raise."""
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Raise it: a new stream asks for this first."""
+        """Raise the error; a new stream calls this first."""
         raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Raise it: a stream that goes on asks for this first."""
+        """Raise the error; a continued stream calls this first."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Raise it: a stream that repeats a batch asks for this first."""
+        """Raise the error; a stream that repeats a batch calls this first."""
         raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raise it."""
+        """Raise the error."""
         raise self._error
 
 
@@ -193,53 +195,56 @@ def _is_queue(options: Mapping[str, str]) -> bool:
 
 
 class LedgerReader(DataSourceReader):
-    """Reads the positions that were there when the query was planned."""
+    """Reads the positions that existed when the query was planned."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Hold nothing but the options: this travels to the workers."""
+        """Store only the options, because the reader is sent to the workers."""
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return the shares of the whole ledger."""
+        """Return the parts of the ledger for the tasks."""
         with self._options.connect() as client:
             info = client.info()
         after = _first_after(self._options.starting_position, info)
         last = max(info.last_position, after)
         shares = split_range(after, last, info.instance_id, self._options.partition_count)
-        # Spark makes a partition of its own, without a range, when there is none.
+        # Without a partition Spark would add one that has no range.
         return [*shares] or [LedgerRange(after, after, info.instance_id)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a share."""
+        """Yield the rows of a part."""
         return _read(self._options, partition)
 
 
 class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the ledger on and on, in batches of bounded size."""
+    """Reads the ledger continuously, in batches of limited size."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Hold the options and, under AvailableNow, where to end."""
+        """Store the options."""
         self._options = options
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return where a stream without a checkpoint begins."""
+        """Return where a stream without a checkpoint begins.
+
+        Raises OptionError for a trimmed position.
+        """
         info = self._info()
         return _offset(_first_after(self._options.starting_position, info), info.instance_id)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """Return the most rows of a batch."""
+        """Return the largest number of rows in a batch."""
         return ReadMaxRows(self._options.batch_rows_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """End where the ledger ends now."""
+        """Exclude rows after the present end of the ledger."""
         self._target = self._info().last_position
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return where the batch that begins at ``start`` ends.
+        """Return the end of the batch that begins at ``start``.
 
-        Raises CheckpointError when ``start`` cannot be continued: another store, trimmed, or beyond
-        the end of this one.
+        Raises CheckpointError when ``start`` cannot be continued, because it belongs to another
+        store, was trimmed, or is after the end of this one.
         """
         info = self._info()
         after = _position(start, info)
@@ -254,7 +259,7 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(info.last_position, info.instance_id)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the shares of a batch; of a repeated batch, the same."""
+        """Return the parts of a batch; they are the same when it is repeated."""
         return [
             *split_range(
                 start["position"], end["position"], end["instance"], self._options.partition_count
@@ -262,7 +267,7 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a share."""
+        """Yield the rows of a part."""
         return _read(self._options, partition)
 
     def _info(self) -> LedgerInfo:
@@ -277,7 +282,7 @@ def _read(options: SourceOptions, share: InputPartition) -> Iterator[pa.RecordBa
 
 
 def _first_after(starting_position: int | None, info: LedgerInfo) -> int:
-    """Return the position before the first row a new reader reads."""
+    """Return the position before the first row that a new reader reads; raises OptionError."""
     if starting_position is None:
         return info.last_position
     if starting_position == 0:
@@ -295,7 +300,10 @@ def _offset(position: int, instance_id: str) -> dict[str, Any]:
 
 
 def _position(offset: dict[str, Any], info: LedgerInfo) -> int:
-    """Return the position of an offset after checking that the ledger can go on from there."""
+    """Return the position in an offset.
+
+    Raises CheckpointError if the ledger cannot continue there.
+    """
     version, position = offset.get("version"), offset.get("position")
     if version != _OFFSET_VERSION or not isinstance(position, int):
         raise CheckpointError(f"offset {offset} is not one of version {_OFFSET_VERSION}")

@@ -1,4 +1,4 @@
-"""The timeline of a lake by Spark: from stored sketches, or from the rows of some hours."""
+"""The timeline of a lake by Spark: from stored sketches, or from the rows of a few hours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _HOURS_FROM_SKETCHES = 6
 def timeline_of(
     spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING
 ) -> Timeline:
-    """Return the timeline to draw; raises LakeError, PartError or, without any lives, PlotError."""
+    """Return the timeline of a part of a lake; raises LakeError, and PlotError without lives.
+
+    Raises PartError for bounds that are not whole hours.
+    """
     lake = existing_lake(lake_path)
     if not part.is_of_whole_hours:
         raise PartError("sketches are by the hour: name whole hours")

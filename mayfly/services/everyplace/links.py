@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from mayfly.mqi import reasons as rc
 from mayfly.services.everyplace.errors import Ended, EveryplaceError, LinkCut, LinkDown
@@ -32,9 +32,7 @@ from mayfly.services.everyplace.journal import (
     Statement,
 )
 from mayfly.services.everyplace.requests import R, Request
-
-if TYPE_CHECKING:
-    from mayfly.services.everyplace.manager import EveryplaceQueueManager
+from mayfly.services.everyplace.verb_lock import VerbLock
 
 
 class Exchange(NamedTuple):
@@ -127,17 +125,35 @@ class Fault(StrEnum):
     DELAY = "delay"
 
 
+class Peer(Protocol):
+    """A queue manager as its links use it: the EveryplaceQueueManager."""
+
+    name: str
+    peers: Peers
+    verb_lock: VerbLock
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it accepts calls."""
+
+    def unit(self) -> AbstractContextManager[object]:
+        """Return a context within which all calls together are one verb."""
+
+    def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+        """Carry out a request that has arrived over a link, and return the answer."""
+
+
 class Link:
     """A simulated network link between two queue managers, for both directions."""
 
-    def __init__(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> None:
+    def __init__(self, one: Peer, other: Peer) -> None:
         """Connect two queue managers; call ``EveryplaceQueueManager.connect`` instead."""
         self._ends = {one.name: one, other.name: other}
         self._faults: deque[Fault] = deque()
         self._delayed: list[Callable[[], object]] = []
         self.is_up = True
 
-    def replace_ends(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> bool:
+    def replace_ends(self, one: Peer, other: Peer) -> bool:
         """Put these two at the ends and return True.
 
         False while another, open namesake is at an end.
@@ -234,7 +250,7 @@ class Peers:
         self._begun: dict[str, BegunExchanges] = {}
         self._finished: dict[str, FinishedExchanges] = {}
 
-    def connect(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> Link:
+    def connect(self, one: Peer, other: Peer) -> Link:
         """Return the link between this queue manager (``one``) and another.
 
         Create it if it is missing.

@@ -189,7 +189,7 @@ class TransactionService:
             self._own = factory_of(manager).create_connection()
             manager = self._own.mq
         self._connection = manager
-        self._on_timeout = on_timeout
+        self._notify = on_timeout
         #: Held while ``on_timeout`` is called, so the call comes before the rollback has ended.
         self._lock = manager.runtime.reentrant_lock("transactions")
         self._open: set[Transaction] = set()
@@ -301,7 +301,7 @@ class TransactionService:
         )
         transaction.mark(f"the {timeout} is over; begun at {transaction.begun_ms}")
         _LOG.warning("a transaction is marked for rollback, begun at %d", transaction.begun_ms)
-        self._on_timeout(transaction)
+        self._notify(transaction)
 
     def __enter__(self) -> TransactionService:
         return self
