@@ -279,7 +279,7 @@ def write_table(manager: Engine) -> None:
     """
     folder = manager_folder(manager)
     if folder is not None:
-        manager.runtime.files.write_whole(folder / CLIENT_TABLE, table_of(manager))
+        manager.runtime.files.write_atomically(folder / CLIENT_TABLE, table_of(manager))
 
 
 def table_of(manager: Engine) -> str:

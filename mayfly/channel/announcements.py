@@ -1,11 +1,12 @@
-"""Announcements between neighbours: the topics that their side of the tree subscribes to.
+"""Announcements between neighbours: the topics that each side of the tree subscribes to.
 
-:class:`Announcer` makes those of a queue manager, :class:`WantedTopics` hears those of its
+:class:`Announcer` makes those of a queue manager, :class:`WantedTopics` receives those of its
 neighbours.
 
-A whole announcement has all topics and replaces the ones before. A change has the topics that came
-and went since the announcement whose number it gives; a neighbour that missed that one asks for all
-anew. Each is a JSON object in a message of format MQSTR on SYSTEM.INTER.QMGR.FANREQ.
+A complete announcement has all topics and replaces the ones before. A change has the topics added
+and removed since the announcement whose number it gives; a neighbour that missed that one asks for
+a complete announcement. Each is a JSON object in a message of format MQSTR on
+SYSTEM.INTER.QMGR.FANREQ.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.topic_strings import check_topic_string
 
 REQUESTS = "SYSTEM.INTER.QMGR.FANREQ"
-#: ``follows`` of a whole announcement.
-WHOLE = 0
+#: The value of ``follows`` in a complete announcement.
+COMPLETE = 0
 _FIELDS = {
     "sender": str,
     "parent": str,
@@ -37,10 +38,12 @@ _FIELDS = {
 
 
 class Announcement(NamedTuple):
-    """The topics of a neighbour, or those that are new and those that have ``ended``.
+    """All topics of a neighbour, or the topics added, and those that have ``ended``.
 
-    It may ask for ours, or leave, and then has none. ``parent`` is the sender's, empty at the top:
-    only of its parent it wants to become a child. No two of a sender have one ``number``.
+    ``follows`` is the number of the announcement that a change is based on, 0 for a complete one.
+    With ``asks`` the sender wants our topics; with ``leaves`` it stops being a neighbour.
+    ``parent`` is the sender's parent, empty at the top. The announcements of a sender have
+    different numbers.
     """
 
     sender: str
@@ -48,20 +51,21 @@ class Announcement(NamedTuple):
     number: int
     topics: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
-    follows: int = WHOLE
+    follows: int = COMPLETE
     asks: bool = False
     leaves: bool = False
 
     def packed(self) -> bytes:
+        """Return the announcement as the JSON body of a message."""
         lists = {"topics": sorted(self.topics), "ended": sorted(self.ended)}
         return json.dumps({**self._asdict(), **lists}).encode()
 
 
 def read_announcement(body: bytes) -> Announcement:
-    """Return the announcement in a message.
+    """Return the announcement in the body of a message.
 
-    Raises MQRC_FORMAT_ERROR naming what is wrong, MQRC_OBJECT_NAME_ERROR for its sender, and
-    MQRC_TOPIC_STRING_ERROR.
+    Raises MQRC_FORMAT_ERROR for a malformed one, MQRC_OBJECT_NAME_ERROR for the name of its sender,
+    and MQRC_TOPIC_STRING_ERROR.
     """
     try:
         given = json.loads(body)
@@ -78,6 +82,7 @@ def read_announcement(body: bytes) -> Announcement:
 
 
 def _checked_topic(topic: Any) -> str:
+    """Return a topic; raises MQRC_FORMAT_ERROR, MQRC_TOPIC_STRING_ERROR."""
     if not isinstance(topic, str):
         raise _wrong(f"topic {topic!r} is no text")
     check_topic_string(topic, wildcards=True)
@@ -85,23 +90,24 @@ def _checked_topic(topic: Any) -> str:
 
 
 def _wrong(detail: str) -> Exception:
+    """Return MQRC_FORMAT_ERROR with a detail."""
     return mq_error(rc.MQRC_FORMAT_ERROR, f"announcement of a neighbour: {detail}")
 
 
-class _Told:
-    """The last announcement to a neighbour, by its number, and the changes since."""
+class _AnnouncedTopics:
+    """What was last announced to a neighbour, and the topics ``changed`` since."""
 
     def __init__(self, number: int, topics: frozenset[str]) -> None:
         self.number = number
         self.topics = set(topics)
-        self.unsaid: set[str] = set()
+        self.changed: set[str] = set()
 
 
 class Announcer:
-    """Makes the announcements of a queue manager; its hierarchy alone uses it.
+    """Makes the announcements of a queue manager; only its hierarchy uses it.
 
-    The subscriptions on each side are counted once, and each later change is followed: one
-    subscription more costs the same beside ten of them and beside ten thousand.
+    The subscriptions on each side are counted once, and each later change updates the counts: one
+    more subscription costs the same beside ten or ten thousand others.
     """
 
     def __init__(self, manager: Engine) -> None:
@@ -109,62 +115,64 @@ class Announcer:
         self._topics = SubscribedTopics(manager)
         #: topic -> neighbour -> number of subscriptions; those of this queue manager under "".
         self._sides: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._told: dict[str, _Told] = {}
+        self._announced: dict[str, _AnnouncedTopics] = {}
 
     @property
-    def has_news(self) -> bool:
-        """True when subscriptions have come or gone since the last :meth:`follow`."""
+    def has_changes(self) -> bool:
+        """True when subscriptions were made or removed since the last :meth:`follow`."""
         return self._topics.has_changes
 
     def begin(self) -> None:
-        """Count what there is and follow it from now on; neighbours are told anew."""
+        """Count the present subscriptions; the next announcement to each neighbour is complete."""
         self._sides.clear()
-        self._told.clear()
+        self._announced.clear()
         for change in self._topics.begin():
             self._count(change)
 
     def end(self) -> None:
+        """Stop following subscriptions."""
         self._topics.end()
 
     def follow(self) -> None:
-        """Count the subscriptions that have come and gone since."""
+        """Count the subscriptions made and removed since the last call."""
         for change in self._topics.changes():
             self._count(change)
-            for told in self._told.values():
-                told.unsaid.add(change.topic)
+            for announced in self._announced.values():
+                announced.changed.add(change.topic)
 
     def forget(self, neighbour: str) -> None:
-        """Let the next announcement to a neighbour be a whole one."""
-        self._told.pop(neighbour, None)
+        """Make the next announcement to a neighbour a complete one."""
+        self._announced.pop(neighbour, None)
 
-    def news_for(self, neighbour: str, parent: str, *, asks: bool) -> Announcement | None:
-        """Return the announcement that a neighbour lacks, None when it knows everything.
+    def announcement_for(self, neighbour: str, parent: str, *, asks: bool) -> Announcement | None:
+        """Return the next announcement to a neighbour, None when nothing has changed for it.
 
         A caller that cannot send it calls :meth:`forget`.
         """
-        told, sender = self._told.get(neighbour), self._manager.name
-        if told is None:
+        announced, sender = self._announced.get(neighbour), self._manager.name
+        if announced is None:
             topics = frozenset(t for t in self._sides if self._is_wanted(t, neighbour))
-            whole = Announcement(sender, parent, self._number(), topics, asks=asks)
-            self._told[neighbour] = _Told(whole.number, topics)
-            return whole
-        wanted = {topic for topic in told.unsaid if self._is_wanted(topic, neighbour)}
-        new, ended = wanted - told.topics, (told.unsaid - wanted) & told.topics
-        told.unsaid.clear()
+            complete = Announcement(sender, parent, self._number(), topics, asks=asks)
+            self._announced[neighbour] = _AnnouncedTopics(complete.number, topics)
+            return complete
+        wanted = {topic for topic in announced.changed if self._is_wanted(topic, neighbour)}
+        new, ended = wanted - announced.topics, (announced.changed - wanted) & announced.topics
+        announced.changed.clear()
         if not (new or ended):
             return None
-        follows, told.number = told.number, self._number()
-        told.topics |= new
-        told.topics -= ended
+        follows, announced.number = announced.number, self._number()
+        announced.topics |= new
+        announced.topics -= ended
         return Announcement(
-            sender, parent, told.number, frozenset(new), frozenset(ended), follows, asks
+            sender, parent, announced.number, frozenset(new), frozenset(ended), follows, asks
         )
 
-    def farewell(self, parent: str) -> Announcement:
-        """Return the announcement by which this queue manager leaves a neighbour."""
+    def leave_announcement(self, parent: str) -> Announcement:
+        """Return the announcement that this queue manager stops being a neighbour."""
         return Announcement(self._manager.name, parent, self._number(), leaves=True)
 
     def _count(self, change: TopicChange) -> None:
+        """Update the counts by one change."""
         counts = self._sides[change.topic]
         counts[change.neighbour] += change.step
         if not counts[change.neighbour]:
@@ -173,18 +181,19 @@ class Announcer:
             del self._sides[change.topic]
 
     def _is_wanted(self, topic: str, neighbour: str) -> bool:
-        """Return True if there is a subscription here or behind another neighbour."""
+        """Return True if a subscription to the topic exists here or behind another neighbour."""
         sides = self._sides.get(topic, ())
         return len(sides) > (neighbour in sides)
 
     def _number(self) -> int:
+        """Return the number of a new announcement."""
         number = next_number(self._manager)
-        assert number != WHOLE
+        assert number != COMPLETE
         return number
 
 
-class _Wanted:
-    """The topics of a neighbour by its announcement of a number; ``open`` ones may lack a proxy."""
+class _WantedByNeighbour:
+    """The topics that a neighbour wants, as of one announcement; ``open`` ones may lack a proxy."""
 
     def __init__(self, number: int, topics: frozenset[str], before: set[str]) -> None:
         self.number = number
@@ -193,22 +202,25 @@ class _Wanted:
 
 
 class WantedTopics:
-    """Hears announcements and lets neighbours have their proxies."""
+    """Receives the announcements of neighbours, and makes their proxy subscriptions."""
 
     def __init__(self, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
-        self._wanted: dict[str, _Wanted] = {}
+        self._wanted: dict[str, _WantedByNeighbour] = {}
 
     def unfulfilled(self) -> list[str]:
-        """Return the neighbours that have not been given what they want."""
+        """Return the neighbours whose proxy subscriptions are not as they want them."""
         return [name for name, wanted in self._wanted.items() if wanted.open]
 
-    def hear(self, announcement: Announcement) -> bool:
-        """Note what a neighbour wants; False when what the change follows was never heard."""
+    def receive(self, announcement: Announcement) -> bool:
+        """Note the topics that a neighbour wants.
+
+        Returns False when the announcement that a change is based on was never received.
+        """
         sender, topics = announcement.sender, announcement.topics
-        if announcement.follows == WHOLE:
+        if announcement.follows == COMPLETE:
             before = self._neighbours.proxied_for(sender)
-            self._wanted[sender] = _Wanted(announcement.number, topics, before)
+            self._wanted[sender] = _WantedByNeighbour(announcement.number, topics, before)
             return True
         wanted = self._wanted.get(sender)
         if wanted is None or wanted.number not in (announcement.follows, announcement.number):
@@ -220,7 +232,10 @@ class WantedTopics:
         return True
 
     def fulfil(self, neighbour: str) -> MQError | None:
-        """Make and remove its proxies; return why one failed, which is to be tried again."""
+        """Make and remove the proxy subscriptions of a neighbour.
+
+        Returns None, or the error of one that has failed; a later call tries those again.
+        """
         wanted, failure = self._wanted[neighbour], None
         for topic in sorted(wanted.open):
             try:
@@ -232,4 +247,5 @@ class WantedTopics:
         return failure
 
     def forget(self, neighbour: str) -> None:
+        """Forget what a neighbour wants."""
         self._wanted.pop(neighbour, None)

@@ -1,8 +1,8 @@
-"""The channels of a queue manager, and the links by which senders reach those it receives by.
+"""The channels of a queue manager, and the links over which senders reach its receivers.
 
-A sender in another process may die and send no word of it. Its unconfirmed messages are backed out
-when its connection is lost, when it comes again, when its channel is stopped, or once it has been
-silent for too long.
+A sender in another process may die without a word. Its unconfirmed messages are backed out when its
+connection is lost, when it connects again, when its channel is stopped, or when it has been silent
+for too long.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _ACCEPTING = (MQCHT_RECEIVER, MQCHT_SVRCONN)
 
 
 def connect_local(definition: ChannelDefinition) -> Link:
-    """Return a link to the queue manager of this process that CONNAME names; raises LinkDown."""
+    """Return a link to the queue manager of this process that CONNAME names.
+
+    Raises LinkDown when none, or more than one, of that name is open.
+    """
     found = _open_one(definition.conname)
     if found is None:
         raise LinkDown(f"queue manager {definition.conname!r} is not open in this process")
@@ -44,9 +47,12 @@ def connect_local(definition: ChannelDefinition) -> Link:
 
 
 def _open_one(name: str) -> Channels | None:
-    """Return the channels of an open queue manager; raises LinkDown when two have its name."""
+    """Return the channels of an open queue manager, None without one.
+
+    Raises LinkDown when two open queue managers have the name.
+    """
     if len(_all_open(name)) > 1:
-        # A queue manager without references that was not closed does not count.
+        # An unreferenced queue manager that was never closed does not count.
         gc.collect()
     found = _all_open(name)
     if len(found) > 1:
@@ -55,11 +61,13 @@ def _open_one(name: str) -> Channels | None:
 
 
 def _all_open(name: str) -> list[Channels]:
+    """Return the channels of all running queue managers of a name."""
     with _OPENING:
         return [channels for channels in _OPEN if channels.is_of(name)]
 
 
 def channels_of(manager: Engine) -> Channels:
+    """Return the channels of a queue manager; KeyError when none were made."""
     channels = _OF_MANAGERS[manager]()
     assert channels is not None
     return channels
@@ -69,9 +77,9 @@ class Channels:
     """Starts, stops and shows the channels of one queue manager; any thread may call it."""
 
     def __init__(self, manager: Engine, connect: Connect = connect_local) -> None:
-        """Begin with none running; :meth:`restart` starts those that ran when it was last open.
+        """Register the channels; :meth:`restart` starts those that ran when it was last open.
 
-        ``connect`` makes the link of a sender as TRPTYPE says; raises LinkDown and MQError.
+        ``connect`` makes the link of a sender from its definition; it raises LinkDown and MQError.
         """
         self.manager = manager
         #: Makes the link of a sender from its definition.
@@ -87,10 +95,10 @@ class Channels:
         _OF_MANAGERS[manager] = weakref.ref(self)
 
     def start(self, name: str) -> None:
-        """Start a sender, or let a stopped receiver, or a channel of clients, accept again.
+        """Start a sender channel; let a stopped receiver or server-connection channel accept again.
 
-        Whether the partner can be reached turns out afterwards: see :meth:`status`. Raises
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
+        It does not wait for the partner: see :meth:`status`. Raises MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_STORAGE_MEDIUM_FULL.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
@@ -102,8 +110,9 @@ class Channels:
     def start_triggered(self, name: str) -> None:
         """Start a sender for a trigger message of its transmission queue, unless it was stopped.
 
-        Messages that a stop leaves there would trigger the channel at once. Raises as
-        :meth:`start`, and MQRC_CHANNEL_CONFIG_ERROR for a receiver.
+        Otherwise the messages that a stop leaves there would restart the channel at once. Raises
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL, and MQRC_CHANNEL_CONFIG_ERROR for a
+        channel that is no sender.
         """
         self._definition_of_sender(name)
         sender = self._sender(name)
@@ -111,12 +120,12 @@ class Channels:
             sender.start()
 
     def stop(self, name: str, *, is_forced: bool = False) -> None:
-        """Stop a channel: behind the batch under way, or by force, which cuts it off.
+        """Stop a channel after the batch under way; with ``is_forced`` cut that batch off.
 
-        A receiver is cut off either way; its sender finds out, and retries. A channel of clients
-        takes no more of them. All stay stopped when the queue manager is opened again. Raises
-        MQRC_UNKNOWN_OBJECT_NAME; MQRC_STORAGE_MEDIUM_FULL, and then a channel that is no sender
-        stays as it was.
+        A receiver is cut off either way; its sender notices, and retries. A server-connection
+        channel accepts no more clients. Each stays stopped when the queue manager is opened again.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that
+        is no sender unchanged.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
@@ -126,12 +135,9 @@ class Channels:
             self._sender(name).stop(is_forced=is_forced)
 
     def status(self, name: str) -> list[ChannelStatus]:
-        """Return how a channel stands: one entry for a sender, one for each sender of a receiver.
-
-        Raises MQRC_UNKNOWN_OBJECT_NAME.
-        """
+        """Return the status of a channel: one entry for a sender, one per sender for a receiver."""
         if self._definition(name).chltype == MQCHT_SENDER:
-            return [self._sender(name).standing()]
+            return [self._sender(name).channel_status()]
         states = {
             state.partner: state
             for state in self.manager.shipments.states()
@@ -139,10 +145,10 @@ class Channels:
         }
         with self._accepting:
             receivers = {p: r for (channel, p), r in self._receivers.items() if channel == name}
-        # Of one that has committed nothing yet, only the receiver itself knows.
+        # A sender that has committed nothing yet is known to its receiver only.
         states = {partner: receiver.state for partner, receiver in receivers.items()} | states
         if len(states) > 1 or not self.is_stopped(name):
-            # It is about the channel, and tells nothing that the others do not.
+            # The row of the channel itself adds nothing to the others.
             states.pop("", None)
         return [
             self._receiver_status(states[partner], receivers.get(partner))
@@ -150,18 +156,19 @@ class Channels:
         ]
 
     def resolve(self, name: str, *, is_committed: bool) -> None:
-        """Settle a sender's batch in doubt without its partner: it is there, or is to go again.
+        """Commit or back out a sender's batch in doubt without asking its partner.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_CHANNEL_CONFIG_ERROR.
+        With ``is_committed`` the messages are removed here, otherwise they are sent again. Raises
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_CHANNEL_CONFIG_ERROR.
         """
         self._definition_of_sender(name)
         self._sender(name).resolve(is_committed=is_committed)
 
     def reset(self, name: str, sequence: int = 1) -> None:
-        """Set the number of the next message; a sender tells its receiver when it starts.
+        """Set the sequence number of the next message; a sender passes it on at its next start.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE for a channel that is connected, and
-        MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt.
+        MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt or a server-connection channel.
         """
         shipments = self.manager.shipments
         channel_type = self._definition(name).chltype
@@ -169,8 +176,8 @@ class Channels:
             self._sender(name).reset(sequence)
             return
         if channel_type == MQCHT_SVRCONN:
-            said = f"channel {name} is of clients: it numbers no messages"
-            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+            text = f"channel {name} is of clients: it numbers no messages"
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
         with self._accepting:
             self._cut_off(name)
             for state in shipments.states():
@@ -178,7 +185,10 @@ class Channels:
                     shipments.save(state._replace(sequence=sequence - 1))
 
     def ping(self, name: str) -> None:
-        """Find out whether a sender's partner answers; raises LinkDown or why it would refuse."""
+        """Return if a sender's partner answers.
+
+        Raises LinkDown, or the MQError by which it refuses.
+        """
         link = self.connect(self._definition_of_sender(name))
         try:
             link.ping(name)
@@ -186,9 +196,9 @@ class Channels:
             end_link(link)
 
     def forget(self, name: str) -> None:
-        """Let go of a channel that is to be deleted.
+        """Remove the state of a channel that is to be deleted.
 
-        Raises MQRC_OBJECT_IN_USE while it is started, or a batch of it is in doubt.
+        Raises MQRC_OBJECT_IN_USE while it is started, or has a batch in doubt.
         """
         sender = self._senders.get(name)
         if sender is not None and not sender.is_idle:
@@ -209,7 +219,7 @@ class Channels:
                 self._sender(state.name).start()
 
     def close(self) -> None:
-        """End all of them, before the queue manager ends."""
+        """End all channels, before the queue manager ends."""
         with _OPENING:
             _OPEN.discard(self)
         for sender in list(self._senders.values()):
@@ -222,11 +232,13 @@ class Channels:
     def accept(
         self, opening: Opening, caller: Caller | None = None
     ) -> tuple[Receiver, ReceiverState]:
-        """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED.
+        """Begin to receive from a sender; return the receiver, and its state and limits.
 
-        Raises LinkDown when two open queue managers of this process have the sender's name. Raises
-        MQRC_CHANNEL_CONFIG_ERROR when another one of that name has sent here: a batch committed for
-        one of them would be taken for the other's.
+        An earlier receiver of the same sender is closed. Raises MQRC_UNKNOWN_CHANNEL_NAME,
+        MQRC_NOT_AUTHORIZED, and MQRC_CHANNEL_CONFIG_ERROR for a stopped channel or when another
+        queue manager of the sender's name has sent here: its batches could be mistaken for those of
+        this one. Raises LinkDown when two open queue managers of this process have the sender's
+        name.
         """
         manager = self.manager
         manager.check_running()
@@ -239,12 +251,12 @@ class Channels:
             if not opening.is_reset:
                 _check_sender(opening, earlier, manager.shipments.state(name, partner))
             if earlier is not None:
-                # A commit under way there is waited for, so that its outcome is told.
+                # This waits for a running commit, so that its outcome is reported.
                 earlier.close()
                 del self._receivers[name, partner]
             state = manager.shipments.state(name, partner)
             if opening.is_reset:
-                # Nothing is in doubt there, so the sender will not ask for the last batch.
+                # The sender has no batch in doubt, so it will not ask for the last batch.
                 state = state._replace(sequence=opening.sequence, luw="")
                 manager.shipments.save(state)
             receiver = Receiver(manager, definition, state, opening, caller)
@@ -261,7 +273,7 @@ class Channels:
         )
 
     def check_receiver(self, channel: str) -> None:
-        """Raise MQRC_UNKNOWN_CHANNEL_NAME, or MQRC_CHANNEL_CONFIG_ERROR for one that is stopped."""
+        """Raise MQRC_UNKNOWN_CHANNEL_NAME, or MQRC_CHANNEL_CONFIG_ERROR for a stopped receiver."""
         manager = self.manager
         manager.check_running()
         receivers = {
@@ -270,22 +282,22 @@ class Channels:
             if definition.chltype == MQCHT_RECEIVER
         }
         if channel not in receivers:
-            said = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
-            raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, said)
+            text = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
+            raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, text)
         if self.is_stopped(channel):
-            said = f"CHANNEL({channel}) is stopped at {manager.name}"
-            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+            text = f"CHANNEL({channel}) is stopped at {manager.name}"
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
 
     def is_of(self, name: str) -> bool:
-        """Return True if these are the channels of a running queue manager of this name."""
+        """Return True if the queue manager has this name and runs."""
         return self.manager.name == name and not self.manager.is_stopped
 
     def is_stopped(self, name: str) -> bool:
-        """Return True if STOP CHANNEL has closed a receiver, or a channel of clients."""
+        """Return True if STOP CHANNEL has closed a receiver or a server-connection channel."""
         return self.manager.shipments.state(name, "").is_stopped
 
     def _note_receiver(self, name: str, wanted: int) -> None:
-        """Make durable whether a receiver accepts: in a row of its own, without a partner."""
+        """Save whether a receiver accepts, in a row with an empty partner."""
         self.manager.shipments.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
 
     def _definition(self, name: str) -> ChannelDefinition:
@@ -293,6 +305,7 @@ class Channels:
         return find_channel(self.manager, name)
 
     def _sender(self, name: str) -> RunningChannel:
+        """Return the sender of a name, made at its first use."""
         sender = self._senders.get(name)
         if sender is None:
             made = RunningChannel(self.manager, name, lambda definition: self.connect(definition))
@@ -300,12 +313,14 @@ class Channels:
         return sender
 
     def _definition_of_sender(self, name: str) -> ChannelDefinition:
+        """Return a definition; raises MQRC_CHANNEL_CONFIG_ERROR unless it is that of a sender."""
         definition = self._definition(name)
         if definition.chltype != MQCHT_SENDER:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"channel {name} is no sender")
         return definition
 
     def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:
+        """Return the attributes that DISPLAY CHSTATUS shows for one sender of a receiver."""
         status, traffic, heartbeat_s = Status.INACTIVE, NO_TRAFFIC, 0
         if receiver is not None and receiver.is_open:
             status = Status.PAUSED if receiver.is_paused else Status.RUNNING
@@ -336,35 +351,37 @@ class Channels:
         )
 
     def _cut_off(self, name: str) -> None:
+        """Close all receivers of a channel; the caller holds the lock."""
         for (channel, _partner), receiver in self._receivers.items():
             if channel == name:
                 receiver.close()
 
     def _wake(self) -> None:
+        """Wake the senders whose transmission queues have new messages."""
         for sender in list(self._senders.values()):
             if sender.is_woken:
                 self.manager.clock.wake(sender)
 
 
 def _check_sender(opening: Opening, earlier: Receiver | None, state: ChannelRow) -> None:
-    """Raise MQRC_CHANNEL_CONFIG_ERROR for a sender that is another one than its name says.
+    """Raise MQRC_CHANNEL_CONFIG_ERROR for another queue manager under the name of a known one.
 
-    It is known by what it has committed, before that by its link.
+    A queue manager is recognised by the batch it has last committed, or by its open link.
     """
     asking = opening.instance_id
     is_other_open = (
         earlier is not None and earlier.is_open and earlier.opening.instance_id != asking
     )
     if is_other_open or not is_batch_of(state.luw, asking):
-        said = f"another queue manager named {opening.manager} sends on {opening.channel}"
-        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"{said}: RESET CHANNEL lets this one")
+        text = f"another queue manager named {opening.manager} sends on {opening.channel}"
+        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"{text}: RESET CHANNEL lets this one")
 
 
 class LocalLink:
-    """A link to a receiver of this process, which it calls in its caller's own thread.
+    """A link to a receiver of this process, which runs in the thread of the caller.
 
-    The sender is in this process as well, or a server has let it in. Then it has a ``caller``, and
-    must speak in time. One thread at a time uses a link; any may close it.
+    Without a ``caller`` the sender is in this process as well. With one it is remote, behind a
+    server, and must send in time. One thread at a time uses a link; any may close it.
     """
 
     def __init__(self, partner: Channels, caller: Caller | None = None) -> None:
@@ -376,42 +393,51 @@ class LocalLink:
         self.until_ms: int | None = None
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Begin to send; raises as ``Channels.accept``."""
+        """Open the receiver; raises LinkDown or the MQError of :meth:`Channels.accept`."""
         with self._answering():
-            self._receiver, standing = self._partner.accept(opening, self._caller)
+            self._receiver, state = self._partner.accept(opening, self._caller)
             if self._caller is not None:
                 self._silence_ms = silence_ms(opening.heartbeat_s)
-        return standing
+        return state
 
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
-        """Put a batch; returns as ``Link.send``. Raises LinkDown for a link that has ended."""
+        """Put a batch; return the ms to wait before :meth:`go_on`, None when all is put.
+
+        Raises LinkDown for a link that has ended, and MQError for a message that cannot be put.
+        """
         with self._answering():
-            wait_ms = self._open().take_in(envelopes)
+            wait_ms = self._open().put_batch(envelopes)
         return self._waiting(wait_ms)
 
     def hand_over(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
-        """Keep a batch, whose messages have been coming in for ``spent_ms``."""
+        """Keep a batch, whose messages have been coming in for ``spent_ms``, for :meth:`go_on`.
+
+        Returns for how many ms they have been here.
+        """
         with self._answering():
             return self._open().keep(envelopes, spent_ms)
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put what is kept, or could not be put; as :meth:`send`."""
+        """Put the kept messages, or those that could not be put.
+
+        The result is that of :meth:`send`.
+        """
         with self._answering():
             wait_ms = self._open().go_on(transit_ms)
         return self._waiting(wait_ms)
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the batch."""
+        """Commit the batch together with its name and sequence number."""
         with self._answering():
             self._open().commit(luw, sequence)
 
     def ping(self, channel: str) -> None:
-        """Raise why the channel does not receive; the sender lives."""
+        """Raise the MQError that would refuse the channel; this also counts as a sign of life."""
         with self._answering():
             self._partner.check_receiver(channel)
 
     def traffic(self) -> Traffic:
-        """Return that nothing goes over a network by this end."""
+        """Return zeros: the link uses no network."""
         return NO_TRAFFIC
 
     @property
@@ -420,12 +446,13 @@ class LocalLink:
         return 0 if self._receiver is None else self._receiver.connection_number
 
     def close(self) -> None:
-        """End; unconfirmed messages are backed out."""
+        """End the link; unconfirmed messages are backed out."""
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.close()
 
     def _open(self) -> Receiver:
+        """Return the receiver; raises LinkDown when the link is closed."""
         receiver = self._receiver
         if receiver is None:
             raise LinkDown("the link is closed")
@@ -433,7 +460,7 @@ class LocalLink:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Answer a call of the sender; a queue manager that is gone does not answer."""
+        """Run one call of the sender; the end of the queue manager becomes LinkDown."""
         self.until_ms = None
         try:
             yield
@@ -446,7 +473,7 @@ class LocalLink:
                 self.until_ms = self._partner.manager.now_ms() + self._silence_ms
 
     def _waiting(self, wait_ms: int | None) -> int | None:
-        """Let the sender be silent for a wait as well."""
+        """Allow the sender to be silent during a wait; return the wait."""
         if wait_ms is not None and self.until_ms is not None:
             self.until_ms += wait_ms
         return wait_ms
@@ -462,7 +489,10 @@ class IncomingLinks:
         self._is_timed = False
 
     def begin(self, opening: Opening, caller: Caller) -> tuple[LocalLink, ReceiverState]:
-        """Accept a sender, which :meth:`end` ends. Raises as ``Channels.accept``."""
+        """Open a receiver for a sender; :meth:`end` ends it.
+
+        Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        """
         link = LocalLink(self._channels, caller)
         state = link.negotiate(opening)
         with self._lock:
@@ -474,26 +504,26 @@ class IncomingLinks:
         return link, state
 
     def end(self, link: LocalLink) -> None:
-        """End a link, if it has not ended already; unconfirmed messages are backed out."""
+        """End a link unless it has ended already; unconfirmed messages are backed out."""
         with self._lock:
             self._links.discard(link)
         link.close()
 
     def close(self) -> None:
-        """End all of them, with the queue manager."""
+        """End all links, with the queue manager."""
         if self._is_timed:
             self._channels.manager.clock.detach(self)
         for link in list(self._links):
             self.end(link)
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time at which the next one has been silent for too long."""
+        """Return when the next sender is silent for too long, in the clock's ms, or None."""
         with self._lock:
             moments = [link.until_ms for link in self._links if link.until_ms is not None]
         return min(moments) - self._channels.manager.ahead_ms if moments else None
 
     def run_due(self) -> None:
-        """End those whose senders have been silent for too long."""
+        """End the links whose senders have been silent for too long."""
         now_ms = self._channels.manager.now_ms()
         with self._lock:
             silent = [

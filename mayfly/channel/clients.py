@@ -1,6 +1,6 @@
-"""The clients of a queue manager that a server has let in: a server hands this to administration.
+"""The clients of a queue manager: a server registers them here for administration.
 
-A queue manager that no server serves has none. Several servers of one process may serve it.
+A queue manager that no server serves has no clients. Several servers of one process may serve it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class ClientConnection(NamedTuple):
 
     ``number`` is that of the connection on its queue manager, ``instance`` that of the socket,
     which several conversations may share. ``address`` is empty for a UNIX socket. A blank
-    ``channel`` is that of an operator. ``sending_manager`` is empty, or the conversation is a
-    message channel of that queue manager. Both ends speak at least every ``heartbeat_ms``, 0 for
-    whenever they like. The bytes are those of the socket.
+    ``channel`` is that of an operator. ``sending_manager`` is the queue manager of a message
+    channel, otherwise empty. Both ends send something at least every ``heartbeat_ms``; 0 is no
+    promise. The bytes are those of the socket.
 
-    Times are the queue manager's, in ms since 1970: of the connect, and of the first verb of the
-    open unit of work, None without one. ``is_running`` is True while a verb is under way. These and
-    ``open_handles`` are told by the wire alone.
+    Times are the queue manager's, in ms since 1970: ``connected_ms`` of the connect,
+    ``unit_of_work_ms`` of the first verb of the open unit of work, None without one. ``is_running``
+    is True while a verb runs. Only Mayfly's own protocol fills in these and ``open_handles``.
     """
 
     number: int
@@ -50,12 +50,12 @@ class Clients(Protocol):
     """The clients of one server."""
 
     def connections(self) -> Sequence[ClientConnection]:
-        """Return the conversations that are open."""
+        """Return the open conversations."""
 
     def end(self, number: int) -> bool:
-        """End the socket of a conversation; False when it has none of this number.
+        """End the socket of a conversation; return False when the server does not have this number.
 
-        Its unit of work is backed out. The client is told MQRC_CONNECTION_BROKEN.
+        Its unit of work is backed out. The client gets MQRC_CONNECTION_BROKEN.
         """
 
 
@@ -64,6 +64,8 @@ Quiesce: TypeAlias = Callable[[int], bool]
 
 
 class _Server(NamedTuple):
+    """The clients of one server, and its function to quiesce them."""
+
     clients: Clients
     quiesce: Quiesce | None
 
@@ -75,9 +77,9 @@ _SERVERS: weakref.WeakKeyDictionary[Engine, list[_Server]] = weakref.WeakKeyDict
 def clients_known(
     manager: Engine, clients: Clients, quiesce: Quiesce | None = None
 ) -> Iterator[None]:
-    """Let administration of a queue manager know the clients of a server for a block.
+    """Register the clients of a server for administration while the context is open.
 
-    Without ``quiesce`` clients that are to end when their work is done are ended at once.
+    Without ``quiesce`` a client that should end when its work is done is ended at once.
     """
     servers = _SERVERS.setdefault(manager, [])
     server = _Server(clients, quiesce)
@@ -99,14 +101,15 @@ def client_connections(manager: Engine) -> list[ClientConnection]:
 
 
 def end_client(manager: Engine, number: int) -> bool:
-    """End the socket of a client's conversation; False when no server has it."""
+    """End the socket of a client's conversation; return False when no server has this number."""
     return any(server.clients.end(number) for server in list(_SERVERS.get(manager, ())))
 
 
 def quiesce_client(manager: Engine, number: int) -> bool:
-    """Let the socket of a client's conversation end when its work is done; False as above.
+    """End the socket of a client's conversation once its work is done; return False as above.
 
-    Its gets that wait, and its verbs with MQ…_FAIL_IF_QUIESCING, are MQRC_CONNECTION_QUIESCING.
+    Until then its waiting gets, and its verbs with MQ…_FAIL_IF_QUIESCING, fail with
+    MQRC_CONNECTION_QUIESCING.
     """
     return any(
         server.clients.end(number) if server.quiesce is None else server.quiesce(number)

@@ -1,8 +1,8 @@
-"""A queue manager's place in a tree of queue managers: driven by its clock, when there is work.
+"""A queue manager's place in a publish/subscribe hierarchy, driven by its clock when there is work.
 
-``ALTER QMGR PSMODE(ENABLED)`` lets it take part, ``PARENT(name)`` makes it the child of another
-one. Neighbours announce what is subscribed to on their side; publications go where somebody has
-announced their topic.
+``ALTER QMGR PSMODE(ENABLED)`` makes it take part, ``PARENT(name)`` makes it a child of another one.
+Neighbours announce the topics that are subscribed to on their side; a publication goes to each
+neighbour that has announced its topic.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.hierarchy")
 _PROGRAM = "publish/subscribe hierarchy"
-#: Where persistent publications wait that can neither be published nor dead-lettered.
-PUT_ASIDE: Final = "SYSTEM.INTER.QMGR.PUBS.RETRY"
-#: Publications that are published, or tried again in vain, before others have a turn.
+#: The queue of persistent publications that can be neither published nor dead-lettered.
+RETRY_QUEUE: Final = "SYSTEM.INTER.QMGR.PUBS.RETRY"
+#: The number of publications, or of failed retries, in one turn.
 TURN_COUNT: Final = 100
-#: How long it waits before it does again what has failed, for want of a channel or of room.
+#: The wait before failed work is repeated, such as a put without a channel or on a full queue.
 _RETRY_MS = 60 * SECOND_MS
 
 
 class Hierarchy:
-    """Announces, listens to announcements and passes publications on, for one queue manager."""
+    """Sends and receives announcements and forwards publications, for one queue manager."""
 
     def __init__(self, manager: Engine) -> None:
-        """Take the place that the definitions say, now or when they are changed."""
+        """Watch the definitions: it takes part while PSMODE(ENABLED) is set."""
         self._manager = manager
         self._neighbours = Neighbours(manager)
         self._session: Session | None = None
         self._publications: Publications | None = None
         self._requests: Handle | None = None
         self._arrivals = Arrivals(manager)
-        self._telling = Announcer(manager)
+        self._announcer = Announcer(manager)
         self._wanted = WantedTopics(self._neighbours)
-        #: Neighbours that were asked for their topics since the opening, and those to ask again.
+        #: Neighbours asked for their topics since the opening; those with a missing announcement.
         self._asked: set[str] = set()
-        self._misheard: set[str] = set()
-        #: Former neighbours that have not been told yet.
+        self._incomplete: set[str] = set()
+        #: Former neighbours to which the end was not announced yet.
         self._left: set[str] = set()
-        #: Neighbours that cannot be reached, and those that lack proxies, until the next retry.
+        #: Until the next retry: neighbours that cannot be reached; those that lack proxies.
         self._unreached: set[str] = set()
         self._unserved: set[str] = set()
         self._working = manager.runtime.lock("hierarchy")
@@ -76,14 +76,14 @@ class Hierarchy:
         self._is_closed = False
         self._is_attached = False
         self._parent = ""
-        #: When what has failed is tried again, None when nothing has; nothing is done before
-        #: ``_held_ms``.
+        #: When failed work is repeated, None without any. No turn runs before ``_held_ms``.
         self._retry_ms: int | None = None
         self._held_ms = 0
         manager.on_wake.append(self._wake)
         manager.wake()
 
     def close(self) -> None:
+        """Stop taking part, with the queue manager."""
         with self._attaching:
             self._is_closed = True
         if self._is_attached:
@@ -92,11 +92,12 @@ class Hierarchy:
             self._disconnect()
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time of its next turn, None when nothing is to be done."""
-        due_ms = self._manager.now_ms() if self._has_news() else self._retry_ms
+        """Return the clock's time in ms of its next turn, None when there is nothing to do."""
+        due_ms = self._manager.now_ms() if self._has_changes() else self._retry_ms
         return None if due_ms is None else max(due_ms, self._held_ms) - self._manager.ahead_ms
 
     def run_due(self) -> None:
+        """Run turns as long as one is due; do nothing while another thread runs one."""
         while self._is_due() and self._working.acquire(blocking=False):
             try:
                 self._turn()
@@ -105,6 +106,7 @@ class Hierarchy:
 
     @property
     def _is_wanted(self) -> bool:
+        """Whether the definitions say that the queue manager takes part."""
         manager = self._manager
         return manager_definition(manager).psmode == c.MQPSM_ENABLED and not (
             self._is_closed or manager.is_stopped
@@ -112,23 +114,25 @@ class Hierarchy:
 
     @property
     def _is_retrying(self) -> bool:
+        """Whether failed work is due to be repeated."""
         return self._retry_ms is not None and self._retry_ms <= self._manager.now_ms()
 
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
+        """Return True if definitions, subscriptions or arriving messages need a turn."""
         if self._is_wanted != (self._session is not None):
             return True
         return self._session is not None and (
             self._arrivals.has_work
             or self._neighbours.parent != self._parent
-            or self._telling.has_news
+            or self._announcer.has_changes
         )
 
     def _is_due(self) -> bool:
         is_held = self._manager.now_ms() < self._held_ms
-        return not is_held and (self._is_retrying or self._has_news())
+        return not is_held and (self._is_retrying or self._has_changes())
 
     def _turn(self) -> None:
-        """Do what is due; the clock does not wait for a change of definitions elsewhere."""
+        """Do the due work, or 1 ms later when another thread changes definitions."""
         with definitions_if_free(self._manager) as is_free:
             if not is_free:
                 self._held_ms = self._manager.now_ms() + 1
@@ -138,10 +142,11 @@ class Hierarchy:
                     self._work()
                 else:
                     self._disconnect()
-            except Exception as error:  # noqa: BLE001 - nothing is to stay half done
+            except Exception as error:  # noqa: BLE001 - the unit of work must be backed out
                 self._stop_short(error)
 
     def _work(self) -> None:
+        """Process announcements and publications, and repeat failed work that is due."""
         if self._session is None:
             self._connect()
         is_retrying = self._is_retrying
@@ -159,27 +164,28 @@ class Hierarchy:
             self._publications.try_again()
         if self._publications.pass_on():
             self._arrivals.has_work = True
-        if self._publications.has_some_aside:
-            self._try_later()
+        if self._publications.has_retries:
+            self._retry_later()
 
     def _stop_short(self, error: Exception) -> None:
-        """Undo what is half done: all of it is to be done again, later."""
+        """Back out after an error, and do all of the work again after a minute."""
         mistake = None if isinstance(error, MQError) else error
-        said = "hierarchy of %s stopped short: %s"
-        _LOG.warning(said, self._manager.name, error, exc_info=mistake)
+        text = "hierarchy of %s stopped short: %s"
+        _LOG.warning(text, self._manager.name, error, exc_info=mistake)
         if self._session is not None:
-            # A queue manager that has stopped has done it.
+            # A stopped queue manager has backed out already.
             with suppress(MQError):
                 self._session.backout()
-        self._try_later()
+        self._retry_later()
         self._held_ms = self._manager.now_ms() + _RETRY_MS
 
     def _fail(self, neighbour: str, what: str, error: MQError) -> None:
-        """Note what is to be tried again; the others need not wait for it."""
+        """Log a failure with one neighbour, and retry later; work for the others continues."""
         _LOG.warning("hierarchy of %s: %s %s: %s", self._manager.name, what, neighbour, error)
-        self._try_later()
+        self._retry_later()
 
-    def _try_later(self) -> None:
+    def _retry_later(self) -> None:
+        """Schedule a retry in a minute unless one is scheduled."""
         if self._retry_ms is None:
             self._retry_ms = self._manager.now_ms() + _RETRY_MS
 
@@ -192,23 +198,27 @@ class Hierarchy:
             self._leave_strangers()
 
     def _leave_strangers(self) -> None:
+        """Leave the queue managers that have proxies here but are no neighbours any more."""
         for stranger in self._neighbours.strangers():
             self._neighbours.drop(stranger)
             self._leave(stranger)
 
     def _leave(self, name: str) -> None:
+        """Forget a former neighbour, and announce to it later that this queue manager has left."""
         self._forget(name)
         self._left.add(name)
 
     def _forget(self, name: str) -> None:
-        self._telling.forget(name)
+        """Forget everything about a neighbour."""
+        self._announcer.forget(name)
         self._wanted.forget(name)
         self._asked.discard(name)
-        self._misheard.discard(name)
+        self._incomplete.discard(name)
 
     def _connect(self) -> None:
+        """Open the queues of the hierarchy, making them if necessary; raises MQError."""
         manager = self._manager
-        self._neighbours.make_queues((PUBLICATIONS, PUT_ASIDE, REQUESTS))
+        self._neighbours.make_queues((PUBLICATIONS, RETRY_QUEUE, REQUESTS))
         session = manager.session(transacted=True, program=_PROGRAM)
         try:
             self._requests = session.open(REQUESTS, c.MQOO_INPUT_EXCLUSIVE)
@@ -217,7 +227,7 @@ class Hierarchy:
             session.close(commit=False)
             raise
         self._session = session
-        self._telling.begin()
+        self._announcer.begin()
         for handle in (self._requests, self._publications.arrived):
             self._arrivals.watch(handle.queue)
         self._arrivals.has_work = True
@@ -226,32 +236,35 @@ class Hierarchy:
         self._leave_strangers()
 
     def _disconnect(self) -> None:
+        """Close the queues of the hierarchy, and back out."""
         self._arrivals.end()
-        self._telling.end()
+        self._announcer.end()
         self._retry_ms, self._held_ms = None, 0
         session, self._session = self._session, None
         if session is not None:
             session.close(commit=False)
 
     def _read_announcements(self) -> None:
+        """Process all announcements, one unit of work each, and update proxy subscriptions."""
         session, requests = self._session, self._requests
         assert session is not None
         assert requests is not None
-        while (message := _got(requests)) is not None:
+        while (message := _next_message(requests)) is not None:
             try:
-                self._hear(read_announcement(message.body))
+                self._receive(read_announcement(message.body))
             except MQError as error:
                 self._refuse(session, message, error)
             except Exception as error:  # noqa: BLE001 - one announcement is not all the others
                 _LOG.exception("announcement at %s: %s", self._manager.name, message)
-                said = f"the announcement cannot be read: {error!r}"
-                self._refuse(session, message, mq_error(rc.MQRC_UNEXPECTED_ERROR, said))
+                text = f"the announcement cannot be read: {error!r}"
+                self._refuse(session, message, mq_error(rc.MQRC_UNEXPECTED_ERROR, text))
             session.commit()
         for neighbour in self._wanted.unfulfilled():
             if neighbour not in self._unserved:
                 self._fulfil(neighbour)
 
-    def _hear(self, announcement: Announcement) -> None:
+    def _receive(self, announcement: Announcement) -> None:
+        """Process an announcement; raises MQError for one that is not acceptable."""
         sender = announcement.sender
         if sender == self._manager.name:
             raise mq_error(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"{sender!r} is no neighbour")
@@ -261,31 +274,31 @@ class Hierarchy:
             return
         if sender not in self._neighbours.all():
             if announcement.parent != self._manager.name:
-                # It was sent before it knew that this one has left.
+                # The sender did not know yet that this queue manager has left.
                 self._leave(sender)
                 return
             self._neighbours.add_child(sender)
         if announcement.asks:
-            self._telling.forget(sender)
-        if self._wanted.hear(announcement):
-            self._misheard.discard(sender)
+            self._announcer.forget(sender)
+        if self._wanted.receive(announcement):
+            self._incomplete.discard(sender)
             self._fulfil(sender)
         else:
-            # Soon after a start what it was asked for may be on its way, behind this.
-            self._misheard.add(sender)
-            self._try_later()
+            # Soon after a start the complete announcement may follow this one.
+            self._incomplete.add(sender)
+            self._retry_later()
 
     def _ask_again(self) -> None:
-        """Ask those for all their topics of whose announcements one is missing."""
-        for neighbour in self._misheard:
-            said = "an announcement is missing: all topics are asked for"
-            _LOG.warning("hierarchy of %s: %s: %s", self._manager.name, neighbour, said)
+        """Ask neighbours for all their topics when one of their announcements is missing."""
+        for neighbour in self._incomplete:
+            text = "an announcement is missing: all topics are asked for"
+            _LOG.warning("hierarchy of %s: %s: %s", self._manager.name, neighbour, text)
             self._asked.discard(neighbour)
-            self._telling.forget(neighbour)
-        self._misheard.clear()
+            self._announcer.forget(neighbour)
+        self._incomplete.clear()
 
     def _refuse(self, session: Session, message: Message, error: MQError) -> None:
-        """Dead-letter a message that is no announcement; drop it where that fails."""
+        """Move a message that is no announcement to the dead-letter queue, or drop it."""
         name = self._manager.name
         _LOG.warning("announcement at %s: %s refused: %s", name, message, error)
         try:
@@ -294,34 +307,36 @@ class Hierarchy:
             _LOG.warning("announcement at %s: %s dropped: %s", name, message, failure)
 
     def _fulfil(self, neighbour: str) -> None:
+        """Make the proxy subscriptions of a neighbour; note a failure for a retry."""
         failure = self._wanted.fulfil(neighbour)
         if failure is not None:
             self._unserved.add(neighbour)
             self._fail(neighbour, "proxies of", failure)
 
     def _announce(self) -> None:
-        neighbours, telling = self._neighbours.all(), self._telling
+        """Send each neighbour its changes, and former neighbours the end."""
+        neighbours, announcer = self._neighbours.all(), self._announcer
         for stranger in self._left.difference(neighbours, self._unreached):
-            if self._tell(stranger, telling.farewell(self._parent)):
+            if self._send(stranger, announcer.leave_announcement(self._parent)):
                 self._left.discard(stranger)
         self._left.difference_update(neighbours)
-        telling.follow()
+        announcer.follow()
         for neighbour in neighbours:
             if neighbour in self._unreached:
                 continue
             asks = neighbour not in self._asked
-            news = telling.news_for(neighbour, self._parent, asks=asks)
-            if news is None:
+            announcement = announcer.announcement_for(neighbour, self._parent, asks=asks)
+            if announcement is None:
                 continue
-            if self._tell(neighbour, news):
+            if self._send(neighbour, announcement):
                 self._asked.add(neighbour)
             else:
-                telling.forget(neighbour)
+                announcer.forget(neighbour)
 
-    def _tell(self, neighbour: str, news: Announcement) -> bool:
-        """Send an announcement; False when there is no way, and it is to be tried again."""
+    def _send(self, neighbour: str, announcement: Announcement) -> bool:
+        """Send an announcement; return False when it cannot be put, and must be tried again."""
         assert self._session is not None
-        name, body = f"{REQUESTS}@{neighbour}", news.packed()
+        name, body = f"{REQUESTS}@{neighbour}", announcement.packed()
         try:
             self._session.put(name, body, persistent=True, format_name="MQSTR")
             self._session.commit()
@@ -332,46 +347,47 @@ class Hierarchy:
         return True
 
     def _wake(self) -> None:
+        """Let the clock run a turn if there is work; definitions take effect at once."""
         if self._is_attached or self._is_wanted:
             if self._is_wanted and self._session is None:
-                # Run here, before the clock's thread can: the command PSMODE(ENABLED) returns with
-                # the queues defined.
+                # Not left to the clock's thread: the queues are defined when the command
+                # PSMODE(ENABLED) returns.
                 self.run_due()
             with self._attaching:
                 if not self._is_attached and not self._is_closed:
                     self._is_attached = True
                     self._manager.clock.attach(self)
-            if self._has_news():
+            if self._has_changes():
                 self._manager.clock.wake(self)
 
 
 class Publications:
-    """The publications of neighbours: they are published here, and go on to other neighbours.
+    """Publishes the publications of neighbours, here and to other neighbours.
 
-    The session is transacted, and each one is published in the unit of work that gets it. One that
-    cannot be published is dead-lettered. Where that fails, too, a persistent one is put aside and
-    tried again later, so that those behind it need not wait; any other is dropped.
+    The session is transacted: each publication is got and published in one unit of work. One that
+    cannot be published becomes a dead letter. Where that fails, too, a persistent one is put on a
+    retry queue, so that those behind it need not wait; a non-persistent one is dropped.
     """
 
     def __init__(self, manager: Engine, session: Session) -> None:
-        """Open the queues; raises as ``Session.open``."""
+        """Open the queues; raises the MQError of an open that fails."""
         self._manager, self._session = manager, session
         #: The queue on which they arrive.
         self.arrived = session.open(PUBLICATIONS, c.MQOO_INPUT_EXCLUSIVE)
-        self._aside = session.open(PUT_ASIDE, c.MQOO_INPUT_EXCLUSIVE)
+        self._retry_queue = session.open(RETRY_QUEUE, c.MQOO_INPUT_EXCLUSIVE)
 
     @property
-    def has_some_aside(self) -> bool:
-        """Whether publications are put aside, to be tried again."""
-        return self._aside.queue.depth > 0
+    def has_retries(self) -> bool:
+        """Whether the retry queue has publications."""
+        return self._retry_queue.queue.depth > 0
 
     def pass_on(self) -> bool:
-        """Publish messages that have come; return True if there may be more.
+        """Publish up to 100 arrived messages; return True if there may be more.
 
-        Raises when a message can be neither published nor moved away.
+        Raises MQError when a message can be neither published nor moved away.
         """
         for _ in range(TURN_COUNT):
-            message = _got(self.arrived)
+            message = _next_message(self.arrived)
             if message is None:
                 return False
             error = self._settle(message)
@@ -382,10 +398,10 @@ class Publications:
         return True
 
     def try_again(self) -> None:
-        """Publish messages that were put aside; one that still fails goes behind the others."""
+        """Publish the messages of the retry queue; one that still fails goes behind the others."""
         failed_count = 0
-        for _ in range(self._aside.queue.depth):
-            message = _got(self._aside) if failed_count < TURN_COUNT else None
+        for _ in range(self._retry_queue.queue.depth):
+            message = _next_message(self._retry_queue) if failed_count < TURN_COUNT else None
             if message is None:
                 return
             # A dead letter is to go back to where it came from.
@@ -393,7 +409,10 @@ class Publications:
             failed_count += self._settle(message) is not None
 
     def _settle(self, message: Message) -> MQError | None:
-        """Publish a message or put it elsewhere; return why it was not published."""
+        """Publish a message or move it away.
+
+        Return the error for which it was not published, or None.
+        """
         failure: MQError | None = None
         try:
             publish_from_neighbour(self._session, message)
@@ -404,20 +423,20 @@ class Publications:
         return failure
 
     def _refuse(self, message: Message, error: MQError) -> None:
-        """Dead-letter what cannot be published, else put it aside if that is worth it."""
+        """Make a message a dead letter, or move it to the retry queue if it is persistent."""
         manager, session = self._manager, self._session
         try:
             put_dead_letter(manager, session, message, error.reason)
         except MQError as failure:
             is_persistent = message.descriptor.persistence == c.MQPER_PERSISTENT
             if is_persistent and error.reason != rc.MQRC_LOOPING_PUBLICATION:
-                forward(manager, session, PUT_ASIDE, message)
+                forward(manager, session, RETRY_QUEUE, message)
             else:
                 _LOG.warning("publication at %s: %s dropped: %s", manager.name, message, failure)
 
 
-def _got(handle: Handle) -> Message | None:
-    """Get the next message in the unit of work, None when there is none."""
+def _next_message(handle: Handle) -> Message | None:
+    """Get the next message in the unit of work, None when the queue has none."""
     try:
         return handle.get(GetRequest(), c.MQGMO_SYNCPOINT).message
     except NoMessage:

@@ -1,4 +1,4 @@
-"""How a sender speaks to its receiver: the calls of a link, how they fail, names of batches."""
+"""The interface between a sender and its receiver: the calls of a link, its errors, batch names."""
 
 from __future__ import annotations
 
@@ -30,66 +30,79 @@ class Traffic(NamedTuple):
     received_bytes: int
 
 
-#: Of a link that leads to a queue manager of the same process.
+#: The traffic of a link within one process.
 NO_TRAFFIC = Traffic(0, 0)
 
 
 class Link(Protocol):
-    """One connection from a sender to its receiver, used by one thread; any may close it.
+    """One connection from a sender to its receiver, used by one thread; any thread may close it.
 
-    Every call raises LinkDown or another OSError, or the MQError for which the receiver refuses it.
-    Any other error is a mistake in the link, and stops the channel. A receiver that waits before it
-    tries a put again says for how long; :meth:`go_on` is called then.
+    Every call raises LinkDown or another OSError, or the MQError by which the receiver refuses it.
+    Any other error is a programming error in the link, and stops the channel. A receiver that waits
+    before it repeats a put returns the wait in ms; after it the sender calls :meth:`go_on`.
     """
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Begin; an earlier sender of that manager on this channel is refused from now on."""
+        """Begin to send; return the state and the limits of the receiver.
+
+        An earlier sender of that queue manager on this channel is refused from now on.
+        """
 
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
-        """Let the messages of a batch be put, no life to be shortened; a wait in ms, or None."""
+        """Put a batch of unlimited lives.
+
+        Return ms to wait before :meth:`go_on`, or None when done.
+        """
 
     def hand_over(self, envelopes: Sequence[Envelope]) -> int:
         """Hand over the messages of a batch, which :meth:`go_on` puts.
 
-        Returns for how many ms of the call the receiver had them.
+        Returns how many ms of the call's duration the receiver has had them.
         """
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Let what was handed over be put, or try again after a wait; a wait in ms, or None.
+        """Put the messages handed over, or try again; the result is that of :meth:`send`.
 
-        ``transit_ms`` is how long the batch was on the link.
+        ``transit_ms`` is how long the batch was on the link. It is subtracted from each life.
         """
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit what was handed over, durably together with the name of the batch."""
+        """Commit the messages handed over, durably together with the name of the batch."""
 
     def ping(self, channel: str) -> None:
-        """Raise LinkDown, or why the receiver of a channel refuses, unless it answers."""
+        """Return if the receiver of a channel answers.
+
+        Raises LinkDown, or the MQError that refuses.
+        """
 
     def traffic(self) -> Traffic:
-        """Return the bytes that this end has sent and received; any thread may ask."""
+        """Return the bytes that this end has sent and received; any thread may call it."""
 
     def close(self) -> None:
-        """End; unconfirmed messages are backed out there."""
+        """End the link; the receiver backs out unconfirmed messages."""
 
 
 def luw_name(instance_id: str, unique: bytes) -> str:
-    """Return the name of a batch: a part of its sender's instance id, and a unique part."""
+    """Return the name of a batch: the start of its sender's instance id, and a unique part."""
     return f"{_owner(instance_id)}.{unique.hex().upper()}"
 
 
 def is_batch_of(luw: str, instance_id: str) -> bool:
-    """Return True if a batch may be of this queue manager: an empty name may be any."""
+    """Return True if a batch may be of the queue manager with this instance id.
+
+    A batch without a name may be of any.
+    """
     owner, _, _ = luw.rpartition(".")
     return owner in ("", _owner(instance_id))
 
 
 def _owner(instance_id: str) -> str:
+    """Return the first digits of an instance id, as the name of a batch has them."""
     return instance_id[:_OWNER_LENGTH].upper()
 
 
 def end_link(link: Link) -> None:
-    """Close a link; it has ended even when that fails, which is logged."""
+    """Close a link; an error of the close is logged and not raised."""
     try:
         link.close()
     except Exception as error:  # noqa: BLE001 - a link is not ours, and what is behind it goes on
@@ -97,7 +110,7 @@ def end_link(link: Link) -> None:
 
 
 def original_of(envelope: Envelope) -> Original:
-    """Return a parcel as the original of a report."""
+    """Return a message on its way as the original that a report is about."""
     return Original(
         envelope.descriptor, envelope.msg_id, envelope.correl_id, envelope.body, envelope.life_ms
     )
@@ -106,6 +119,9 @@ def original_of(envelope: Envelope) -> Original:
 def refused_envelope(
     manager: Engine, definition: ChannelDefinition, envelope: Envelope
 ) -> Undeliverable:
-    """Return a message that a channel cannot deliver; USEDLQ says if it may be a dead letter."""
+    """Return a message that a channel cannot deliver, with its target queue.
+
+    USEDLQ of the channel decides whether it may become a dead letter.
+    """
     target = full_name(envelope.queue, envelope.manager, manager.name)
     return Undeliverable(original_of(envelope), target, definition.usedlq == MQUSEDLQ_YES)

@@ -1,4 +1,4 @@
-"""The receiving end: puts what comes, all contexts set, and commits it with the batch's name."""
+"""The receiver of a channel: puts messages with all context set, and commits them by batch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mayfly.store.channels import ChannelRow
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.channels import Envelope, Opening
 
-#: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).
+#: Reasons that may pass: the put is tried again (MRRTY, MRTMR).
 _PASSING = (
     rc.MQRC_Q_FULL,
     rc.MQRC_PUT_INHIBITED,
@@ -37,15 +37,15 @@ _PASSING = (
     rc.MQRC_STORAGE_MEDIUM_FULL,
     rc.MQRC_RESOURCE_PROBLEM,
 )
-#: The queue manager is no longer there.
+#: Reasons that mean that the queue manager has ended.
 GONE = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_HCONN_ERROR)
 
 
 class Caller(NamedTuple):
-    """The sender's end of a connection over a network, as the server that has let it in knows it.
+    """The remote end of a sender, as the server that has accepted it knows it.
 
-    ``user`` is the one whose authority the puts need, None for one who may do everything.
-    ``on_end`` is called when the receiver ends; any thread may call it, holding any lock.
+    ``user`` is the one whose authority the puts need, None for unlimited authority. ``on_end`` is
+    called when the receiver ends, by any thread, which may hold any lock.
     """
 
     address: str
@@ -56,7 +56,10 @@ class Caller(NamedTuple):
 
 
 class Receiver:
-    """Takes the messages of one sender of a channel; a later one of that sender replaces it."""
+    """Receives the messages of one sender of a channel.
+
+    A later connection of that sender replaces it.
+    """
 
     def __init__(
         self,
@@ -66,9 +69,9 @@ class Receiver:
         opening: Opening,
         caller: Caller | None,
     ) -> None:
-        """Open a session of the caller's user, within a process of MCAUSER.
+        """Open a session of the caller's user, for a sender of this process of MCAUSER.
 
-        Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        Raises MQRC_NOT_AUTHORIZED for a user without authority to connect.
         """
         self._manager = manager
         self.opening, self._caller = opening, caller
@@ -89,7 +92,7 @@ class Receiver:
 
     @property
     def address(self) -> str:
-        """Where its sender is, empty within a process."""
+        """The network address of its sender, empty within a process."""
         return "" if self._caller is None else self._caller.address
 
     @property
@@ -101,18 +104,20 @@ class Receiver:
         """Return the bytes that this end has sent and received."""
         return NO_TRAFFIC if self._caller is None else self._caller.traffic()
 
-    def take_in(self, envelopes: Iterable[Envelope]) -> int | None:
-        """Put messages; returns in how many ms to :meth:`go_on`, None when all are put.
+    def put_batch(self, envelopes: Iterable[Envelope]) -> int | None:
+        """Put the messages of a batch.
 
-        Raises LinkDown when this queue manager ends, and the reason for which a persistent message
-        can be put nowhere (Q5, R5); all that is not committed is backed out then.
+        Return ms to wait before :meth:`go_on`, None when all are put.
+
+        Raises LinkDown when this queue manager ends, and the MQError of a persistent message that
+        can be put nowhere (Q5, R5); everything that is not committed is backed out then.
         """
         with self._lock:
             self._keep(envelopes, 0)
             return self._put_all(0)
 
     def keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> int:
-        """Keep messages that have come in since ``spent_ms``, until :meth:`go_on` puts them.
+        """Keep messages, which have been coming in for ``spent_ms``, until :meth:`go_on` puts them.
 
         Returns for how many ms they have been here.
         """
@@ -122,9 +127,12 @@ class Receiver:
             return self._manager.now_ms() - self._arrived_ms
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put what is kept, or could not be put; as :meth:`take_in`.
+        """Put the kept messages, or those that could not be put.
 
-        A life is less by the time on the link, ``transit_ms``, and by that in here (E7).
+        The result is that of :meth:`put_batch`.
+
+        The time on the link (``transit_ms``) and the time in this receiver are subtracted from each
+        life (E7).
         """
         with self._lock:
             return self._put_all(counted_transit_ms(transit_ms))
@@ -132,7 +140,7 @@ class Receiver:
     def commit(self, luw: str, sequence: int) -> None:
         """Make the messages visible, durably together with the name of their batch.
 
-        Raises LinkDown when the outcome is unknown, and the MQError for which it has failed.
+        Raises LinkDown when the outcome is unknown, and the MQError of a commit that has failed.
         """
         with self._lock:
             self._check_open()
@@ -146,15 +154,20 @@ class Receiver:
             self.batch_count += 1
 
     def close(self) -> None:
-        """Back out what is not committed, and take nothing more."""
+        """Back out uncommitted messages, and accept no more."""
         with self._lock:
             self._end()
 
     def _keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> None:
+        """Keep messages, and note when the first of them came."""
         self._waiting = deque(envelopes)
         self._arrived_ms, self._tries = self._manager.now_ms() - spent_ms, 0
 
     def _put_all(self, transit_ms: int) -> int | None:
+        """Put the kept messages.
+
+        Return the wait (MRTMR, ms) before a retry, None when all are put.
+        """
         self._check_open()
         while self._waiting:
             envelope = self._waiting[0]
@@ -165,7 +178,7 @@ class Receiver:
                 if error.reason in GONE:
                     self._end_on(error)
                 if error.reason == rc.MQRC_SYNCPOINT_LIMIT_REACHED:
-                    # MAXUMSGS is less now: not the message's fault. The next start agrees on less.
+                    # MAXUMSGS was reduced. The next start negotiates a smaller batch.
                     self._end()
                     raise
                 if error.reason in _PASSING and self._tries < self._definition.mrrty:
@@ -180,13 +193,17 @@ class Receiver:
         return None
 
     def _life_ms(self, envelope: Envelope, transit_ms: int) -> int | None:
-        """Return what is left of a life, less the time on the way and in here (E7)."""
+        """Return the rest of a life: without the time on the link and in here (E7).
+
+        None is unlimited.
+        """
         if envelope.life_ms is None:
             return None
         spent_ms = transit_ms + self._manager.now_ms() - self._arrived_ms
         return max(envelope.life_ms - spent_ms, 0)
 
     def _put(self, envelope: Envelope, life_ms: int | None) -> None:
+        """Put a message, or send its expiration report when no life is left."""
         manager, session = self._manager, self._session
         if life_ms == 0:
             report_expiration(manager, original_of(envelope), self._session_of(envelope))
@@ -202,6 +219,10 @@ class Receiver:
         put_received(manager, session, name, envelope.body, request, in_unit=not envelope.is_fast)
 
     def _set_aside(self, envelope: Envelope, error: MQError) -> None:
+        """Move a message that cannot be put to the dead-letter queue, or discard it.
+
+        Or raise why not.
+        """
         refused = refused_envelope(self._manager, self._definition, envelope)
         try:
             refuse(self._manager, refused, error, self._session_of(envelope))
@@ -210,20 +231,22 @@ class Receiver:
             raise
 
     def _session_of(self, envelope: Envelope) -> Session | None:
-        """Return the session whose unit of work a message is part of; None for one outside."""
+        """Return the session whose unit of work a message is part of; None for a fast message."""
         return None if envelope.is_fast else self._session
 
     def _check_open(self) -> None:
+        """Raise LinkDown after the end of this receiver."""
         if not self.is_open:
             raise LinkDown(f"{self._definition.name}: this receiver has ended")
 
     def _end_on(self, error: MQError) -> None:
-        """End; raises LinkDown when the queue manager is gone."""
+        """End; raises LinkDown when the error is that the queue manager has ended."""
         self._end()
         if error.reason in GONE:
             raise LinkDown(f"{self._manager.name} has ended: {error}") from error
 
     def _end(self) -> None:
+        """Back out, close the session, and call ``on_end``; do nothing after the end."""
         if self.is_open:
             self.is_open = self.is_paused = False
             self._waiting.clear()

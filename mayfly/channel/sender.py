@@ -1,18 +1,18 @@
-"""A sender channel from START to STOP, and its batches, each at its partner exactly once.
+"""A sender channel from START to STOP, and its batches, each put at the partner exactly once.
 
-The clock drives it, and it works when there is work: a put on the transmission queue, the end of a
-wait or a command makes it due. The machine's clock runs it on a thread of its own, a virtual one at
-once and in order.
+The clock drives it when there is work: a put on the transmission queue, the end of a wait or a
+command makes it due. Under the machine's clock it runs on a thread of that clock, under a virtual
+one at once and in order.
 
-A batch goes in steps, and after each of them the disk holds enough to go on from there:
+A batch goes in steps. After each of them the disk holds enough to continue from there:
 
 1. its messages are taken off the queue, hidden but still in the store, and handed over;
 2. its name, sequence number and keys are made durable here: it is in doubt;
 3. the partner commits it together with its name;
 4. the messages and the doubt end here in one transaction.
 
-Cut before 2, both sides have it as it was. Cut later, the partner's answer at the next start
-decides: it is committed there or not.
+After an interruption before 2, both sides are as before the batch. After a later one, the partner
+tells at the next start whether it has committed the batch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 _LOG = logging.getLogger("mayfly.channel")
 
 Connect = Callable[[ChannelDefinition], Link]
-#: Errors that a retry may mend; any other is a mistake in a program, and stops the channel.
+#: Errors after which a retry may succeed; any other is a programming error, and stops the channel.
 _MAY_PASS = (OSError, MQError)
 #: The part of a MsgId that no two have: it names a batch.
 _UNIQUE_FROM = 16
@@ -60,24 +60,25 @@ _MS_PER_S = 1_000
 
 
 class RunningChannel:
-    """One sender channel of a queue manager, which its clock drives; it begins inactive.
-
-    Raises MQRC_UNKNOWN_OBJECT_NAME.
-    """
+    """A sender channel of a queue manager, driven by its clock; it begins inactive or stopped."""
 
     def __init__(self, manager: Engine, name: str, connect: Connect) -> None:
+        """Read the definition and the last state; raises MQRC_UNKNOWN_OBJECT_NAME.
+
+        ``connect`` makes the link to the partner.
+        """
         self._manager = manager
         self._name = name
         self._connect = connect
         self._definition = find_channel(manager, name)
         self._retries = _Retries(self._definition)
         self._sender: Sender | None = None
-        self._intake: _OpenTransmissionQueue | None = None
+        self._open_queue: _OpenTransmissionQueue | None = None
         self._link: Link | None = None
-        #: Held during a turn; a wake in the midst of a turn leaves the work to that turn.
+        #: Held during a turn; a wake during a turn leaves the work to that turn.
         self._working = manager.runtime.lock("channel")
         self._stop_wanted = False
-        #: When its wait ends; since when it has had nothing to send, and has not spoken.
+        #: The end of its wait; since when it has had nothing to send; since when it is silent.
         self._due_ms = self._idle_ms = self._silent_ms = 0
         self.status = Status.STOPPED if self._state.is_stopped else Status.INACTIVE
         self._failure = ""
@@ -89,14 +90,14 @@ class RunningChannel:
 
     @property
     def is_woken(self) -> bool:
-        """Whether messages have come that it has not looked for."""
-        intake = self._intake
-        return self.status is Status.RUNNING and intake is not None and intake.has_work
+        """Whether messages have arrived since it has last read its transmission queue."""
+        queue = self._open_queue
+        return self.status is Status.RUNNING and queue is not None and queue.has_work
 
     def start(self) -> None:
-        """Begin to run, or retry at once; the clock makes the attempt to reach the partner.
+        """Begin to run, or retry at once; the clock then tries to reach the partner.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME; MQRC_STORAGE_MEDIUM_FULL, and it stays as it was.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL, which leaves it unchanged.
         """
         manager = self._manager
         with self._working:
@@ -105,14 +106,17 @@ class RunningChannel:
                 manager.shipments.save(self._state._replace(wanted=STARTED))
             self._due_ms, self._stop_wanted = manager.now_ms(), False
             if self.is_idle:
-                self._let_sender_go()
+                self._release_sender()
                 self._retries.renew(self._definition)
                 self.status, self._failure = Status.STARTING, ""
                 manager.clock.attach(self)
         manager.clock.wake(self)
 
     def stop(self, *, is_forced: bool = False) -> None:
-        """End after the batch under way, or cut it off, what is in doubt staying so."""
+        """End after the batch under way.
+
+        With ``is_forced`` cut the batch off, which may stay in doubt.
+        """
         self._stop_wanted = True
         link = self._link
         if is_forced and link is not None:
@@ -125,40 +129,40 @@ class RunningChannel:
             self._manager.clock.wake(self)
 
     def close(self) -> None:
-        """End with the queue manager, to go on when that is opened again."""
+        """End with the queue manager; it runs again when the queue manager is opened again."""
         self._manager.clock.detach(self)
         with self._working:
             if not self.is_idle:
                 self._end(Status.INACTIVE)
 
     def resolve(self, *, is_committed: bool) -> None:
-        """Settle a batch in doubt as an operator knows it.
+        """Commit or back out a batch in doubt by decision of an operator.
 
-        Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when nothing is
+        Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when no batch is
         in doubt.
         """
         with self._working:
             self._check_resting()
             if not self._state.doubt_luw:
-                said = f"channel {self._name} has no batch in doubt"
-                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+                text = f"channel {self._name} has no batch in doubt"
+                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
             if self._sender is None:
                 self._sender = Sender(self._manager, self._definition)
             self._sender.resolve(is_committed=is_committed)
 
     def reset(self, sequence: int) -> None:
-        """Set the number of the next message.
+        """Set the sequence number of the next message.
 
         Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when a batch is
         in doubt.
         """
-        # A turn under way would save what it knew before, or lose its doubt to this.
+        # Otherwise a running turn could save the old state, or lose its batch in doubt.
         with self._working:
             self._check_resting()
             state = self._state
             if state.doubt_luw:
-                said = f"channel {self._name} has a batch in doubt: RESOLVE CHANNEL first"
-                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+                text = f"channel {self._name} has a batch in doubt: RESOLVE CHANNEL first"
+                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, text)
             self._manager.shipments.save(state._replace(sequence=sequence - 1, is_reset=1))
 
     def _check_resting(self) -> None:
@@ -167,21 +171,23 @@ class RunningChannel:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time of its next turn, None when it waits for messages alone.
+        """Return the clock's time in ms of its next turn, None when it only waits for messages.
 
-        None also while a turn is under way: it goes on by itself.
+        None also while a turn runs, which needs no wake.
         """
         due_ms = None if self._working.locked() else self._next_ms()
         return None if due_ms is None else due_ms - self._manager.ahead_ms
 
     def run_due(self) -> None:
+        """Run turns as long as one is due; do nothing while another thread runs one."""
         while self._is_due() and self._working.acquire(blocking=False):
             try:
                 self._turn()
             finally:
                 self._working.release()
 
-    def standing(self) -> ChannelStatus:
+    def channel_status(self) -> ChannelStatus:
+        """Return the attributes that DISPLAY CHSTATUS shows."""
         state, sender, definition = self._state, self._sender, self._definition
         is_in_doubt, link = bool(state.doubt_luw), self._link
         traffic = NO_TRAFFIC if link is None else link.traffic()
@@ -218,6 +224,7 @@ class RunningChannel:
         return due_ms is not None and due_ms <= self._manager.now_ms()
 
     def _next_ms(self) -> int | None:
+        """Return the own time in ms of the next turn, None when it only waits for messages."""
         if self.is_idle:
             return None
         if self._stop_wanted or self.is_woken:
@@ -229,12 +236,13 @@ class RunningChannel:
             return open_until_ms
         definition = self._definition
         moments = (
-            _end_of(definition.discint, self._idle_ms),
-            _end_of(definition.hbint, self._silent_ms),
+            _interval_end_ms(definition.discint, self._idle_ms),
+            _interval_end_ms(definition.hbint, self._silent_ms),
         )
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _turn(self) -> None:
+        """Do the work of the present status; every error ends the connection."""
         try:
             if self._stop_wanted:
                 self._end(Status.STOPPED)
@@ -245,46 +253,48 @@ class RunningChannel:
                 self._note_sent(self._sender.go_on())
             else:
                 self._move()
-        except Exception as error:  # noqa: BLE001 - a link is not ours; nobody else would hear of it
+        except Exception as error:  # noqa: BLE001 - the code of a link may raise anything
             self._fail(error)
         except BaseException as error:
-            # Interrupted in its midst, the batch must not be handed over a second time.
+            # After an interruption the batch must not be handed over a second time.
             self._fail(error)
             raise
 
     def _connect_sender(self) -> None:
+        """Open the transmission queue, connect to the partner, and resolve a batch in doubt."""
         definition = self._definition = find_channel(self._manager, self._name)
         transmission_queue = definition.xmitq
-        if self._intake is not None and self._intake.name != transmission_queue:
-            self._let_sender_go()
-            self._let_queue_go()
-        if self._intake is None:
-            self._intake = _OpenTransmissionQueue(self._manager, transmission_queue)
+        if self._open_queue is not None and self._open_queue.name != transmission_queue:
+            self._release_sender()
+            self._release_queue()
+        if self._open_queue is None:
+            self._open_queue = _OpenTransmissionQueue(self._manager, transmission_queue)
         if self._sender is None:
             self._sender = Sender(self._manager, self._definition)
         self._link = self._connect(definition)
         self._sender.connect(self._link)
         self._failure = ""
-        self._intake.has_work = True
+        self._open_queue.has_work = True
         self._note_sent(None)
 
     def _move(self) -> None:
-        """Take what has come and, when the batch is full or its time is over, send it."""
-        sender, intake, now_ms = self._sender, self._intake, self._manager.now_ms()
+        """Take new messages and, when the batch is full or its time (BATCHINT) is over, send it."""
+        sender, queue, now_ms = self._sender, self._open_queue, self._manager.now_ms()
         assert sender is not None
-        assert intake is not None
-        if intake.has_work:
-            # Reset before the look: a put during the look sets it again.
-            intake.has_work = False
+        assert queue is not None
+        if queue.has_work:
+            # Reset before reading the queue: a put during the read sets it again.
+            queue.has_work = False
             if not sender.take():
-                intake.has_work = True
+                queue.has_work = True
         elif sender.open_until_ms() is None:
             self._rest(now_ms)
         open_until_ms = sender.open_until_ms()
-        if open_until_ms is not None and (intake.has_work or open_until_ms <= now_ms):
+        if open_until_ms is not None and (queue.has_work or open_until_ms <= now_ms):
             self._note_sent(sender.send())
 
     def _note_sent(self, wait_ms: int | None) -> None:
+        """Note that a batch is done (None), or that the receiver wants to wait ``wait_ms``."""
         now_ms = self._manager.now_ms()
         if wait_ms is None:
             self.status = Status.RUNNING
@@ -294,8 +304,8 @@ class RunningChannel:
             self.status, self._due_ms = Status.PAUSED, now_ms + wait_ms
 
     def _rest(self, now_ms: int) -> None:
-        """Nothing to send: disconnect after DISCINT, else ask whether the partner is there."""
-        disconnect_ms = _end_of(self._definition.discint, self._idle_ms)
+        """With nothing to send, disconnect after DISCINT, or ping the partner after HBINT."""
+        disconnect_ms = _interval_end_ms(self._definition.discint, self._idle_ms)
         if disconnect_ms is not None and disconnect_ms <= now_ms:
             self._note(INACTIVE)
             self._end(Status.INACTIVE)
@@ -305,11 +315,11 @@ class RunningChannel:
         self._silent_ms = now_ms
 
     def _fail(self, error: BaseException) -> None:
-        """Retry, or stop: on demand, without retries left, or for what no retry would mend."""
+        """Retry after an error; stop after STOP, a programming error, or the last retry."""
         is_mistake = isinstance(error, Exception) and not isinstance(error, _MAY_PASS)
         self._failure = repr(error) if is_mistake else str(error)
-        trace = error if is_mistake else None
-        _LOG.warning("channel %s: %s", self._name, self._failure, exc_info=trace)
+        cause = error if is_mistake else None
+        _LOG.warning("channel %s: %s", self._name, self._failure, exc_info=cause)
         self._disconnect()
         is_over = self._stop_wanted or is_mistake
         wait_ms = None if is_over else self._retries.next_wait_ms()
@@ -321,15 +331,17 @@ class RunningChannel:
             self.status, self._due_ms = Status.RETRYING, self._manager.now_ms() + wait_ms
 
     def _end(self, status: Status) -> None:
+        """Disconnect, close the transmission queue and end with a status."""
         self._disconnect()
-        self._let_queue_go()
-        # A STOP that comes while it ends otherwise counts.
+        self._release_queue()
+        # A STOP during another end has precedence.
         self.status = Status.STOPPED if self._stop_wanted else status
         if self.status is Status.STOPPED:
             self._note(STOPPED)
         self._manager.clock.detach(self)
 
     def _disconnect(self) -> None:
+        """Close the link, and give taken messages back to their queue."""
         self._link = None
         try:
             if self._sender is not None:
@@ -338,40 +350,42 @@ class RunningChannel:
             # Persistent messages are still on the disk; the next start finds them there.
             _LOG.error("channel %s: messages not given back: %s", self._name, error)
 
-    def _let_sender_go(self) -> None:
+    def _release_sender(self) -> None:
+        """Drop the sender; a batch in doubt waits for the next one."""
         sender, self._sender = self._sender, None
         if sender is not None:
             sender.hand_over()
 
-    def _let_queue_go(self) -> None:
-        intake, self._intake = self._intake, None
-        if intake is not None:
-            intake.close()
+    def _release_queue(self) -> None:
+        """Close the transmission queue."""
+        queue, self._open_queue = self._open_queue, None
+        if queue is not None:
+            queue.close()
 
     def _note(self, wanted: int) -> None:
-        """Remember how it has ended for when its queue manager is opened again."""
+        """Save whether the channel is to start when its queue manager is opened again."""
         try:
             self._manager.shipments.save(self._state._replace(wanted=wanted))
         except MQError as error:
             _LOG.error("channel %s would start with its queue manager: %s", self._name, error)
 
 
-def _end_of(seconds: int, since_ms: int) -> int | None:
-    """Return when an interval ends, None for one of 0 s: it has no end."""
+def _interval_end_ms(seconds: int, since_ms: int) -> int | None:
+    """Return when an interval ends, None for one of 0 seconds, which has no end."""
     return since_ms + ms_of_seconds(seconds) if seconds else None
 
 
 class Sender:
-    """One channel's connection to its partner, from the negotiation to a failure or the end."""
+    """The connection of a channel to its partner, from the negotiation to a failure or the end."""
 
     def __init__(self, manager: Engine, definition: ChannelDefinition) -> None:
-        """Take over what the last run has left in doubt; the queue is open for this sender."""
+        """Take over a batch that an earlier run has left in doubt; its queue must be open."""
         self._manager = manager
         self._definition = definition
         self._xmitq = definition.xmitq
         self._shipment: Shipment = manager.shipments.claimed(definition.name, self._xmitq)
         self._link: Link | None = None
-        self._standing: ReceiverState | None = None
+        self._agreed: ReceiverState | None = None
         self._taken: list[StoredMessage] = []
         self._begun_ms = self._transit_ms = 0
         self.message_count = self.batch_count = 0
@@ -385,20 +399,23 @@ class Sender:
     @property
     def partner(self) -> str:
         """The name of the queue manager at the other end, empty before the negotiation."""
-        return "" if self._standing is None else self._standing.manager
+        return "" if self._agreed is None else self._agreed.manager
 
     @property
     def heartbeat_s(self) -> int:
-        """How often the partner hears of it at least: seldom while a batch stays open."""
+        """The seconds within which the partner can expect a sign of life, 0 for no promise.
+
+        It is HBINT plus the time (BATCHINT) for which a batch stays open.
+        """
         heartbeat_s = self._definition.hbint
         held_s = -(-self._definition.batchint // _MS_PER_S)
         return heartbeat_s + held_s if heartbeat_s else 0
 
     def connect(self, link: Link) -> None:
-        """Negotiate, and settle what is in doubt as the partner tells it.
+        """Negotiate, and resolve a batch in doubt by the state that the partner reports.
 
-        Raises LinkDown; MQRC_CHANNEL_CONFIG_ERROR when the sequence numbers differ, and whatever
-        the partner refuses it for.
+        Raises LinkDown, MQRC_CHANNEL_CONFIG_ERROR when the sequence numbers differ, and the MQError
+        by which the partner refuses the sender.
         """
         self._link = link
         name, state, definition = self._definition.name, self.state, self._definition
@@ -412,14 +429,14 @@ class Sender:
             self.heartbeat_s,
             self._manager.ledger.instance_id,
         )
-        standing = link.negotiate(opening)
-        if state.doubt_luw and standing.luw == state.doubt_luw:
+        remote = link.negotiate(opening)
+        if state.doubt_luw and remote.luw == state.doubt_luw:
             self.resolve(is_committed=True)
         expected = self.state.sequence
-        if standing.sequence != expected:
-            # This partner has another history: it cannot prove that a batch in doubt is not there.
-            said = f"{standing.manager} has committed up to {standing.sequence}, not {expected}"
-            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {said}")
+        if remote.sequence != expected:
+            # A partner with another history cannot prove that it lacks a batch in doubt.
+            text = f"{remote.manager} has committed up to {remote.sequence}, not {expected}"
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {text}")
         if self.state.doubt_luw:
             self.resolve(is_committed=False)
         if not self._shipment.is_from(self._xmitq):
@@ -427,40 +444,46 @@ class Sender:
             self._shipment = self._manager.shipments.claimed(name, self._xmitq)
         if state.is_reset:
             self._manager.shipments.save(state._replace(is_reset=0))
-        self._standing = standing
+        self._agreed = remote
 
     def resolve(self, *, is_committed: bool) -> None:
-        """End the doubt: the messages are at the partner, or go back to their places."""
+        """End the doubt: remove the messages if the partner has them, otherwise return them."""
         shipments, name = self._manager.shipments, self._definition.name
         shipments.resolve(name, self._shipment, is_committed=is_committed)
 
     def take(self) -> bool:
-        """Take what is there for the batch; True when the queue holds no more for it."""
-        assert self._standing is not None
-        manager, standing = self._manager, self._standing
-        room = min(standing.batch_size, manager_definition(manager).maxumsgs)
+        """Take messages for the batch; return True when the queue holds no more for it."""
+        assert self._agreed is not None
+        manager, remote = self._manager, self._agreed
+        capacity = min(remote.batch_size, manager_definition(manager).maxumsgs)
         # MAXUMSGS may be less than what an open batch has by now.
-        room = max(room - len(self._taken), 0)
+        capacity = max(capacity - len(self._taken), 0)
         if not self._taken:
             self._begun_ms = manager.now_ms()
-        found = self._shipment.take(room)
+        found = self._shipment.take(capacity)
         self._taken += found
-        return len(found) < room
+        return len(found) < capacity
 
     def open_until_ms(self) -> int | None:
-        """Return until when a batch stays open for more messages (BATCHINT); None: none is."""
+        """Return until when the batch stays open for more messages (BATCHINT).
+
+        None without a batch.
+        """
         if not self._taken:
             return None
         return self._begun_ms + self._definition.batchint
 
     def send(self) -> int | None:
-        """Hand the batch over; returns in how many ms to :meth:`go_on`, None when it is done."""
+        """Hand the batch over.
+
+        Return the ms to wait before :meth:`go_on`, None when it is committed.
+        """
         assert self._link is not None
         now_ms = self._manager.now_ms()
         is_fast_channel = self._definition.npmspeed == MQNPMS_FAST
         envelopes = self._envelopes(now_ms, is_fast_channel=is_fast_channel)
         if is_fast_channel:
-            # Not twice, come what may; the others may wait for what the batch meets.
+            # Fast messages are never sent twice; the others may have to wait.
             self._shipment.end_volatile()
             envelopes.sort(key=lambda envelope: not envelope.is_fast)
         if not envelopes:
@@ -469,7 +492,7 @@ class Sender:
         self.message_count += len(envelopes)
         self.last_message_ms = now_ms
         if all(envelope.life_ms is None for envelope in envelopes):
-            # Nothing is to be shortened: one call does.
+            # No life is to be shortened: one call is enough.
             self._transit_ms = 0
             return self._after(self._link.send(envelopes))
         asked_ms = self._manager.now_ms()
@@ -480,17 +503,17 @@ class Sender:
         return self._after(self._link.go_on(self._transit_ms))
 
     def go_on(self) -> int | None:
-        """Let the partner try again; as :meth:`send`."""
+        """Let the partner try again to put the batch; the result is that of :meth:`send`."""
         assert self._link is not None
         return self._after(self._link.go_on(self._transit_ms))
 
     def ping(self) -> None:
-        """Raise LinkDown, or the partner's refusal, unless it answers."""
+        """Return if the partner answers; raises LinkDown, or the MQError by which it refuses."""
         assert self._link is not None
         self._link.ping(self._definition.name)
 
     def close(self) -> None:
-        """End the connection; messages that are not in doubt go back to their places."""
+        """End the connection; messages that are not in doubt return to their places."""
         if self._link is not None:
             end_link(self._link)
         self._taken = []
@@ -498,17 +521,18 @@ class Sender:
             self._shipment.give_back()
 
     def hand_over(self) -> None:
-        """Leave what is in doubt, after :meth:`close`, to the sender that comes next."""
+        """Leave a batch in doubt to the next sender; called after :meth:`close`."""
         if self.state.doubt_luw:
             self._manager.shipments.keep(self._definition.name, self._shipment)
 
     def _after(self, wait_ms: int | None) -> int | None:
+        """Commit the batch if ``wait_ms`` is None; return ``wait_ms``."""
         if wait_ms is None:
             self._confirm()
         return wait_ms
 
     def _confirm(self) -> None:
-        """Steps 2 to 4 for what is part of the batch."""
+        """Do steps 2 to 4 of a batch; fast messages are no part of it."""
         assert self._link is not None
         shipment, manager = self._shipment, self._manager
         if len(shipment):
@@ -526,19 +550,22 @@ class Sender:
         self.batch_count += 1
 
     def _envelopes(self, now_ms: int, *, is_fast_channel: bool) -> list[Envelope]:
-        """Return what is taken as it is sent, but for what ends here instead.
+        """Return the taken messages as they are sent.
 
-        Raises why a message can end nowhere.
+        Expired messages are discarded here, and messages that cannot be sent become dead letters.
+        Raises the MQError of one that can be neither sent nor moved away.
         """
         envelopes, largest = list[Envelope](), self._max_message_bytes()
         for row in self._taken:
             try:
                 envelope = _envelope_of(row, now_ms, is_fast_channel=is_fast_channel)
                 if len(envelope.body) > largest:
-                    said = f"{len(envelope.body)} bytes for {self._definition.name}"
-                    raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
+                    text = f"{len(envelope.body)} bytes for {self._definition.name}"
+                    raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, text)
             except MQError as error:
-                self._set_aside(_as_it_stands(row, now_ms, self._shipment.queue.name), row, error)
+                self._set_aside(
+                    _undecodable_envelope(row, now_ms, self._shipment.queue.name), row, error
+                )
                 continue
             if envelope.life_ms == 0:
                 self._shipment.discard(row.k, original_of(envelope))
@@ -547,19 +574,22 @@ class Sender:
         return envelopes
 
     def _set_aside(self, envelope: Envelope, row: StoredMessage, error: MQError) -> None:
+        """Move a message that cannot be sent to the dead-letter queue."""
         refused = refused_envelope(self._manager, self._definition, envelope)
         self._shipment.set_aside(row.k, refused, error)
 
     def _max_message_bytes(self) -> int:
+        """Return the longest message, in bytes, that both ends allow."""
         own = self._definition.maxmsgl
         largest = own or manager_definition(self._manager).maxmsgl
-        return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
+        return largest if self._agreed is None else min(largest, self._agreed.max_message_bytes)
 
 
 def _envelope_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Envelope:
-    """Return a message as it is sent now; ``life_ms`` 0 when its life has elapsed (E26).
+    """Return a message as it is sent now; ``life_ms`` is 0 when its life has elapsed (E26).
 
-    Of the lives outside and inside the MQXQH the shorter one counts. Raises as ``out_of_transit``.
+    Of the lives outside and inside the transmission header (MQXQH) the shorter one counts. Raises
+    the MQError of a transmission header that cannot be read.
     """
     embedded = out_of_transit(row, now_ms)
     is_fast = is_fast_channel and unpack_descriptor(row.descriptor).persistence != MQPER_PERSISTENT
@@ -575,10 +605,10 @@ def _envelope_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> E
     )
 
 
-def _as_it_stands(row: StoredMessage, now_ms: int, queue: str) -> Envelope:
-    """Return a message that no channel can move, as it stands on its transmission queue.
+def _undecodable_envelope(row: StoredMessage, now_ms: int, queue: str) -> Envelope:
+    """Return a message that no channel can move, in the form of its transmission queue.
 
-    The Expiry in its MQXQH, if it has one, is what is left (E24).
+    The Expiry in its transmission header, if it has one, is set to the remaining life (E24).
     """
     row = seen_in_transit(row, now_ms)
     return Envelope(
@@ -600,13 +630,13 @@ class _Retries:
         self.renew(definition)
 
     def renew(self, definition: ChannelDefinition) -> None:
-        """Count all of SHORTRTY and LONGRTY again: the channel has succeeded, or was started."""
+        """Restore all retries of SHORTRTY and LONGRTY, after a success or a start."""
         self._definition = definition
         self.short_left = definition.shortrty
         self.long_left = definition.longrty
 
     def next_wait_ms(self) -> int | None:
-        """Return how long to wait before the next one; None when there is none left."""
+        """Return how many ms to wait before the next retry; None when no retry is left."""
         if self.short_left:
             self.short_left -= 1
             return ms_of_seconds(self._definition.shorttmr)
@@ -617,10 +647,10 @@ class _Retries:
 
 
 class _OpenTransmissionQueue(Arrivals):
-    """A transmission queue, open for its sender alone, that notes when something arrives."""
+    """A transmission queue, open for its sender alone, that notes arriving messages."""
 
     def __init__(self, manager: Engine, name: str) -> None:
-        """Open it; raises as ``open_transmission_queue``."""
+        """Open the queue; raises the MQError of an open that fails."""
         super().__init__(manager)
         #: As the channel's definition names the queue.
         self.name = name
@@ -633,5 +663,6 @@ class _OpenTransmissionQueue(Arrivals):
         self.watch(queue)
 
     def close(self) -> None:
+        """Stop watching the queue and close it."""
         self.end()
         self._session.close()

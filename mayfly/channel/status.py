@@ -1,4 +1,4 @@
-"""How a channel stands, as DISPLAY CHSTATUS shows it."""
+"""The status of a channel, as DISPLAY CHSTATUS shows it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ class Status(StrEnum):
     INACTIVE = "INACTIVE"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
-    #: Waits before it tries to reach its partner again, or to send what was refused there.
+    #: Waits before it connects or sends again after a failure.
     RETRYING = "RETRYING"
     #: Waits before a put is tried again at the receiver (MRTMR).
     PAUSED = "PAUSED"
     #: Ends the batch under way before it stops.
     STOPPING = "STOPPING"
-    #: Ended by STOP CHANNEL, after all retries, or by what no retry would mend; only START CHANNEL
-    #: starts it again, however often its queue manager is closed and opened.
+    #: Ended by STOP CHANNEL, after all retries, or by an error that no retry would resolve. Only
+    #: START CHANNEL starts it again, also after a restart of its queue manager.
     STOPPED = "STOPPED"
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """One channel at one moment.
+    """The attributes of one channel at one moment.
 
-    ``message_count`` and ``batch_count`` run from the start of the channel, ``last_message_ms`` is
-    when the last of these messages was handed over, None without one; ``sequence`` and
-    ``luw`` are those of the last batch that both sides are sure of, ``current_*`` those of one in
-    doubt, else the same. ``failure`` says why it retries or has stopped. ``heartbeat_s`` is what
-    both sides have agreed on; it and the bytes are 0 while the channel has no connection, and the
-    bytes are 0 within a process.
+    ``message_count`` and ``batch_count`` count from the start of the channel. ``last_message_ms``
+    is when the last message was handed over, ms since 1970, None without one. ``sequence`` and
+    ``luw`` are those of the last batch that both sides have committed, ``current_*`` those of a
+    batch in doubt, otherwise the same. ``failure`` is the reason of a retry or stop.
+    ``heartbeat_s`` is the interval agreed by both sides. It and the bytes are 0 while the channel
+    is not connected; the bytes are 0 within a process.
     """
 
     name: str

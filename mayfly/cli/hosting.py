@@ -459,7 +459,7 @@ def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
     if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
         token_file = folder / TOKEN_FILE
         if not token_file.exists():
-            Files().write_whole(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+            Files().write_atomically(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
     try:
         return read_token(token_file), token_file
     except TokenMissing as error:

@@ -171,7 +171,7 @@ class Committer:
     def resume(self) -> None:
         """Admit transactions again after :meth:`pause`."""
         self._pausing = False
-        self._state.engine_lock.tell()
+        self._state.engine_lock.notify_all()
 
     def offer(self, returned: Sequence[Found]) -> None:
         """Show messages that are visible again to triggers, then to waiting gets."""
@@ -192,7 +192,7 @@ class Committer:
         for queue_owner, part in transaction.parts.items():
             assert self.multi_store is not None
             self.multi_store.take_back(queue_owner, part)
-        self._state.engine_lock.tell()
+        self._state.engine_lock.notify_all()
 
     def enter(self, transactions: Collection[Transaction]) -> None:
         """Begin to run transactions; the caller then calls :meth:`settle` or :meth:`leave`.
@@ -245,7 +245,7 @@ class Committer:
                 state.waits.offer(queue.number)
             if state.store.group.is_broken and not state.is_stopped:
                 state.stop_now("its store has failed")
-            state.engine_lock.tell()
+            state.engine_lock.notify_all()
         return follow_ups
 
     def run_follow_ups(self, follow_ups: Sequence[Transaction]) -> None:

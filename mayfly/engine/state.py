@@ -150,7 +150,7 @@ class EngineState:
         self.is_stopped = True
         _LOG.critical("queue manager %s stops: %s", self.name, why)
         self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, f"{self.name} has stopped: {why}"))
-        self.engine_lock.tell()
+        self.engine_lock.notify_all()
 
 
 def now_ms_of(state: EngineState) -> int:

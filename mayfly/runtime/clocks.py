@@ -1,6 +1,6 @@
-"""The machine's clock: own time that survives steps of the wall clock.
+"""The machine's clock: a queue manager's own time, which survives steps of the wall clock.
 
-The only module that reads the time of the machine.
+No other module reads the time of the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mayfly.runtime.compiling import mypyc_attr
 from mayfly.runtime.runtime import Driver, Runtime
 
 _NS_PER_MS: Final = 1_000_000
-#: Own time that is to be met by a wall clock behind it loses one part in this many.
+#: While the wall clock is behind, own time loses one part in this many.
 _SLOWED_BY = 100
 #: Elapsed time; it runs on through suspend.
 _BOOT_NS = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
@@ -24,7 +24,12 @@ _LOG = logging.getLogger("mayfly.clock")
 
 
 def elapsed_ms() -> int:
-    """Return ms since some moment in the past: for limits between machines, not for messages."""
+    """Return milliseconds since some moment in the past.
+
+    Only differences of two results mean anything.
+
+    For timeouts between machines. Messages take their times from a clock.
+    """
     return time.monotonic_ns() // _NS_PER_MS
 
 
@@ -32,12 +37,12 @@ def elapsed_ms() -> int:
 class SystemClock:
     """The machine's time, protected against steps of its wall clock.
 
-    Elapsed time comes from the boot clock, which runs on through suspend. The wall clock is
-    followed forward up to ``tolerance_ms``; a larger step forward is counted and not followed until
-    an operator calls :meth:`accept_wall`, so that one bad time server cannot expire everything. A
-    step backwards is never followed: nothing comes back to life and nothing is released early. Up
-    to a second it is made up for by a clock that is slower by a hundredth: a wait of 3,000 ms takes
-    3,031 ms at most.
+    Elapsed time comes from the boot clock, which also runs while the machine is suspended. A
+    forward step of the wall clock of up to ``tolerance_ms`` is followed at once. A larger one is
+    counted, logged and not followed until an operator calls :meth:`accept_wall`: one bad time
+    server must not expire every message. A backward step is never followed: no expired message
+    comes back, and no message is released early. When the wall clock is up to a second behind, this
+    clock runs slower by one hundredth until both agree: a wait of 3,000 ms takes 3,031 ms at most.
     """
 
     def __init__(
@@ -48,9 +53,10 @@ class SystemClock:
         elapsed_ns: Callable[[], int] = _BOOT_NS,
         runtime: Runtime | None = None,
     ) -> None:
-        """Start at the present wall clock; the two sources of time can be handed in.
+        """Start at the present wall clock time.
 
-        The threads that it drives queue managers with are of ``runtime``.
+        ``wall_ns`` and ``elapsed_ns`` return nanoseconds and may be replaced in tests. The threads
+        that drive queue managers are made by ``runtime``, by default the machine's.
         """
         self.runtime = Runtime() if runtime is None else runtime
         self.tolerance_ms = tolerance_ms
@@ -68,7 +74,7 @@ class SystemClock:
         self._drivers: dict[int, Driver] = {}
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
+        """Return the own time: milliseconds since 1970, UTC; never less than an earlier result."""
         wall_ns = self._wall_ns()
         elapsed_ns = self._elapsed_ns()
         anchor = self._anchor
@@ -83,28 +89,34 @@ class SystemClock:
         return now_ms
 
     def difference_ms(self) -> int:
-        """Return wall clock minus own time: how far the two have parted."""
+        """Return wall clock minus own time, in ms: negative while the wall clock is behind."""
         return (self._wall_ns() - _own_ns(self._elapsed_ns(), self._anchor)) // _NS_PER_MS
 
     def accept_wall(self) -> None:
-        """Follow the wall clock to where it is now, however far ahead; never back."""
+        """Set the own time to a wall clock that is ahead, by however much.
+
+        Do nothing if it is behind.
+        """
         if self.difference_ms() > 0:
             self._anchor = (self._wall_ns() - self._elapsed_ns(), None)
             self._seen_difference_ms = 0
             self._is_step_kept = False
 
     def attach(self, driven: Driven) -> None:
-        """Start the thread that runs the due work of one queue manager."""
+        """Start a thread that calls ``driven.run_due`` whenever its work is due."""
         self._drivers[id(driven)] = Driver(self, driven, self.runtime)
 
     def detach(self, driven: Driven) -> None:
-        """Stop that thread and wait for the run under way to finish."""
+        """Stop the thread of ``driven``, and wait until a run under way has finished.
+
+        Does nothing without such a thread. Called by that thread itself, it does not wait.
+        """
         driver = self._drivers.pop(id(driven), None)
         if driver is not None:
             driver.stop()
 
     def wake(self, driven: Driven) -> None:
-        """Let the thread look again at when it is next needed."""
+        """Let the thread of ``driven`` ask again when work is due."""
         driver = self._drivers.get(id(driven))
         if driver is not None:
             driver.wake()
@@ -112,6 +124,7 @@ class SystemClock:
     def _follow(
         self, elapsed_ns: int, own_ns: int, difference_ms: int, anchor: tuple[int, int | None]
     ) -> int:
+        """Compare with the wall clock: keep the new anchor, and return the own time in ns."""
         if abs(difference_ms) > SLEW_MS:
             self._note_step(difference_ms)
         else:
@@ -128,17 +141,18 @@ class SystemClock:
             own_ns += difference_ms * _NS_PER_MS
             self._seen_difference_ms = 0
         if is_followed or is_slowed:
-            # Set, not added to: two threads that meet the same step follow it once.
+            # Set, not added to: two threads that detect the same step follow it once.
             self._anchor = (own_ns - elapsed_ns, None)
         return own_ns
 
     def _note_step(self, difference_ms: int) -> None:
+        """Count and log a step of the wall clock, unless it is the step that was seen before."""
         if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
-            # The same step: the two clocks go on to drift apart, by much in a week.
+            # The same step: the two clocks drift further apart, by much in a week.
             self._seen_difference_ms = difference_ms
             return
         if abs(difference_ms - self.difference_ms()) > SLEW_MS:
-            # Held up between its looks at the two clocks, a thread sees a step that is none.
+            # A thread that is delayed between reading the two clocks sees a false step.
             return
         self._seen_difference_ms = difference_ms
         self._is_step_kept = difference_ms > self.tolerance_ms
@@ -152,6 +166,7 @@ class SystemClock:
 
 
 def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
+    """Return the own time in ns at an elapsed time."""
     offset_ns, slowed_since_ns = anchor
     if slowed_since_ns is None:
         return elapsed_ns + offset_ns

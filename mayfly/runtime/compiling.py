@@ -1,16 +1,16 @@
-"""Marks of classes that tell mypyc what other classes and references expect of them."""
+"""Class decorators that declare to mypyc how other code uses a class."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    # mypyc knows it by this name, and runs nothing of it.
+    # mypyc recognises it by this name, and runs nothing of it.
     from mypy_extensions import mypyc_attr
 else:
 
-    def mypyc_attr(**_said):
-        """Mark a class that interpreted classes extend: mypyc then looks methods up."""
+    def mypyc_attr(**_options):
+        """Mark a class that interpreted classes extend: mypyc then looks its methods up."""
         return lambda marked: marked
 
 
@@ -20,10 +20,10 @@ _Held = TypeVar("_Held")
 
 
 def weakly_held(held: type[_Held]) -> type[_Held]:
-    """Mark a class to whose objects weak references are made; the class stays as it is.
+    """Mark a class whose objects are the targets of weak references; return the class unchanged.
 
-    A class that mypyc makes native has no place for weak references. One with a decorator stays an
-    ordinary class: its functions are compiled, its attributes are not. No class is derived from it
-    (``tests/test_compiled.py``).
+    The objects of a class that mypyc makes native cannot be weakly referenced. A class with a
+    decorator stays an ordinary Python class whose functions are compiled. No other class may be
+    derived from it (``tests/test_compiled.py``).
     """
     return held

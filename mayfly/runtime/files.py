@@ -1,8 +1,8 @@
-"""Files beside SQLite's, of mode 0600: everything that a store does to files by itself.
+"""The files of a store beside those that SQLite itself opens; all have mode 0600.
 
-A simulator hands in a subclass whose files tear and vanish, together with a file system for SQLite
-(``Runtime(vfs=, files=)``): the store reads and lengthens SQLite's log, too. Locks of folders and
-mapped files are the machine's.
+A simulator passes in a subclass whose files tear and vanish, together with a file system for SQLite
+(``Runtime(vfs=, files=)``): the store also reads and extends SQLite's log. Locks on folders and
+memory-mapped files always use the machine's.
 """
 
 from __future__ import annotations
@@ -17,82 +17,86 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Files:
-    """The files of the machine; all methods raise OSError."""
+    """Operations on files of the machine; every method raises OSError on failure."""
 
     def size_bytes(self, file: Path) -> int | None:
-        """Return how long a file is, None when there is none."""
+        """Return the length of a file, None when the file does not exist."""
         try:
             return file.stat().st_size
         except FileNotFoundError:
             return None
 
     def disk_bytes(self, folder: Path) -> int:
-        """Return how much the disk of a folder can hold."""
+        """Return the total size of the disk that holds a folder."""
         disk = os.statvfs(folder)
         return disk.f_blocks * disk.f_frsize
 
     def free_bytes(self, folder: Path) -> int:
-        """Return how much the disk of a folder has free for its user; it takes 2 µs."""
+        """Return how many bytes the disk of a folder has free for this user; it takes 2 µs."""
         disk = os.statvfs(folder)
         return disk.f_bavail * disk.f_frsize
 
     def open(self, file: Path) -> BinaryIO:
-        """Open a file to read it."""
+        """Open an existing file for reading."""
         return file.open("rb")
 
     def make(self, file: Path) -> None:
-        """Make an empty file unless there is one.
+        """Make an empty file of mode 0600; an existing file stays unchanged.
 
-        SQLite gives the write-ahead log and its index the mode of the database.
+        SQLite gives its write-ahead log and its index the mode of the database.
         """
         with contextlib.suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
 
-    def write_whole(self, file: Path, text: str) -> None:
-        """Put a file in the place of another; a reader finds the old or the new one.
+    def write_atomically(self, file: Path, text: str) -> None:
+        """Replace a file by one with this text, so that a reader finds the old or the new content.
 
-        It is on the disk when the call returns. The old file stays when that fails.
+        The new content is on the disk when the call returns. The old file stays when the call
+        fails.
         """
         new = file.with_name(f"{file.name}.new")
-        # One that a kill has left may have another mode.
+        # A file that a killed process has left may have another mode.
         self.remove(new)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         with os.fdopen(os.open(new, flags, FILE_MODE), "wb") as output:
             output.write(text.encode())
-        self.put_in_place(new, file)
+        self.replace(new, file)
 
-    def put_in_place(self, new: Path, file: Path) -> None:
-        """Let a whole new file take the place of another at once, on the disk."""
+    def replace(self, new: Path, file: Path) -> None:
+        """Sync ``new`` to the disk and rename it to ``file``, replacing one atomically."""
         _sync(new, os.O_RDONLY)
         new.replace(file)
         _sync(file.parent, os.O_RDONLY | os.O_DIRECTORY)
 
     def remove(self, file: Path) -> None:
-        """Remove a file if there is one."""
+        """Remove a file; do nothing if it does not exist."""
         file.unlink(missing_ok=True)
 
     def allocate(self, file: Path, size_bytes: int) -> None:
-        """Make a file so long, with room on the disk; without that room it becomes empty."""
+        """Make or extend a file to ``size_bytes``, with that space reserved on the disk.
+
+        Raises OSError when the disk is too full; the file is empty then.
+        """
         descriptor = os.open(file, os.O_CREAT | os.O_WRONLY, FILE_MODE)
         try:
             os.posix_fallocate(descriptor, 0, size_bytes)
         except OSError:
-            # A part of it may have been taken.
+            # Part of the space may have been reserved.
             os.ftruncate(descriptor, 0)
             raise
         finally:
             os.close(descriptor)
 
-    def cut(self, file: Path, size_bytes: int) -> None:
-        """Cut a file off, and free its room."""
+    def truncate(self, file: Path, size_bytes: int) -> None:
+        """Cut a file to its first ``size_bytes`` bytes, and free the rest of its space."""
         os.truncate(file, size_bytes)
 
-    def lengthen(self, file: Path, count_bytes: int) -> int:
-        """Write zeros behind the end of a file; return how long it is now.
+    def append_zeros(self, file: Path, count_bytes: int) -> int:
+        """Append ``count_bytes`` zeros to an existing file; return its new length in bytes.
 
-        They are written 64 KB at a time. Written at one go they would stand in the kernel's memory
-        as one piece, all of which it walks through for each small write of SQLite's into it: a
-        commit of 200 pages took 2.5 ms of the processor, and takes 1.1 ms so.
+        They are written 64 KB at a time. Written in one call they would be one large piece in the
+        kernel's page cache, and each later small write by SQLite would walk through all of it: a
+        commit of 200 pages took 2.5 ms of the processor instead of 1.1 ms.
         """
         zeros = bytes(_PIECE_BYTES)
         with file.open("r+b", buffering=0) as output:
@@ -102,11 +106,11 @@ class Files:
             return end
 
     def sync(self, file: Path) -> None:
-        """Bring what was written to a file to the disk."""
+        """Wait until everything written to a file is on the disk."""
         _sync(file, os.O_RDWR)
 
-    def sync_open(self, descriptor: int) -> None:
-        """Bring what was written to a file that stays open to the disk, by whomever it was."""
+    def sync_descriptor(self, descriptor: int) -> None:
+        """Wait until everything written to an open file, by any descriptor, is on the disk."""
         os.fdatasync(descriptor)
 
 

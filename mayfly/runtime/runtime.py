@@ -1,9 +1,9 @@
-"""Threads, loops, locks, timed waits and random numbers of the machine, handed to a queue manager.
+"""Threads, loops, locks, timed waits and random numbers, as a queue manager gets them.
 
-``QueueManager("QM1", folder, clock, runtime=runtime)``: packages that stand on a queue manager take
-all of these from its runtime and from nowhere else (``tests/test_tidy.py``). A simulator
-hands in a subclass whose threads are steps of one loop and whose random numbers come from a seed.
-Time is not part of it: that is the clock's, which the simulator hands in beside it.
+``QueueManager("QM1", folder, clock, runtime=runtime)``: the packages of a queue manager take all of
+these from its runtime and from nowhere else (``tests/test_tidy.py``). A simulator passes in a
+subclass whose threads are steps of one loop and whose random numbers come from a seed. Time is not
+part of a runtime: it comes from the clock, which is passed in beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mayfly.lifetime.times import SECOND_MS, Clock, Driven
 from mayfly.runtime.files import Files
 
 _LOG = logging.getLogger("mayfly.loops")
-#: Turns that fail one after the other are this far apart at least, then twice as far each time.
+#: The first pause between failing turns, which doubles with each failure, and the longest.
 _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 1.0
 
@@ -29,13 +29,16 @@ class Lock(Protocol):
     """A lock that any thread may release."""
 
     def acquire(self, blocking: bool = ...) -> bool:
-        """Take it; False when it is taken and that was not to be waited for."""
+        """Take the lock, and wait for it unless ``blocking`` is False.
+
+        Return whether it was taken.
+        """
 
     def release(self) -> None:
-        """Free it."""
+        """Free the lock."""
 
     def __enter__(self) -> bool:
-        """Take it."""
+        """Wait for the lock and take it."""
 
     def __exit__(
         self,
@@ -43,50 +46,53 @@ class Lock(Protocol):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Free it."""
+        """Free the lock."""
 
 
 class PlainLock(Lock, Protocol):
-    """A lock that is not reentrant."""
+    """A lock that is not reentrant: its holder cannot take it again."""
 
     def locked(self) -> bool:
-        """Return True while somebody holds it."""
+        """Return True while any thread holds the lock."""
 
 
 class Event(Protocol):
-    """A flag that threads wait for."""
+    """A flag that threads wait for, as ``threading.Event``."""
 
     def is_set(self) -> bool:
-        """Return True once it is set."""
+        """Return True while the flag is set."""
 
     def set(self) -> None:
-        """Set it, and wake all that wait for it."""
+        """Set the flag, and wake all threads that wait for it."""
 
     def clear(self) -> None:
-        """Take it back."""
+        """Reset the flag."""
 
     def wait(self, seconds: float | None = None, /) -> bool:
-        """Wait until it is set, or so many seconds; return whether it is set."""
+        """Wait until the flag is set, at most ``seconds`` (None: for ever).
+
+        Return whether it is set.
+        """
 
 
 class Signal(Protocol):
-    """Something that one thread waits for, and that happens once."""
+    """A flag that is set once, and that one thread waits for."""
 
     def is_set(self) -> bool:
-        """Return True once it is set."""
+        """Return True once the signal was set."""
 
     def set(self) -> None:
-        """Set it, and wake the thread that waits for it; interrupted, it may be set again."""
+        """Set the signal, and wake the thread that waits; an interrupted call may be repeated."""
 
     def wait(self) -> object:
-        """Wait until it is set."""
+        """Wait until the signal is set, without a limit of time."""
 
 
 class Condition(Protocol):
-    """Threads wait under a lock until another one tells them to look again."""
+    """A lock, and a queue of threads that wait for a notification, as ``threading.Condition``."""
 
     def __enter__(self) -> bool:
-        """Take the lock."""
+        """Wait for the lock and take it."""
 
     def __exit__(
         self,
@@ -97,34 +103,37 @@ class Condition(Protocol):
         """Free the lock."""
 
     def wait(self, seconds: float | None = None, /) -> bool:
-        """Wait for a notification, or so many seconds, with the lock free meanwhile."""
+        """Free the lock until a notification or the end of ``seconds``, then take it again.
+
+        Returns False when the time was over. None waits without a limit.
+        """
 
     def notify_all(self) -> None:
-        """Wake all that wait."""
+        """Wake all threads that wait."""
 
 
 class Thread(Protocol):
-    """A thread that does one piece of work, started once."""
+    """A thread that calls one function and ends; it is started once."""
 
     @property
     def ident(self) -> int | None:
-        """Its own :meth:`Runtime.thread_id`; None before it is started."""
+        """The number that :meth:`Runtime.thread_id` returns on it; None before the start."""
 
     def start(self) -> None:
-        """Begin; raises RuntimeError when the machine has no thread left."""
+        """Start the thread; raises RuntimeError when the machine cannot make another thread."""
 
     def join(self, seconds: float | None = None, /) -> None:
-        """Wait until it has ended, or so many seconds."""
+        """Wait until the thread has ended, at most ``seconds`` (None: without a limit)."""
 
     def is_alive(self) -> bool:
-        """Return True from its start to its end."""
+        """Return True from the start of the thread to its end."""
 
 
 class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not in CPython
-    """A reentrant lock with one condition: something that it guards has been settled.
+    """A reentrant lock with one condition, which is notified when something that it guards changes.
 
-    A subclass of the interpreter's own lock, because taking it must cost nothing more: the shortest
-    put takes 80 µs. Queue managers of one queue-sharing group have one lock.
+    It is a subclass of the interpreter's own lock so that taking it costs nothing more: the
+    shortest put takes 80 µs. All queue managers of a queue-sharing group share one lock.
     """
 
     def __init__(self) -> None:
@@ -142,9 +151,11 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
         is_held = _thread.RLock._is_owned
 
     def wait_while(self, is_so: Callable[[], object]) -> None:
-        """Wait until something is not so any more; call it with the lock held.
+        """Wait until ``is_so`` returns False.
 
-        The lock is free meanwhile. The thread that changes the condition calls :meth:`tell`.
+        The caller holds the lock, which is free during the wait.
+
+        ``is_so`` is called again after each :meth:`notify_all`.
         """
         while is_so():
             self._waiting_count += 1
@@ -153,45 +164,45 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
             finally:
                 self._waiting_count -= 1
 
-    def tell(self) -> None:
-        """Let all that wait look again; call it with the lock held."""
+    def notify_all(self) -> None:
+        """Let all threads in :meth:`wait_while` check again; the caller holds the lock."""
         if self._waiting_count:
             self._settled.notify_all()
 
 
 class MachineSignal:
-    """A signal of the machine: one lock of the interpreter, where an Event is two with a condition.
+    """A :class:`Signal` made of one lock of the interpreter; ``threading.Event`` needs two.
 
-    A commit makes and sets one, which takes 1 µs instead of 9.
+    Each commit makes and sets a signal, which takes 1 µs; an Event would take 9 µs.
     """
 
     __slots__ = ("_is_set", "_pending")
 
     def __init__(self) -> None:
-        """Begin with a lock that :meth:`set` frees."""
+        """Begin as not set, with a lock that :meth:`set` frees."""
         self._is_set = False
         self._pending = _thread.allocate_lock()
         self._pending.acquire()
 
     def is_set(self) -> bool:
-        """Return True once it is set."""
+        """Return True once the signal was set."""
         return self._is_set
 
     def set(self) -> None:
-        """Set it, and wake the thread that waits for it; interrupted, it may be set again."""
+        """Set the signal, and wake the thread that waits; an interrupted call may be repeated."""
         self._is_set = True
         if self._pending.locked():
             self._pending.release()
 
     def wait(self) -> None:
-        """Wait until it is set; interrupted, the wait may be begun again."""
-        # Interrupted once the lock was taken, it finds the flag.
+        """Wait until the signal is set, without a limit; an interrupted wait may be repeated."""
+        # Interrupted when it had the lock, a repeated wait finds the flag.
         if not self._is_set:
             self._pending.acquire()
 
 
 class Runtime:
-    """The machine as it is; a subclass may be another one."""
+    """The threads, locks, random numbers and files of the machine; a subclass may replace them."""
 
     #: Makes an event.
     event: Callable[[], Event] = threading.Event
@@ -199,18 +210,23 @@ class Runtime:
     signal: Callable[[], Signal] = MachineSignal
 
     def __init__(self, *, vfs: str | None = None, files: Files | None = None) -> None:
-        """Take the file system under SQLite by the name that it is registered with; None: default.
+        """Take the SQLite VFS and the files under a store; None means the machine's own.
 
-        SQLite's checksums lie over it, and over one file system in a process. ``files`` are those
-        that a store touches by itself, on the same file system.
+        ``vfs`` is the name under which a virtual file system of SQLite is registered. SQLite's
+        checksums use it as well, so that a process can have only one. ``files`` must be on the same
+        file system.
         """
         self.vfs = vfs
         self.files = Files() if files is None else files
-        #: Loops that were started and have not ended as they were told to.
+        #: Loops that were started and not stopped by their owners.
         self._loops: set[Loop] = set()
 
     def lock(self, _name: str) -> PlainLock:
-        """Return a new lock; locks of one name guard the same thing in different objects."""
+        """Return a new lock that is not reentrant.
+
+        Locks of one name guard the same thing in different objects; a test of the order of locks
+        uses it.
+        """
         return threading.Lock()
 
     def reentrant_lock(self, _name: str) -> Lock:
@@ -218,91 +234,96 @@ class Runtime:
         return threading.RLock()
 
     def engine_lock(self) -> EngineLock:
-        """Return the lock of a new engine."""
+        """Return a new lock for an engine."""
         return EngineLock()
 
     def condition(self) -> Condition:
-        """Return a new condition with a lock of its own."""
+        """Return a new condition that has its own lock."""
         return threading.Condition()
 
     def thread(self, work: Callable[[], None], name: str) -> Thread:
-        """Return a thread that will do some work; the end of the process does not wait for it."""
+        """Return a thread, not started yet, that calls ``work``.
+
+        The process does not wait for its end.
+        """
         return threading.Thread(target=work, name=name, daemon=True)
 
-    def gone(self) -> list[str]:
-        """Return the names of loops whose thread is not there, though nobody has told it to end."""
-        return sorted({loop.name for loop in tuple(self._loops) if loop.is_gone})
+    def dead_loops(self) -> list[str]:
+        """Return the names, sorted, of loops whose thread has ended without being stopped."""
+        return sorted({loop.name for loop in tuple(self._loops) if loop.is_dead})
 
-    def note_begun(self, loop: Loop) -> None:
-        """Watch a loop that is about to begin."""
+    def add_loop(self, loop: Loop) -> None:
+        """Watch a loop that is about to start, for :meth:`dead_loops`."""
         self._loops.add(loop)
 
-    def note_ended(self, loop: Loop) -> None:
-        """Watch a loop no more: it has ended as it was told to."""
+    def remove_loop(self, loop: Loop) -> None:
+        """Stop watching a loop: it was stopped by its owner, or never started."""
         self._loops.discard(loop)
 
     def thread_id(self) -> int:
-        """Return the number of the running thread, which other threads compare with."""
+        """Return the number of the calling thread, to be compared with that of another one."""
         return threading.get_ident()
 
     def random_bytes(self, count: int) -> bytes:
-        """Return bytes that nobody can guess."""
+        """Return ``count`` bytes that nobody can guess."""
         return os.urandom(count)
 
 
 class Loop:
-    """A thread that calls ``turn`` until that returns False, and survives what a turn raises.
+    """A thread that calls ``turn`` until that returns False, and survives errors of a turn.
 
-    Nobody would miss a thread that an error has ended, nor its work: answers, heartbeats, due work.
-    A turn that raises is logged, and the next one follows. The pause between turns that fail one
-    after the other grows to a second, and an error that stays the same is logged once. Its runtime
-    knows a loop from its start to its end: :meth:`Runtime.gone` names the loops that are not there
-    though nobody has told them to end.
+    Otherwise an error would silently end a thread and with it all of its work: answers, heartbeats,
+    due work. An error of a turn is logged, and the next turn follows. While turns keep failing, the
+    pause between them grows from 1 ms to one second, and the same error is logged once. The runtime
+    knows each loop from its start to its end: :meth:`Runtime.dead_loops` names those that have
+    ended without being stopped.
     """
 
     def __init__(
-        self, runtime: Runtime, turn: Callable[[], bool], name: str, *, goes_on: bool = True
+        self, runtime: Runtime, turn: Callable[[], bool], name: str, *, survives_errors: bool = True
     ) -> None:
-        """Take the name of the thread, which is not started yet.
+        """Prepare the loop, with the name of its thread; :meth:`start` starts it.
 
-        ``goes_on`` is False for a turn that cannot be taken again once it has raised: the loop is
-        gone then.
+        With ``survives_errors`` False the first error of a turn ends the loop, which is dead then.
         """
         self.name = name
-        self._runtime, self._turn, self._goes_on = runtime, turn, goes_on
+        self._runtime, self._turn, self._survives_errors = runtime, turn, survives_errors
         self._worker = runtime.thread(self._run, name)
-        #: Of turns that have failed one after the other.
+        #: How many turns have failed since the last one that succeeded.
         self._failure_count = 0
-        self._said = ""
-        self._has_begun = self._is_told = False
+        self._last_error = ""
+        self._has_begun = self._is_ending = False
 
     @property
     def ident(self) -> int | None:
-        """The number of its thread; None before it is started."""
+        """The number of its thread; None before the start."""
         return self._worker.ident
 
     def start(self) -> None:
-        """Begin; raises RuntimeError when the machine has no thread left."""
-        self._runtime.note_begun(self)
+        """Start the thread; raises RuntimeError when the machine cannot make another thread."""
+        self._runtime.add_loop(self)
         try:
             self._worker.start()
         except BaseException:
-            self._runtime.note_ended(self)
+            self._runtime.remove_loop(self)
             raise
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until it has ended, or so many seconds: its owner has told it to end."""
-        self._is_told = True
+        """Wait until the thread has ended, at most ``seconds`` (None: without a limit).
+
+        The owner must have made ``turn`` return False.
+        """
+        self._is_ending = True
         self._worker.join(seconds)
-        self._runtime.note_ended(self)
+        self._runtime.remove_loop(self)
 
     def is_alive(self) -> bool:
-        """Return True from its start to its end."""
+        """Return True from the start of the thread to its end."""
         return self._worker.is_alive()
 
     @property
-    def is_gone(self) -> bool:
-        """Whether its thread has ended, though nobody has told it to."""
+    def is_dead(self) -> bool:
+        """Whether the thread has ended though nobody has stopped the loop."""
         return self._has_begun and not self._worker.is_alive()
 
     def _run(self) -> None:
@@ -313,23 +334,25 @@ class Loop:
                     break
             except BaseException as error:  # noqa: BLE001 - an item must not end it for the others
                 self._note(error)
-                if not self._goes_on:
+                if not self._survives_errors:
                     return
-                if self._is_told:
+                if self._is_ending:
                     break
                 self._pause()
             else:
-                self._failure_count, self._said = 0, ""
-        self._runtime.note_ended(self)
+                self._failure_count, self._last_error = 0, ""
+        self._runtime.remove_loop(self)
 
     def _note(self, error: BaseException) -> None:
-        said = repr(error)
-        if said != self._said:
-            self._said = said
-            what = "goes on after" if self._goes_on else "has ended with"
-            _LOG.error("%s %s an error: %s", self.name, what, said, exc_info=error)
+        """Log an error of a turn, unless the turn before has failed with the same one."""
+        text = repr(error)
+        if text != self._last_error:
+            self._last_error = text
+            what = "goes on after" if self._survives_errors else "has ended with"
+            _LOG.error("%s %s an error: %s", self.name, what, text, exc_info=error)
 
     def _pause(self) -> None:
+        """Wait between failing turns: first not at all, then 1 ms, doubling up to one second."""
         if self._failure_count:
             pause = _FIRST_PAUSE_SECONDS * 2 ** min(self._failure_count - 1, 20)
             self._runtime.event().wait(min(pause, _LONGEST_PAUSE_SECONDS))
@@ -337,13 +360,13 @@ class Loop:
 
 
 class Driver:
-    """The thread of a clock: it sleeps until a queue manager's work is due, and runs it."""
+    """The thread by which a clock runs the due work of one queue manager."""
 
-    #: A step of the wall clock must not be noticed later than this.
+    #: A step of the wall clock is noticed within this time.
     _LONGEST_SLEEP_SECONDS = 1.0
 
     def __init__(self, clock: Clock, driven: Driven, runtime: Runtime) -> None:
-        """Start the thread for one queue manager."""
+        """Start the thread."""
         self._clock = clock
         self._driven = driven
         self._runtime = runtime
@@ -354,13 +377,16 @@ class Driver:
         self._loop.start()
 
     def wake(self) -> None:
-        """Look again at when it is next needed."""
+        """Let the thread ask again when work is due."""
         with self._condition:
             self._woken = True
             self._condition.notify_all()
 
     def stop(self) -> None:
-        """End, and wait for the run under way unless it is the caller's own."""
+        """Stop the thread, and wait until a run under way has finished.
+
+        Called by the thread itself, it does not wait.
+        """
         with self._condition:
             self._stopped = True
             self._condition.notify_all()
@@ -368,7 +394,10 @@ class Driver:
             self._loop.join()
 
     def _turn(self) -> bool:
-        """Sleep until something is due, and run it; False at the end."""
+        """Sleep until work is due, for one second at most, and run it.
+
+        Return False after :meth:`stop`.
+        """
         due_ms = self._driven.next_due_ms()
         with self._condition:
             if not self._woken and not self._stopped:
@@ -381,6 +410,10 @@ class Driver:
         return True
 
     def _sleep_seconds(self, due_ms: int | None) -> float:
+        """Return how long to sleep until a moment, 0 to 1 s.
+
+        A step of the wall clock may bring it nearer.
+        """
         if due_ms is None:
             return self._LONGEST_SLEEP_SECONDS
         ahead = (due_ms - self._clock.now_ms()) / SECOND_MS

@@ -1,4 +1,4 @@
-"""A clock that moves only when told to: jumps from due moment to due moment, years in a blink."""
+"""A clock that moves only on command, from due moment to due moment: years pass at once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mayfly.lifetime.times import Driven
 from mayfly.runtime.runtime import Runtime
 
 _START_MS = 1_700_000_000_000
-#: Nothing has so much to do at one moment: a turn of the delay processor releases 2,000 messages.
+#: More runs at one moment mean that work stays due for ever; one run releases 2,000 messages.
 _MAX_RUNS = 50_000
-#: Threads of Mayfly's own that neither put messages nor move a clock, but for a program that waits
-#: for them: how their names begin.
-_SERVANTS = (
+#: How the names of Mayfly's own threads begin that neither put messages nor move a clock, except
+#: for a program that waits for them.
+_INTERNAL = (
     "mayfly-aio",
     "mayfly-arrow",
     "mayfly-client",
@@ -32,8 +32,8 @@ _SERVANTS = (
     "mayfly-refusals",
     "mayfly-wire",
 )
-#: Threads that call functions of programs: such a thread that sleeps is a servant.
-_CALLERS = ("mayfly-background", "mayfly-wire-call")
+#: Threads that call functions of programs: while it sleeps, such a thread counts as internal.
+_CALLBACKS = ("mayfly-background", "mayfly-wire-call")
 #: The functions of ``threading`` in which a thread sleeps until another one wakes it.
 _SLEEPING = frozenset({"join", "wait", "_wait_for_tstate_lock"})
 #: Where a thread of a ThreadPoolExecutor waits for work.
@@ -56,29 +56,30 @@ class ClockWait:
     """One wait of a thread under a clock with ``autojump``."""
 
     def __init__(self, is_over: Callable[[], bool], *, is_exact: bool, of_task: bool) -> None:
-        """Wait on the calling thread.
+        """Describe a wait of the calling thread, which lasts until ``is_over`` returns True.
 
-        ``is_over`` of one that is exact knows all that has been decided. The wait of a task leaves
-        its thread to other tasks: only that thread can tell whether all of them wait.
+        With ``is_exact`` the result of ``is_over`` is always up to date; otherwise the waiting
+        thread refreshes it once in each turn of the clock. With ``of_task`` the thread runs other
+        tasks during the wait: only that thread itself can tell whether all of its tasks wait.
         """
         self.ident, self.is_over, self.is_exact = threading.get_ident(), is_over, is_exact
         self.of_task = of_task
-        #: The turn of the clock in which it was seen to stand.
+        #: The turn of the clock in which its thread has last brought ``is_over`` up to date.
         self.turn = -1
 
 
 class VirtualClock:
-    """Time under control, for tests, demonstrations and simulation; drives many queue managers.
+    """Time under the control of a program, for tests, demonstrations and simulation.
 
-    ``advance`` decides, on its own thread and at its exact moment, everything that falls due on the
-    way: releases, scans, and whether a waiting get has its message or its timeout. It never waits
-    for application code: a thread that is not back in a wait yet starts its next wait at the time
-    it then sees.
+    It drives any number of queue managers. :meth:`advance` runs all that falls due on the way, on
+    its own thread and at the exact moment: releases, expiry scans, and the decision whether a
+    waiting get has its message or its timeout. It does not wait for application code: a thread that
+    has returned from a wait starts its next one at the time that it then sees.
 
     With ``autojump`` nobody has to call ``advance``: when every thread that uses the clock waits,
-    it moves to the next due moment. A thread uses it once it has called a verb of a queue manager
-    of the clock, or of a client whose server is in this process. It waits in a get, or where
-    another thread wakes it: ``Thread.join``, ``Event.wait``, ``Future.result``.
+    the clock moves to the next due moment. A thread uses the clock once it has called a verb of a
+    queue manager of the clock, or of a client whose server is in this process. A thread waits in a
+    get, or where another thread wakes it: ``Thread.join``, ``Event.wait``, ``Future.result``.
     """
 
     def __init__(
@@ -88,7 +89,10 @@ class VirtualClock:
         autojump: bool = False,
         runtime: Runtime | None = None,
     ) -> None:
-        """Stand still at ``start_ms``, epoch milliseconds; its locks are of ``runtime``."""
+        """Begin at ``start_ms``, milliseconds since 1970, and stay there until the first advance.
+
+        Locks come from ``runtime``, by default the machine's.
+        """
         self._runtime = Runtime() if runtime is None else runtime
         self._now_ms = start_ms
         self._driven: list[Driven] = []
@@ -97,30 +101,30 @@ class VirtualClock:
         self._running = self._runtime.reentrant_lock("clock")
         self._advancer: int | None = None
         self.autojump = autojump
-        #: The threads that use it; of those that wait for it their waits.
+        #: The threads that use the clock, by number, and the waits of those that wait.
         self._users: set[int] = set()
         self._waits: list[ClockWait] = []
-        #: Counts changes of waits and of time: a wait that is not exact is looked at in each turn.
+        #: Counts changes of waits and of time: a wait that is not exact is checked in each turn.
         self.turn = 0
         #: Threads that sleep elsewhere: the place in the program, and in how many looks.
         self._sleepers: dict[int, tuple[tuple[int, int], int]] = {}
         self._looking = self._runtime.condition()
 
     def now_ms(self) -> int:
-        """Return the virtual time in ms since the epoch."""
+        """Return the virtual time: milliseconds since 1970, UTC."""
         if self.autojump:
             self.note_use()
         return self._now_ms
 
     def note_use(self) -> None:
-        """Note that the calling thread uses the clock."""
+        """Note that the calling thread uses the clock; ``autojump`` then waits for it."""
         self._users.add(threading.get_ident())
 
     def advance(self, ms: int) -> None:
-        """Move time on by ``ms`` and run what falls due up to and at the new moment.
+        """Move time on by ``ms``, and run everything that is due up to and at the new moment.
 
-        An advance from another thread waits until the one under way is done. Raises ValueError for
-        a negative step and RuntimeError from inside of something that the advance itself runs.
+        Waits until an advance of another thread is done. Raises ValueError for a negative ``ms``,
+        and RuntimeError when it is called by work that an advance runs.
         """
         if ms < 0:
             raise ValueError(f"ms {ms}: time does not go back")
@@ -128,14 +132,17 @@ class VirtualClock:
             raise RuntimeError("advance() inside of what an advance runs")
         with self._advancing:
             self._advance(self._now_ms + ms)
-        # A wake that came while this advance ended was left to it.
+        # A wake that came during the end of this advance has left its work to it.
         for driven in list(self._driven):
             self.wake(driven)
 
     def begin_wait(
         self, is_over: Callable[[], bool], *, is_exact: bool = False, of_task: bool = False
     ) -> ClockWait:
-        """Note a wait of the calling thread, which lasts until ``is_over`` or :meth:`end_wait`."""
+        """Register a wait of the calling thread, and return it for :meth:`end_wait`.
+
+        The parameters are those of :class:`ClockWait`.
+        """
         self.note_use()
         wait = ClockWait(is_over, is_exact=is_exact, of_task=of_task)
         with self._looking:
@@ -144,31 +151,32 @@ class VirtualClock:
         return wait
 
     def end_wait(self, wait: ClockWait) -> None:
-        """Note that a wait is over."""
+        """Remove a wait that is over."""
         with self._looking:
             self._waits.remove(wait)
             self.turn += 1
 
     def note_change(self) -> None:
-        """Note that what a wait waits for has changed: the others are looked at again."""
+        """Note that something waited for has changed, so that each waiting thread checks again."""
         with self._looking:
             self.turn += 1
 
     def wait_until(
-        self, is_over: Callable[[], bool], stands: Callable[[], object] | None = None
+        self, is_over: Callable[[], bool], refresh: Callable[[], object] | None = None
     ) -> None:
-        """Wait on the calling thread, and let time pass while every thread that uses it waits.
+        """Wait until ``is_over`` returns True.
 
-        ``stands`` returns when ``is_over`` knows all that has been decided so far; without it
-        ``is_over`` always does. Raises RuntimeError when nothing falls due any more and nobody else
-        can end it.
+        Time passes while every thread that uses the clock waits.
+
+        ``refresh`` brings the result of ``is_over`` up to date; without it the result always is.
+        Raises RuntimeError when nothing falls due any more and no other thread can end the wait.
         """
-        wait = self.begin_wait(is_over, is_exact=stands is None)
+        wait = self.begin_wait(is_over, is_exact=refresh is None)
         try:
             while not is_over():
-                if stands is not None and wait.turn != self.turn:
+                if refresh is not None and wait.turn != self.turn:
                     turn = self.turn
-                    stands()
+                    refresh()
                     wait.turn = turn
                 elif not self.jump():
                     self.pause()
@@ -176,9 +184,12 @@ class VirtualClock:
             self.end_wait(wait)
 
     def jump(self) -> bool:
-        """Move to the next due moment if every thread that uses the clock waits; else False.
+        """Move to the next due moment if every thread that uses the clock waits.
 
-        Raises RuntimeError when nothing falls due any more and nobody else can end the waits.
+        Return whether it did.
+
+        Returns False also while another thread moves the clock. Raises RuntimeError when nothing
+        falls due any more, and no child process could end the waits.
         """
         if not self._advancing.acquire(blocking=False):
             return False
@@ -196,23 +207,23 @@ class VirtualClock:
         return True
 
     def pause(self) -> None:
-        """Let other threads go on, for a moment of the machine's time."""
+        """Let other threads run, for 2 ms of the machine's time at most."""
         with self._looking:
             self._looking.wait(_LOOK_SECONDS)
 
     def attach(self, driven: Driven) -> None:
-        """Drive a queue manager from now on."""
+        """Begin to drive a queue manager."""
         self._driven.append(driven)
 
     def detach(self, driven: Driven) -> None:
-        """Stop driving it; on return no run is under way on another thread."""
+        """Stop driving a queue manager; on return no other thread runs its due work."""
         if driven in self._driven:
             self._driven.remove(driven)
         with self._running:
             pass
 
     def wake(self, driven: Driven) -> None:
-        """Run the work that is due at the present moment; later work waits for ``advance``."""
+        """Run the work that is due now, unless an advance is running; later work waits."""
         due_ms = driven.next_due_ms()
         if due_ms is not None and due_ms <= self._now_ms and self._advancer is None:
             self._run(driven)
@@ -237,7 +248,7 @@ class VirtualClock:
             if next_ms is None or next_ms > target_ms:
                 break
             run_count = 0 if next_ms > self._now_ms else run_count + 1
-            # Work that leaves its due moment where it is would hold time here for ever.
+            # Work that does not move its due moment would stop time here for ever.
             assert run_count <= _MAX_RUNS, f"work at {next_ms} stays due: {self._driven}"
             self._now_ms = max(self._now_ms, next_ms)
             for driven in list(self._driven):
@@ -266,13 +277,13 @@ class VirtualClock:
         )
         waiting = {wait.ident for wait in waits}
         for ident in tuple(self._users - waiting):
-            is_program = not alive[ident].name.startswith((*_SERVANTS, *_CALLERS))
-            # All are looked at: a look counts those before it.
+            is_program = not alive[ident].name.startswith((*_INTERNAL, *_CALLBACKS))
+            # Each thread is looked at in each round, because its looks are counted.
             is_so = (not is_program or self._sleeps(ident)) and is_so
         return is_so
 
     def _sleeps(self, ident: int) -> bool:
-        """Return True if a thread sleeps, and has slept at the same place for some looks."""
+        """Return True if a thread sleeps, and was at the same place in the last looks as well."""
         place = _place_of_sleep(ident)
         if place is None:
             self._sleepers.pop(ident, None)
@@ -284,37 +295,37 @@ class VirtualClock:
 
 
 def check_wait(clock: object, foreign_client_count: int) -> None:
-    """Raise RuntimeError where a wait by this thread can never end.
+    """Raise RuntimeError when a wait by this thread can certainly never end.
 
-    That is certain under a virtual clock when no other thread runs, when the process has no child
-    and no program of another process is connected: nobody can call ``advance`` or put a message.
-    Another thread that never does so is not known to be one.
+    That is so under a virtual clock when no other thread runs a program, the process has no child,
+    and no client of another process is connected: then nobody can call ``advance`` or put a
+    message.
     """
     if isinstance(clock, VirtualClock) and not foreign_client_count and is_alone():
         raise RuntimeError(_WOULD_NOT_END)
 
 
 def is_alone() -> bool:
-    """Return True if no other thread runs a program, and the process has no child."""
+    """Return True if no other thread runs a program, and this process has no running child."""
     own = threading.get_ident()
     for thread in threading.enumerate():
         if thread.ident == own or thread.ident is None:
             continue
-        if thread.name.startswith(_CALLERS) and _place_of_sleep(thread.ident) is not None:
+        if thread.name.startswith(_CALLBACKS) and _place_of_sleep(thread.ident) is not None:
             continue
         if _has_no_work(thread.ident):
             continue
-        if thread.name.startswith(_CALLERS) or not thread.name.startswith(_SERVANTS):
+        if thread.name.startswith(_CALLBACKS) or not thread.name.startswith(_INTERNAL):
             return False
     return not has_children()
 
 
 def has_children() -> bool:
-    """Return True if a process that this one has started runs; False where Linux does not say."""
+    """Return True if a child process of this one runs; False on systems without ``/proc``."""
     for listed in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
             for child in listed.read_text("ascii").split():
-                # One that has ended, and that nobody has asked for, is a zombie.
+                # A child that has ended, and that nobody has waited for, is a zombie.
                 status = Path(f"/proc/{child}/stat").read_text("ascii", errors="replace")
                 if status.rpartition(")")[2].split()[0] != "Z":
                     return True
@@ -322,7 +333,7 @@ def has_children() -> bool:
 
 
 def this_process() -> str:
-    """Return a text by which a server and a client find out that they are one process."""
+    """Return a text unique to this process; a client compares it with that of its server."""
     return f"{_RANDOM}.{os.getpid()}"
 
 
@@ -330,7 +341,7 @@ _RANDOM = os.urandom(16).hex()
 
 
 def _place_of_sleep(ident: int) -> tuple[int, int] | None:
-    """Return where a thread sleeps until another one wakes it, None while it does not."""
+    """Return where in its program a thread waits for another thread, None while it does not."""
     frame = frames_of_threads().get(ident)
     if frame is None:
         return None
@@ -340,16 +351,16 @@ def _place_of_sleep(ident: int) -> tuple[int, int] | None:
 
 
 def _has_no_work(ident: int) -> bool:
-    """Return True for a thread of a pool to which nobody has given work."""
+    """Return True for a thread of a ThreadPoolExecutor that waits for work."""
     frame = frames_of_threads().get(ident)
     return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) == _POOL
 
 
 def frames_of_threads() -> dict[int, FrameType]:
-    """Return where each thread is, by its number.
+    """Return the current frame of each thread, by the number of the thread.
 
-    The collector is off meanwhile: CPython 3.11 holds a lock there that a thread needs to start,
-    and a weak reference that dies would let that thread run (its issue 106883).
+    The garbage collector is off meanwhile. CPython 3.11 holds a lock here that a starting thread
+    needs, and the death of a weak reference would let that thread run (CPython issue 106883).
     """
     with _LOOKING:
         was_on = gc.isenabled()
@@ -361,6 +372,6 @@ def frames_of_threads() -> dict[int, FrameType]:
                 gc.enable()
 
 
-#: Looks at frames are one after the other: the collector is on or off for all threads. One that
-#: begins may be in a collection that has interrupted another one of its thread.
+#: One thread at a time reads frames: the collector is on or off for all threads. Reentrant,
+#: because a collection may interrupt a thread that reads them.
 _LOOKING = threading.RLock()

@@ -53,7 +53,9 @@ class ServerStatus:
 
         Their work is not done any more, so the process should be restarted.
         """
-        return sorted({name for each in self._managers for name in each.engine.runtime.gone()})
+        return sorted(
+            {name for each in self._managers for name in each.engine.runtime.dead_loops()}
+        )
 
     def _state_of(self, manager: QueueManager) -> State:
         if manager.is_stopped:

@@ -215,7 +215,7 @@ def read_identity(folder: Path, files: Files) -> Identity | None:
 def write_identity(folder: Path, identity: Identity, files: Files) -> None:
     """Write identity.json into a folder and sync it; raises OSError."""
     fields = identity._asdict() | {"checksum": _checksum_of(identity)}
-    files.write_whole(folder / IDENTITY_FILE, json.dumps(fields, indent=2) + "\n")
+    files.write_atomically(folder / IDENTITY_FILE, json.dumps(fields, indent=2) + "\n")
 
 
 def _checksum_of(identity: Identity) -> str:

@@ -246,7 +246,7 @@ class Database:
     def sync(self) -> None:
         """Sync the database file, which checkpoints have written; raises OSError."""
         assert self._file is not None
-        self._runtime.files.sync_open(self._file)
+        self._runtime.files.sync_descriptor(self._file)
 
     def write_identity(self, connection: apsw.Connection) -> None:
         """Write identity.json with the present state of the database, read through ``connection``.

@@ -76,7 +76,7 @@ class Ballast:
         if not self.is_there:
             return False
         try:
-            self._files.cut(self._file, 0)
+            self._files.truncate(self._file, 0)
         except OSError as error:
             _LOG.error("%s cannot be given up: %s", self._file, error.strerror)
             return False

@@ -71,7 +71,7 @@ def compact(folder: Path, manager_name: str) -> Compacted:
             log = folder / f"{DATABASE_FILE}-wal"
             # A log belongs to whatever database has its name.
             assert not log.stat().st_size, f"{log} was emptied just now"
-            files.put_in_place(new, file)
+            files.replace(new, file)
             log.unlink()
             (folder / f"{DATABASE_FILE}-shm").unlink()
         finally:

@@ -362,7 +362,7 @@ class Store:
                 self._flushing -= 1
                 if not pending.is_safe and not self.group.is_broken:
                     self._put_back(pending)
-                self.engine_lock.tell()
+                self.engine_lock.notify_all()
 
     def _take_pending(self) -> Unit | None:
         if not self._pending.deltas:

@@ -279,7 +279,7 @@ class WriteAheadLog:
         """
         try:
             with self.guard:
-                end = self._files.lengthen(self._file, _ROOM_PAGES * FRAME_BYTES)
+                end = self._files.append_zeros(self._file, _ROOM_PAGES * FRAME_BYTES)
                 self.lengthen_at_pages = end // FRAME_BYTES - _SPARE_PAGES
             self._files.sync(self._file)
         except OSError:
@@ -300,7 +300,7 @@ class WriteAheadLog:
     def _cut(self) -> None:
         """Cut off the end of the log file that holds no frames."""
         if self._unused_bytes():
-            self._files.cut(self._file, self._used_bytes())
+            self._files.truncate(self._file, self._used_bytes())
             self.postpone_lengthening()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:

@@ -45,8 +45,8 @@ def stored_id(identifier: object, name: str = "id") -> bytes:
     if type(identifier) is not bytes:
         identifier = _bytes_of_id(identifier, name)
     if len(identifier) > ID_BYTES:
-        said = f"{name} {identifier!r} is longer than {ID_BYTES} bytes"
-        raise mq_error(rc.MQRC_MD_ERROR, said)
+        text = f"{name} {identifier!r} is longer than {ID_BYTES} bytes"
+        raise mq_error(rc.MQRC_MD_ERROR, text)
     padded = identifier.ljust(ID_BYTES, b"\0")
     return b"" if padded == _ZERO_ID else padded
 
@@ -93,8 +93,8 @@ def plain_descriptor(
 def check_max_messages(max_messages: object) -> None:
     """Raise MQRC_OPTIONS_ERROR unless a number of messages can be that of one call."""
     if type(max_messages) is not int or not 1 <= max_messages <= MAX_MESSAGES:
-        said = f"most {max_messages!r} is no number from 1 to {MAX_MESSAGES}"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        text = f"most {max_messages!r} is no number from 1 to {MAX_MESSAGES}"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
 
 
 def check_name(name: str) -> None:

@@ -1070,8 +1070,8 @@ _REASONS: Final[dict[str, int]] = {
 class WrongRequest(WrongFrame):
     """A request that makes no sense; ``reason`` is the reason code for it."""
 
-    def __init__(self, said: str, reason: int) -> None:
-        super().__init__(said)
+    def __init__(self, text: str, reason: int) -> None:
+        super().__init__(text)
         self.reason = reason
 
 
@@ -1120,8 +1120,8 @@ def _wrong_request(payload: bytes) -> Request[Any]:
     verb = first_of(payload)
     kind = _KINDS.get(verb) if type(verb) is int else None
     if kind is None:
-        said = f"verb: {shown(verb)} is not known on an open conversation"
-        raise WrongRequest(said, rc.MQRC_FUNCTION_NOT_SUPPORTED)
+        text = f"verb: {shown(verb)} is not known on an open conversation"
+        raise WrongRequest(text, rc.MQRC_FUNCTION_NOT_SUPPORTED)
     try:
         return request_of_kind(kind, payload)
     except WrongFrame as wrong:

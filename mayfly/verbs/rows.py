@@ -36,12 +36,12 @@ def _travelling(stored_descriptor: bytes) -> bytes:
     return packed_descriptor(unpack_descriptor(stored_descriptor))
 
 
-def packed_scalar(value: object, said: str, reason: int) -> PackedScalar:
-    """Return a scalar as it travels; raises the reason code for what cannot, called ``said``."""
+def packed_scalar(value: object, text: str, reason: int) -> PackedScalar:
+    """Return a scalar as it travels; raises the reason code for what cannot, called ``text``."""
     try:
         return msgspec.Raw(packed(value))
     except (ValueError, TypeError) as error:
-        raise mq_error(reason, f"{said}: {error}") from None
+        raise mq_error(reason, f"{text}: {error}") from None
 
 
 def scalar_of(value: PackedScalar, field: str) -> Any:

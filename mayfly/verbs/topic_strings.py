@@ -25,8 +25,8 @@ def check_topic_string(topic: str, *, wildcards: bool) -> None:
     except UnicodeEncodeError as error:
         raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{topic!r}: {error.reason}") from None
     if not 0 < length_bytes <= TOPIC_STRING_BYTES:
-        said = f"a topic string of {length_bytes} bytes is not within 1 .. {TOPIC_STRING_BYTES}"
-        raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, said)
+        text = f"a topic string of {length_bytes} bytes is not within 1 .. {TOPIC_STRING_BYTES}"
+        raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, text)
     if "\0" in topic:
         raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{topic!r} contains a NUL")
     if not wildcards and has_wildcards(topic):

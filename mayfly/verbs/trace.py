@@ -129,11 +129,11 @@ class PropertyQuestion(NamedTuple):
     def check(self) -> None:
         """Raise MQRC_OPTIONS_ERROR for a limit or a range that is none, naming it."""
         if not 1 <= self.limit <= MAX_TRACES:
-            said = f"limit {self.limit} is not a whole number from 1 to {MAX_TRACES}"
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+            text = f"limit {self.limit} is not a whole number from 1 to {MAX_TRACES}"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
         if self.put_range[0] >= self.put_range[1]:
-            said = f"from_ms {self.from_ms} is not before before_ms {self.before_ms}"
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+            text = f"from_ms {self.from_ms} is not before before_ms {self.before_ms}"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
 
     @property
     def put_range(self) -> tuple[int, int]:

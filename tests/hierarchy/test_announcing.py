@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.announcements import REQUESTS, WHOLE, Announcement, read_announcement
+from mayfly.channel.announcements import COMPLETE, REQUESTS, Announcement, read_announcement
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 from tests.hierarchy.scene import bodies, proxies, run, subscribe
@@ -50,7 +50,7 @@ def test_only_what_has_changed_is_announced(tree: Tree) -> None:
     subscribe(left, "c", "C", "TWICE")
     run(left, "DELETE SUB('C')")
     came, went = on_the_way(left, "TOP")
-    assert (said(came), came.follows != WHOLE) == (({"c"}, set()), True)
+    assert (said(came), came.follows != COMPLETE) == (({"c"}, set()), True)
     assert (said(went), went.follows) == ((set(), {"a"}), came.number)
 
 
@@ -60,7 +60,7 @@ def test_a_restart_announces_all(tree: Tree) -> None:
         subscribe(left, topic, topic.upper())
     run(left, "STOP CHANNEL(LEFT.TO.TOP)\nALTER QMGR PSMODE(COMPAT)\nALTER QMGR PSMODE(ENABLED)")
     [whole] = on_the_way(left, "TOP")
-    assert (said(whole), whole.follows) == (({"a", "b"}, set()), WHOLE)
+    assert (said(whole), whole.follows) == (({"a", "b"}, set()), COMPLETE)
 
 
 def test_who_misses_an_announcement_asks_for_all_within_a_minute(

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import PUT_ASIDE
+from mayfly.channel.hierarchy import RETRY_QUEUE
 from mayfly.engine import GetRequest
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.mqi import constants as c
@@ -93,7 +93,7 @@ def has_each_once(manager: QueueManager) -> bool:
 
 def is_at_rest(tree: Tree) -> bool:
     """Tell whether nothing is on its way between queue managers."""
-    names = (PUBLICATIONS, PUT_ASIDE, REQUESTS, *(manager.name for manager in tree))
+    names = (PUBLICATIONS, RETRY_QUEUE, REQUESTS, *(manager.name for manager in tree))
     depths = [m.curdepth(n) for m in tree for n in names if m.engine.registry.find(n) is not None]
     return not any(depths)
 

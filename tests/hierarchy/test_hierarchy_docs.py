@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import PUT_ASIDE
+from mayfly.channel.hierarchy import RETRY_QUEUE
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 
@@ -20,6 +20,6 @@ def test_the_commands_connect_a_child_with_its_parent() -> None:
         assert top.mqsc(first).ok
         assert child.mqsc(second).ok
         assert child.mqsc("DISPLAY PUBSUB").rows[1] == {"QMNAME": "TOP", "TYPE": "PARENT"}
-        for name in (PUBLICATIONS, PUT_ASIDE, REQUESTS):
+        for name in (PUBLICATIONS, RETRY_QUEUE, REQUESTS):
             assert f"`{name}`" in DOCS
             assert top.curdepth(name) == 0

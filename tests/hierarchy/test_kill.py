@@ -17,7 +17,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import PUT_ASIDE
+from mayfly.channel.hierarchy import RETRY_QUEUE
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN
@@ -176,7 +176,7 @@ def come_to_rest(clock: VirtualClock, managers: dict[str, QueueManager]) -> None
 
 def check(managers: dict[str, QueueManager], journals: Journals, with_seed: str) -> None:
     for name, manager in managers.items():
-        queues = (PUBLICATIONS, REQUESTS, PUT_ASIDE, DEAD, *NEIGHBOURS[name])
+        queues = (PUBLICATIONS, REQUESTS, RETRY_QUEUE, DEAD, *NEIGHBOURS[name])
         depths = {queue: manager.curdepth(queue) for queue in queues}
         assert not any(depths.values()), f"{name} {depths}; {with_seed}"
         found = manager.verify()

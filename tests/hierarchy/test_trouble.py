@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel.announcements import REQUESTS
-from mayfly.channel.hierarchy import PUT_ASIDE, TURN_COUNT, Publications
+from mayfly.channel.hierarchy import RETRY_QUEUE, TURN_COUNT, Publications
 from mayfly.engine import PutRequest
 from mayfly.engine.api.transit import PUBLICATIONS
 from mayfly.mqi import constants as c
@@ -67,7 +67,7 @@ def test_without_DEADQ_what_is_no_publication_keeps_nothing_waiting(
     assert sum("refused: MQRC_RFH_FORMAT_ERROR" in r.getMessage() for r in caplog.records) == 1
     publish(right, b"goal", persistent=True)
     assert bodies(left, "NEWS") == [b"goal"]
-    assert (top.curdepth(PUBLICATIONS), top.curdepth(PUT_ASIDE)) == (0, int(persistent))
+    assert (top.curdepth(PUBLICATIONS), top.curdepth(RETRY_QUEUE)) == (0, int(persistent))
 
 
 def test_what_was_put_aside_is_tried_again_every_minute_in_its_order(
@@ -80,14 +80,14 @@ def test_what_was_put_aside_is_tried_again_every_minute_in_its_order(
     for number in range(3):
         publish(right, b"%d" % number, persistent=True, time_to_live_ms=100_000 + number)
     publish(right, b"dropped", persistent=False)
-    assert (left.curdepth(PUBLICATIONS), left.curdepth(PUT_ASIDE)) == (0, 3)
+    assert (left.curdepth(PUBLICATIONS), left.curdepth(RETRY_QUEUE)) == (0, 3)
     clock.advance(60_000)
-    assert left.curdepth(PUT_ASIDE) == 3
+    assert left.curdepth(RETRY_QUEUE) == 3
     run(left, "ALTER QLOCAL(NEWS) PUT(ENABLED)")
     clock.advance(40_000)
-    assert left.curdepth(PUT_ASIDE) == 3
+    assert left.curdepth(RETRY_QUEUE) == 3
     clock.advance(20_000)
-    assert left.curdepth(PUT_ASIDE) == 0
+    assert left.curdepth(RETRY_QUEUE) == 0
     assert bodies(left, "NEWS") == []
     run(left, "ALTER QLOCAL(NEWS) PUT(DISABLED)")
     for number in range(3):
@@ -106,7 +106,7 @@ def test_what_was_put_aside_goes_to_a_dead_letter_queue_that_is_named_later(
     with top.session() as session:
         session.put(PUBLICATIONS, b"stray", persistent=True)
         run(top, f"ALTER QMGR DEADQ({DEAD})")
-        assert top.curdepth(PUT_ASIDE) == 1
+        assert top.curdepth(RETRY_QUEUE) == 1
         clock.advance(60_000)
         letter = session.get(DEAD)
     assert letter is not None
@@ -122,11 +122,11 @@ def test_what_was_put_aside_is_tried_when_the_queue_manager_is_opened(
         run(top, "ALTER QMGR PSMODE(ENABLED)")
         with top.session() as session:
             session.put(PUBLICATIONS, b"stray", persistent=True)
-        assert top.curdepth(PUT_ASIDE) == 1
+        assert top.curdepth(RETRY_QUEUE) == 1
         run(top, f"ALTER QMGR DEADQ({DEAD})")
     with QueueManager("TOP", tmp_path, clock=clock) as top:
         clock.advance(0)
-        assert (top.curdepth(PUT_ASIDE), top.curdepth(DEAD)) == (0, 1)
+        assert (top.curdepth(RETRY_QUEUE), top.curdepth(DEAD)) == (0, 1)
 
 
 def test_without_DEADQ_what_is_no_announcement_is_dropped(
@@ -235,8 +235,8 @@ def test_a_flood_is_taken_in_turns(clock: VirtualClock) -> None:
             found = [(publications.pass_on(), top.curdepth(PUBLICATIONS)) for _ in range(3)]
             assert found == [(True, TURN_COUNT + 1), (True, 1), (False, 0)]
             publications.try_again()
-            assert top.curdepth(PUT_ASIDE) == 2 * TURN_COUNT + 1
-            first = next(iter(session.browse(PUT_ASIDE)))
+            assert top.curdepth(RETRY_QUEUE) == 2 * TURN_COUNT + 1
+            first = next(iter(session.browse(RETRY_QUEUE)))
             assert first.backout_count == 0
 
 

@@ -120,9 +120,9 @@ class CheckedEngineLock(EngineLock):  # type: ignore[misc]  # final in typeshed 
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def tell(self) -> None:
+    def notify_all(self) -> None:
         assert self.is_held()
-        super().tell()
+        super().notify_all()
 
     # Called by threading.Condition.
 

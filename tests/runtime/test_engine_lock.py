@@ -32,14 +32,14 @@ def test_wait_ends_when_somebody_tells_and_what_was_waited_for_is_over() -> None
     waiting = Running(wait)
     wait_until(lambda: looks)
     with lock:
-        lock.tell()
+        lock.notify_all()
     wait_until(lambda: looks == [True, True])
     # Nothing looks again by itself, however long it takes.
     threading.Event().wait(0.05)
     with lock:
         assert looks == [True, True]
         is_under_way = False
-        lock.tell()
+        lock.notify_all()
     waiting.finish()
     assert looks == [True, True, False]
 
@@ -48,4 +48,4 @@ def test_wait_for_what_is_over_already_needs_nobody() -> None:
     lock = EngineLock()
     with lock:
         lock.wait_while(lambda: False)
-        lock.tell()
+        lock.notify_all()

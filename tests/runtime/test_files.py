@@ -13,7 +13,7 @@ def test_a_file_is_lengthened_by_zeros_that_take_room(tmp_path: Path, count_byte
     file.write_bytes(b"what was there")
     begin = file.stat().st_size
     open_files = len([*Path("/proc/self/fd").iterdir()])
-    assert Files().lengthen(file, count_bytes) == begin + count_bytes
+    assert Files().append_zeros(file, count_bytes) == begin + count_bytes
     assert file.read_bytes() == b"what was there" + bytes(count_bytes)
     assert file.stat().st_blocks * 512 >= begin + count_bytes
     assert len([*Path("/proc/self/fd").iterdir()]) == open_files
@@ -21,4 +21,4 @@ def test_a_file_is_lengthened_by_zeros_that_take_room(tmp_path: Path, count_byte
 
 def test_a_file_that_is_not_there_cannot_be_lengthened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Files().lengthen(tmp_path / "log", 1)
+        Files().append_zeros(tmp_path / "log", 1)

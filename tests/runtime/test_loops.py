@@ -28,9 +28,9 @@ class Turns:
         return False
 
 
-def ended(runtime: Runtime, turn: Callable[[], bool], *, goes_on: bool = True) -> Loop:
+def ended(runtime: Runtime, turn: Callable[[], bool], *, survives_errors: bool = True) -> Loop:
     """Return a loop whose thread has ended."""
-    loop = Loop(runtime, turn, "mayfly-test", goes_on=goes_on)
+    loop = Loop(runtime, turn, "mayfly-test", survives_errors=survives_errors)
     loop.start()
     wait_until(lambda: not loop.is_alive())
     return loop
@@ -43,7 +43,7 @@ def test_a_loop_survives_whatever_a_turn_raises(
     runtime, turns = Runtime(), Turns(error)
     ended(runtime, turns)
     assert turns.count == 2
-    assert runtime.gone() == []
+    assert runtime.dead_loops() == []
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert "mayfly-test" in record.getMessage()
@@ -59,10 +59,10 @@ def test_an_error_that_stays_the_same_is_logged_once(caplog: pytest.LogCaptureFi
 
 def test_a_loop_that_cannot_go_on_is_gone_until_its_owner_has_ended_it() -> None:
     runtime = Runtime()
-    loop = ended(runtime, Turns(ValueError("x")), goes_on=False)
-    assert runtime.gone() == ["mayfly-test"]
+    loop = ended(runtime, Turns(ValueError("x")), survives_errors=False)
+    assert runtime.dead_loops() == ["mayfly-test"]
     loop.join()
-    assert runtime.gone() == []
+    assert runtime.dead_loops() == []
 
 
 def test_a_loop_without_a_thread_is_not_missed() -> None:
@@ -77,7 +77,7 @@ def test_a_loop_without_a_thread_is_not_missed() -> None:
     runtime = Exhausted()
     with pytest.raises(RuntimeError):
         Loop(runtime, Turns(), "mayfly-test").start()
-    assert runtime.gone() == []
+    assert runtime.dead_loops() == []
 
 
 class Failing:
@@ -103,7 +103,7 @@ def test_due_work_that_has_failed_is_run_again() -> None:
         assert driven.has_run.wait(PATIENCE_SECONDS)
     finally:
         clock.detach(driven)
-    assert clock.runtime.gone() == []
+    assert clock.runtime.dead_loops() == []
 
 
 def test_a_connection_that_cannot_be_looked_after_takes_no_other_with_it() -> None:

@@ -77,7 +77,7 @@ def test_who_goes_before_the_refusal_takes_nobody_else_the_answer(
     assert refused(admission.submit(with_password("carl", "wrong"))) == rc.MQRC_NOT_AUTHORIZED
     # The thread is there for the next one as well.
     assert refused(admission.submit(with_password("dora", "wrong"))) == rc.MQRC_NOT_AUTHORIZED
-    assert qm.engine.runtime.gone() == []
+    assert qm.engine.runtime.dead_loops() == []
 
 
 def sasl_plain(user: str, password: str) -> bytes:
@@ -131,9 +131,9 @@ def test_health_ready_says_which_loop_is_gone(qm: QueueManager) -> None:
     for site in listening(qm, admission=AdmitEverybody()):
         answer = site.web.ask("GET", "/health/ready", user=None)
         assert (answer.status, answer.content["gone"]) == (200, [])
-        loop = Loop(qm.engine.runtime, fail, "mayfly-refusals", goes_on=False)
+        loop = Loop(qm.engine.runtime, fail, "mayfly-refusals", survives_errors=False)
         loop.start()
-        wait_until(qm.engine.runtime.gone)
+        wait_until(qm.engine.runtime.dead_loops)
         answer = site.web.ask("GET", "/health/ready", user=None)
         assert (answer.status, answer.content["gone"]) == (503, ["mayfly-refusals"])
         assert answer.content["queue_managers"] == {"QM1": "impaired"}
@@ -156,9 +156,9 @@ def test_all_loops_of_a_server_are_known_while_they_work(
 
 def test_an_event_loop_that_is_told_to_end_the_process_goes_on(qm: QueueManager) -> None:
     with closing(WireServer([qm], AdmitEverybody())) as server:
-        server._exchange.loop.call_soon_threadsafe(sys.exit)
+        server._server_loop.loop.call_soon_threadsafe(sys.exit)
         assert server.connections() == []
-        assert qm.engine.runtime.gone() == []
+        assert qm.engine.runtime.dead_loops() == []
 
 
 def test_a_callback_that_ends_the_process_lets_the_next_puts_be_told(tmp_path: Path) -> None:
@@ -295,8 +295,8 @@ def test_the_first_loop_that_is_gone_is_logged_once(
         raise ValueError("x")
 
     host = Host([qm], [], admission)
-    Loop(qm.engine.runtime, fail, "mayfly-test", goes_on=False).start()
-    wait_until(qm.engine.runtime.gone)
+    Loop(qm.engine.runtime, fail, "mayfly-test", survives_errors=False).start()
+    wait_until(qm.engine.runtime.dead_loops)
     host.look()
     host.look()
     critical = [r.getMessage() for r in caplog.records if r.levelname == "CRITICAL"]

@@ -37,11 +37,11 @@ class NotingFiles(Files):
     def __init__(self, disk: Disk) -> None:
         self.disk, self.is_failing = disk, False
 
-    def sync_open(self, descriptor: int) -> None:
+    def sync_descriptor(self, descriptor: int) -> None:
         self.disk.calls.append(OURS)
         if self.is_failing:
             raise OSError(errno.EIO, "the sync fails")
-        super().sync_open(descriptor)
+        super().sync_descriptor(descriptor)
 
 
 class BusyDisk(Disk):

@@ -49,9 +49,9 @@ class SmallFiles(Files):
         self.check(size_bytes)
         super().allocate(file, size_bytes)
 
-    def lengthen(self, file: Path, count_bytes: int) -> int:
+    def append_zeros(self, file: Path, count_bytes: int) -> int:
         self.check(count_bytes)
-        return super().lengthen(file, count_bytes)
+        return super().append_zeros(file, count_bytes)
 
 
 class SmallDisk(apsw.VFS):

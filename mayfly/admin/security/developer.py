@@ -100,7 +100,7 @@ def developer_users(
         _let_there_be(users, name, chosen[name])
     file = None if folder is None or not generated else folder / PASSWORDS_FILE
     if file is not None and generated != kept:
-        Files().write_whole(file, json.dumps(generated, indent=2) + "\n")
+        Files().write_atomically(file, json.dumps(generated, indent=2) + "\n")
     return Credentials(chosen[APP], chosen[ADMIN], file)
 
 
@@ -159,8 +159,8 @@ def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> 
     now = datetime.fromtimestamp(now_ms / SECOND_MS, UTC)
     if not _is_usable(certificate, key, hosts, now):
         key_text, certificate_text = _made(hosts, now)
-        Files().write_whole(key, key_text)
-        Files().write_whole(certificate, certificate_text)
+        Files().write_atomically(key, key_text)
+        Files().write_atomically(certificate, certificate_text)
     return certificate, key
 
 

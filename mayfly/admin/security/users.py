@@ -156,7 +156,7 @@ class Users:
             users = dict(self._current())
             yield users
             if self._folder is not None:
-                self._files.write_whole(self._folder / FILE, _written(users))
+                self._files.write_atomically(self._folder / FILE, _written(users))
                 self._stamp = None
             self._known = users
 

@@ -192,8 +192,8 @@ class OwnNodes:
         """
         self.all.check_topic(name)
         if name not in self._names:
-            said = f"{name} is a temporary queue or topic of another connection"
-            told = mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            text = f"{name} is a temporary queue or topic of another connection"
+            told = mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
             raise AmqpError(LOCKED, str(told))
 
 
@@ -209,8 +209,8 @@ def check_no_queue(name: str) -> None:
 
 
 def _gone(name: str) -> AmqpError:
-    said = f"temporary queue or topic {name} has been deleted"
-    return AmqpError(NOT_FOUND, str(mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)))
+    text = f"temporary queue or topic {name} has been deleted"
+    return AmqpError(NOT_FOUND, str(mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, text)))
 
 
 def _ends_with_its_link(asked: Terminus) -> bool:

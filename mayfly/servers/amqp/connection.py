@@ -337,8 +337,8 @@ class AmqpConnection(asyncio.Protocol):
 
     def _late(self) -> None:
         """End a connection that is slow, with bytes that others wait for."""
-        said = "slow to send or to read a message, and others wait for the room that it has"
-        _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, said)
+        text = "slow to send or to read a message, and others wait for the room that it has"
+        _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, text)
         self.cut()
 
     # The engine of proton.
@@ -552,8 +552,8 @@ class AmqpConnection(asyncio.Protocol):
         names = [name.upper() for name in self.service.queue_managers]
         refused = None
         if hostname.upper() in names and wanted != client.applicant.queue_manager:
-            said = f"SASL has let this connection in to {client.applicant.queue_manager}"
-            refused = Condition(NOT_FOUND, f"{said}, not {wanted}")
+            text = f"SASL has let this connection in to {client.applicant.queue_manager}"
+            refused = Condition(NOT_FOUND, f"{text}, not {wanted}")
         else:
             refused = self._begin_conversations(client, connection)
         if self.conversations is None:

@@ -120,10 +120,10 @@ class Handshake:
         else:
             # The header says what would be spoken here.
             self._wire.write(SASL_HEADER)
-            said = (what for start, what in _OTHERS if header.startswith(start))
+            text = (what for start, what in _OTHERS if header.startswith(start))
             no_sasl = "AMQP without SASL, which is needed here"
             self._close(
-                no_sasl if header == _AMQP_HEADER else f"no AMQP 1.0: {next(said, repr(header))}"
+                no_sasl if header == _AMQP_HEADER else f"no AMQP 1.0: {next(text, repr(header))}"
             )
 
     def _offered(self) -> list[str]:

@@ -75,9 +75,9 @@ class AmqpError(Exception):
         return Condition(self.condition, self.description, self.info)
 
 
-def wrong_field(reason: int, said: str) -> AmqpError:
+def wrong_field(reason: int, text: str) -> AmqpError:
     """Return the error of a field of AMQP for which a queue manager has a reason code."""
-    return AmqpError(INVALID_FIELD, str(mq_error(reason, said)))
+    return AmqpError(INVALID_FIELD, str(mq_error(reason, text)))
 
 
 def amqp_error(error: MQError | AmqpError) -> AmqpError:

@@ -205,8 +205,8 @@ class ClientFrames:
         fields = list(_fields(buffer, begin, min(count, max_messages)))
         for number, field in mandatory:
             if number >= len(fields) or buffer[fields[number]] == _NULL:
-                said = f"{name}: {field} is mandatory, and null"
-                return RefusedFrame(0, None, AmqpError(DECODE_ERROR, said))
+                text = f"{name}: {field} is mandatory, and null"
+                return RefusedFrame(0, None, AmqpError(DECODE_ERROR, text))
         if code == _BEGIN:
             self._handles[channel] = set()
             return SessionBegun(channel)

@@ -87,7 +87,7 @@ class Incoming(NamedTuple):
     time_to_live_ms: int | None
     delay_ms: int
     properties: list[Property]
-    #: The moment at which the delay ends, where that was said and needs no other clock.
+    #: The end of the delay, ms since 1970, where the client named this moment itself.
     until_ms: int | None = None
 
 
@@ -251,8 +251,8 @@ def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: in
         name, given = DELIVERY_DELAY, annotations.get(DELIVERY_DELAY)
         delay_ms = 0 if given is None else integer(name, given, rc.MQRC_OPTIONS_ERROR)
     if not 0 <= delay_ms <= longest_ms:
-        said = f"{name}: a delay of {delay_ms} ms is not within 0 .. {longest_ms}"
-        raise wrong_field(rc.MQRC_OPTIONS_ERROR, said)
+        text = f"{name}: a delay of {delay_ms} ms is not within 0 .. {longest_ms}"
+        raise wrong_field(rc.MQRC_OPTIONS_ERROR, text)
     return delay_ms
 
 
@@ -289,14 +289,14 @@ def _contradiction(asked: Mapping[str, int]) -> AmqpError:
 
 
 def _refused(why: str) -> AmqpError:
-    said = f"{why}: say the delivery time in {DELIVERY_TIME} alone"
-    return wrong_field(rc.MQRC_OPTIONS_ERROR, said)
+    text = f"{why}: say the delivery time in {DELIVERY_TIME} alone"
+    return wrong_field(rc.MQRC_OPTIONS_ERROR, text)
 
 
 def _keep_times(
     properties: list[Property], fields: Fields, now_ms: int, life_ms: int | None, delay_ms: int
 ) -> int | None:
-    """Add moments as the client has said them; those that count are reckoned from the arrival.
+    """Add moments as the client has text them; those that count are reckoned from the arrival.
 
     Returns the moment at which the delay ends, None where its length counts.
     """
@@ -316,7 +316,7 @@ def _keep_times(
             # It delays nothing, and the words of another broker do.
             return None
         if delay_ms and created is None:
-            # It counts as it was said, and need not be kept beside.
+            # The client's own moment counts, and need not be kept as well.
             return said_ms
         _keep(properties, life.DELIVERY, life.as_kept(said_ms, now_ms + delay_ms))
     return None
@@ -324,8 +324,8 @@ def _keep_times(
 
 def _life(name: str, life_ms: int) -> int:
     if life_ms <= 0:
-        said = f"{name}: a life of {life_ms} ms has ended before the message came"
-        raise wrong_field(rc.MQRC_EXPIRY_ERROR, said)
+        text = f"{name}: a life of {life_ms} ms has ended before the message came"
+        raise wrong_field(rc.MQRC_EXPIRY_ERROR, text)
     return min(life_ms, LONGEST_LIFE_MS)
 
 
@@ -339,8 +339,8 @@ def _report(annotations: Mapping[str, Value]) -> int:
     given = annotations.get(REPORT)
     report = 0 if given is None else integer(REPORT, given, rc.MQRC_REPORT_OPTIONS_ERROR)
     if not -(2**31) <= report < 2**32:
-        said = f"{REPORT} {report} is more than 32 bits hold"
-        raise wrong_field(rc.MQRC_REPORT_OPTIONS_ERROR, said)
+        text = f"{REPORT} {report} is more than 32 bits hold"
+        raise wrong_field(rc.MQRC_REPORT_OPTIONS_ERROR, text)
     # Bits may come as the number with a sign that a descriptor holds.
     return report - 2**32 if report >= 2**31 else report
 

@@ -57,8 +57,8 @@ class AmqpListener(Listener):
         try:
             from mayfly.servers.amqp.server import AmqpServer
         except ModuleNotFoundError as error:
-            said = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
-            raise OSError(said) from error
+            text = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
+            raise OSError(text) from error
         self._context = tls_context(self._tls)
         self._server = AmqpServer(
             list(self._managers),

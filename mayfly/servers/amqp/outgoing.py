@@ -302,9 +302,9 @@ def _annotations(
     kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
     others: dict[Value, Value] = {symbol(name): value for name, value in kept.items()}
     others.update(more)
-    said = _said(message, known.own.get("DeliveryTime"))
-    if said is not None or message.deliver_at_ms != message.put_ms:
-        at_ms = as_said(said, message.deliver_at_ms)
+    text = _said(message, known.own.get("DeliveryTime"))
+    if text is not None or message.deliver_at_ms != message.put_ms:
+        at_ms = as_said(text, message.deliver_at_ms)
         others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, at_ms)
     if descriptor.msg_type == c.MQMT_REPORT:
         others[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
@@ -381,7 +381,7 @@ def _properties(message: _AnyMessage, known: _Known, destination: str, manager: 
 
 
 def _said(message: _AnyMessage, kept: Typed | None) -> str | None:
-    """Return a moment that the sender has said; an MQRFH2 in a report is that of the original."""
+    """Return a moment that the sender has text; an MQRFH2 in a report is that of the original."""
     if kept is None or message.descriptor.msg_type == c.MQMT_REPORT:
         return None
     return _text(kept)

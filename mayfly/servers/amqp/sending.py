@@ -163,8 +163,8 @@ class SendingClient(LinkEndpoint):
     def _refuse_for_room(self, delivery: Raw) -> None:
         part = self._parts.get(delivery)
         if part is not None:
-            said = "the messages of all connections together leave no room: send it again"
-            self._refuse(delivery, part, amqp_error(mq_error(rc.MQRC_RESOURCE_PROBLEM, said)))
+            text = "the messages of all connections together leave no room: send it again"
+            self._refuse(delivery, part, amqp_error(mq_error(rc.MQRC_RESOURCE_PROBLEM, text)))
 
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
         """Reject a message before its end; a client that sends its rest is read for a while."""

@@ -220,6 +220,6 @@ class _Handler:
         if first.startswith(_AMQP):
             self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
             return _TLS_HEADER
-        said = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
-        self.log.warning(said, client, spoken_by(first))
+        text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
+        self.log.warning(text, client, spoken_by(first))
         return b""

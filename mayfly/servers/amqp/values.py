@@ -82,8 +82,8 @@ def typed(name: str, value: Value) -> Typed:
             return Typed("string", str(value.value))
         dt = _DATA_TYPES.get(value.type)
         if dt == "i8" and value.value > _LARGEST_LONG:
-            said = f"property {name}: {value.value} is more than 64 bits with a sign hold"
-            raise AmqpError(INVALID_FIELD, said)
+            text = f"property {name}: {value.value} is more than 64 bits with a sign hold"
+            raise AmqpError(INVALID_FIELD, text)
         if dt is not None:
             return Typed(dt, value.value)
     raise AmqpError(INVALID_FIELD, f"property {name} is no scalar value")
@@ -111,8 +111,8 @@ def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
         if is_whole or value.type in _INTEGERS:
             return int(value.value)
     shown: Any = value.value if isinstance(value, Scalar) else value
-    said = f"{name} {shown!r} is no integer"
-    raise wrong_field(reason, said) if reason else AmqpError(INVALID_FIELD, said)
+    text = f"{name} {shown!r} is no integer"
+    raise wrong_field(reason, text) if reason else AmqpError(INVALID_FIELD, text)
 
 
 def mq_id(value: Value) -> bytes | None:

@@ -83,7 +83,7 @@ class HttpServer:
             return False
 
         # The loop of uvicorn closes its sockets when it fails.
-        self._thread = Loop(self._runtime, serve, "mayfly-http", goes_on=False)
+        self._thread = Loop(self._runtime, serve, "mayfly-http", survives_errors=False)
         found: int = bound.getsockname()[1]
         self._thread.start()
         server.has_begun.wait()

@@ -22,7 +22,7 @@ from mayfly.channel.channels import channels_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.wire.link import ClientLink, answered, failed
+from mayfly.servers.wire.link import ClientLink, packed_answer, packed_failure
 from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Confirm,
@@ -45,9 +45,9 @@ _LONG_QUEUE = 64
 
 
 class ChannelConversation:
-    """Runs the requests of one sender in their order, each on a thread that may block.
+    """Executes the requests of one sender channel in order, each on a thread that may block.
 
-    All else of it runs in the loop of the server.
+    Everything else of it runs in the event loop of the server.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ChannelConversation:
         admitted: Admitted,
     ) -> None:
         self._link, self.number, self._manager = link, number, manager
-        self._exchange = link.exchange
+        self._server_loop = link.server_loop
         self._applicant, self._admitted = applicant, admitted
         self._channels, self._now_ms = channels_of(manager.engine), manager.engine.now_ms
         self._connected_ms = self._now_ms()
@@ -71,32 +71,34 @@ class ChannelConversation:
         self._envelopes: list[Envelope] = []
         self._since_ms: int | None = None
         self._kept_bytes = 0
-        #: The time from which on the receiver has a batch that is not confirmed, None without one.
+        #: Since when the receiver has a batch that is not confirmed, None without one.
         self._batch_ms: int | None = None
         self._queued: deque[tuple[int, ChannelRequest, list[Envelope]]] = deque()
         self._is_busy = self._is_over = self._is_quiescing = False
 
     @property
     def queue_manager(self) -> str:
+        """The name of the receiving queue manager."""
         return self._manager.name
 
     @property
     def connection_number(self) -> int:
-        """The number of the receiver's connection to the queue manager, 0 without one."""
+        """The number of the receiver's connection to the queue manager, 0 before NEGOTIATE."""
         return 0 if self._incoming is None else self._incoming.connection_number
 
     @property
     def has_queue(self) -> bool:
-        """True while the requests behind the one under way are too many to read more."""
+        """True while so many requests are queued that the link should read no more."""
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
         """Do nothing: no request of a sender waits for messages."""
 
     def resume(self) -> None:
-        """Do nothing, as :meth:`suspend`."""
+        """Do nothing, because :meth:`suspend` does nothing."""
 
     def take(self, request: int, payload: bytes) -> None:
+        """Run or queue a request; answer a malformed one with an error, and drop its batch."""
         self._request_count += 1
         try:
             asked = channel_request_of(payload)
@@ -121,6 +123,7 @@ class ChannelConversation:
             self._run(request, asked, envelopes)
 
     def status(self) -> ClientConnection:
+        """Return the attributes that DISPLAY CONN shows."""
         applicant = self._applicant
         return ClientConnection(
             self.connection_number,
@@ -141,17 +144,18 @@ class ChannelConversation:
         )
 
     def quiesce(self, _refusal: MQError) -> bool:
-        """Begin no further batch; return True when none is open."""
+        """Accept no further batch; return True when no batch is open and no request runs."""
         self._is_quiescing = True
         return not (self._is_busy or self._queued or self._batch_ms is not None)
 
     def end(self) -> None:
-        """Back out the batch that is not confirmed; on a thread that may block."""
+        """Back out the batch that is not confirmed; called on a thread that may block."""
         self._is_over = True
         if self._incoming is not None:
             self._channels.incoming.end(self._incoming)
 
     def _run(self, request: int, asked: ChannelRequest, envelopes: list[Envelope]) -> None:
+        """Keep the messages of a request, and execute it on a thread that may block."""
         if isinstance(asked, Envelopes | PutBatch | KeepBatch):
             try:
                 self._add(envelopes)
@@ -160,50 +164,57 @@ class ChannelConversation:
                 self._fail(request, error)
                 return
             if isinstance(asked, Envelopes):
-                self._link.tell(self.number, request, answered(None))
+                self._link.send(self.number, request, packed_answer(None))
                 return
         self._is_busy = True
-        self._exchange.run_blocking(partial(self._blocked, request, asked))
+        self._server_loop.run_blocking(partial(self._blocked, request, asked))
 
     def _add(self, envelopes: list[Envelope]) -> None:
-        """Keep the messages of a request until the rest of their batch has come."""
+        """Keep the messages of a request until the rest of their batch has been received.
+
+        Raises MQRC_Q_MGR_QUIESCING, MQRC_MSG_TOO_BIG_FOR_CHANNEL, or MQRC_UNEXPECTED_ERROR for more
+        messages than were agreed.
+        """
         if self._is_quiescing and self._batch_ms is None:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         if self._since_ms is None:
             self._since_ms = self._now_ms()
         message_count = len(self._envelopes) + len(envelopes)
         if message_count > self._batch_size:
-            said = f"parcels: {message_count} messages for a batch of {self._batch_size}"
-            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
+            text = f"parcels: {message_count} messages for a batch of {self._batch_size}"
+            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, text)
         longest = max((len(envelope.body) for envelope in envelopes), default=0)
         if longest > self._max_message_bytes:
-            said = f"envelope.body: {longest} bytes; {self._max_message_bytes} were agreed on"
-            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
+            text = f"envelope.body: {longest} bytes; {self._max_message_bytes} were agreed on"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, text)
         self._envelopes += envelopes
         self._keep(sum(len(envelope.body) for envelope in envelopes))
 
     def _keep(self, change: int) -> None:
+        """Change the number of bytes counted for kept messages."""
         self._kept_bytes += change
         self._link.keep(change)
 
     def _drop_batch(self) -> None:
-        """Forget the part of a batch that has come: the rest of it is wrong."""
+        """Forget the received part of a batch."""
         self._envelopes, self._since_ms = [], None
 
     def _blocked(self, request: int, asked: ChannelRequest) -> None:
+        """Execute a request on a thread that may block, and answer it."""
         try:
-            payload = answered(_VERBS[type(asked)](self, asked))
+            payload = packed_answer(_VERBS[type(asked)](self, asked))
         except LinkDown as error:
-            payload = failed(mq_error(rc.MQRC_CONNECTION_BROKEN, str(error)))
+            payload = packed_failure(mq_error(rc.MQRC_CONNECTION_BROKEN, str(error)))
         except MQError as error:
-            payload = failed(error)
+            payload = packed_failure(error)
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the sender wait
             _LOG.exception("a request of channel %s has failed", self._applicant.channel)
-            payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
-        self._exchange.call_soon(partial(self._unblock, request, payload))
+            payload = packed_failure(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
+        self._server_loop.call_soon(partial(self._unblock, request, payload))
 
     def _unblock(self, request: int, payload: bytes) -> None:
-        self._link.tell(self.number, request, payload)
+        """Send the answer of a request, and run the queued ones."""
+        self._link.send(self.number, request, payload)
         self._is_busy = False
         self._count_kept()
         had_queue = self.has_queue
@@ -214,31 +225,35 @@ class ChannelConversation:
         self._end_link()
 
     def _fail(self, request: int, error: MQError) -> None:
-        self._link.tell(self.number, request, failed(error))
+        self._link.send(self.number, request, packed_failure(error))
         self._count_kept()
 
     def _count_kept(self) -> None:
-        """Count a batch no longer that has been put or dropped."""
+        """Stop counting the bytes of a batch that was put or dropped."""
         if self._kept_bytes and not self._envelopes:
             self._keep(-self._kept_bytes)
 
     # The end of the receiver.
 
     def _receiver_ended(self) -> None:
-        """End the connection of a receiver that has ended; any thread calls it."""
+        """End the connection, because its receiver has ended; any thread may call it."""
         self._is_over = True
-        self._exchange.call_soon(self._end_link)
+        self._server_loop.call_soon(self._end_link)
 
     def _end_link(self) -> None:
-        # A request under way is answered first: it says why.
+        """End the connection once its receiver has ended and no request runs."""
+        # The answer to a running request is sent first: it gives the reason.
         if self._is_over and not self._is_busy:
-            said = f"CHANNEL({self._applicant.channel}) has ended at {self._manager.name}"
-            self._link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
+            text = f"CHANNEL({self._applicant.channel}) has ended at {self._manager.name}"
+            self._link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, text))
 
     # The verbs.
 
     def negotiate(self, asked: Negotiation) -> ReceiverState:
-        """Begin to receive; raises as ``Channels.accept``."""
+        """Open the receiver, and return its state and limits.
+
+        Raises LinkDown or the MQError of ``Channels.accept`` that refuses the sender.
+        """
         if self._incoming is not None:
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "negotiate: this channel has begun")
         applicant, admitted = self._applicant, self._admitted
@@ -254,7 +269,7 @@ class ChannelConversation:
             applicant.sending_manager,
             asked.sequence,
             asked.batch_size,
-            self._exchange.budget.longest(asked.max_message_bytes),
+            self._server_loop.budget.longest(asked.max_message_bytes),
             asked.is_reset,
             asked.heartbeat_s,
             asked.instance_id,
@@ -270,25 +285,26 @@ class ChannelConversation:
         return state
 
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
-        """Put the messages of a batch, all of which must have come."""
-        envelopes, _since_ms = self._whole(batch)
+        """Put a complete batch; return the ms to wait before GO_ON, None when all is put."""
+        envelopes, _since_ms = self._complete_batch(batch)
         return self._begun().send(envelopes)
 
     def keep_batch(self, batch: PutBatch | KeepBatch) -> int:
-        """Keep the messages of a batch; return for how many ms they have been coming in."""
-        envelopes, since_ms = self._whole(batch)
+        """Keep the messages of a complete batch; return for how many ms it has been coming in."""
+        envelopes, since_ms = self._complete_batch(batch)
         return self._begun().hand_over(envelopes, self._now_ms() - since_ms)
 
     def go_on(self, asked: GoOn) -> int | None:
-        """Put the messages of a batch that was kept, or those that could not be put before."""
+        """Put a kept batch, or messages that could not be put; return as :meth:`put_batch`."""
         return self._begun().go_on(asked.transit_ms)
 
     def confirm(self, asked: Confirm) -> None:
+        """Commit the batch together with its name and sequence number."""
         self._begun().confirm(asked.luw, asked.sequence)
         self._batch_ms = None
 
     def ping(self, _asked: object) -> None:
-        """Answer if the channel receives, and note that its sender is alive."""
+        """Answer if the channel receives; this also counts as a sign of life of the sender."""
         channel = self._applicant.channel
         if self._incoming is None:
             self._channels.check_receiver(channel)
@@ -298,7 +314,8 @@ class ChannelConversation:
     def _traffic(self) -> Traffic:
         return Traffic(self._link.sent_bytes, self._link.received_bytes)
 
-    def _whole(self, batch: PutBatch | KeepBatch) -> tuple[list[Envelope], int]:
+    def _complete_batch(self, batch: PutBatch | KeepBatch) -> tuple[list[Envelope], int]:
+        """Return the kept messages and when the first came; LinkDown when some are missing."""
         envelopes, since_ms = self._envelopes, self._since_ms
         self._drop_batch()
         if len(envelopes) != batch.message_count or since_ms is None:
@@ -309,6 +326,7 @@ class ChannelConversation:
         return envelopes, since_ms
 
     def _begun(self) -> LocalLink:
+        """Return the link to the receiver; raises MQRC_UNEXPECTED_ERROR before NEGOTIATE."""
         if self._incoming is None:
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "this channel has not begun: negotiate first")
         return self._incoming

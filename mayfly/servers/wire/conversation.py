@@ -1,8 +1,8 @@
 """One conversation of a program: its verbs on a queue manager, in the order of their requests.
 
-A request of :data:`AT_ONCE` neither waits nor syncs: it is carried out in the loop of the server.
-One of :data:`BEGUN` may wait or sync, and tells its answer. All others run on a thread that may
-block. The functions that do it are in ``connection.local``.
+A request of :data:`AT_ONCE` neither waits nor syncs, and is executed in the event loop of the
+server. One of :data:`BEGUN` may wait or sync, and reports its answer by a callback. All others run
+on a thread that may block. The functions that execute them are in ``connection.local``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.servers.wire.link import ClientLink, answered, failed
+from mayfly.servers.wire.link import ClientLink, packed_answer, packed_failure
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_max_messages
 from mayfly.verbs.contracts.wire import (
@@ -78,21 +78,21 @@ BEGUN: Final = frozenset(
 
 
 class ProgramConversation:
-    """A connection of this process that a remote client uses.
+    """A connection of this process, used by a remote client.
 
-    Its code runs in the loop of the server, with two exceptions: verbs that may block run on other
-    threads, and callbacks come from any thread. While a blocking verb runs, later requests queue
-    up.
+    Its code runs in the event loop of the server, with two exceptions: blocking verbs run on other
+    threads, and callbacks come from any thread. While a blocking verb runs, later requests are
+    queued.
     """
 
     __slots__ = (
         "_connected_ms",
-        "_exchange",
         "_is_blocked",
         "_link",
         "_queued",
         "_refusal",
         "_request_count",
+        "_server_loop",
         "_suspended",
         "_under_way",
         "_unit_of_work_ms",
@@ -113,7 +113,7 @@ class ProgramConversation:
         admitted: Admitted,
     ) -> None:
         self._link, self.number, self.connection = link, number, connection
-        self._exchange = link.exchange
+        self._server_loop = link.server_loop
         self.applicant, self.admitted = applicant, admitted
         self.is_ended = False
         self._connected_ms = connection.now_ms()
@@ -121,7 +121,7 @@ class ProgramConversation:
         self._request_count = 0
         #: Verbs that were begun and are not answered, by the number of their request.
         self._under_way: dict[int, UnderWay | None] = {}
-        #: Those of them that wait for a message, with the end of the wait, None for never.
+        #: Those of them that wait for a message, with the end of the wait, None for no end.
         self._waits: dict[int, tuple[ask.Get | ask.GetAny, int | None]] = {}
         #: Those of the waiting verbs that are cancelled for as long as the client does not read.
         self._suspended: set[int] = set()
@@ -132,7 +132,7 @@ class ProgramConversation:
         self._refusal: MQError | None = None
 
     def take(self, request: int, payload: bytes) -> None:
-        """Take a request; raises WrongFrame for one that cannot be answered."""
+        """Run or queue a request; raises WrongFrame for one that cannot be answered."""
         self._request_count += 1
         if request in self._under_way:
             raise WrongFrame(f"request: {request} is under way already")
@@ -154,11 +154,11 @@ class ProgramConversation:
 
     @property
     def has_queue(self) -> bool:
-        """True while the requests behind one that blocks are too many to read more."""
+        """True while so many requests are queued that the link should read no more."""
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
-        """Take no messages for gets that wait: the client does not read its answers."""
+        """Cancel waiting gets for now, because the client does not read its answers."""
         for request in list(self._waits):
             under_way = self._under_way.get(request)
             if under_way is not None and under_way.cancel():
@@ -166,7 +166,7 @@ class ProgramConversation:
                 self._under_way[request] = None
 
     def resume(self) -> None:
-        """Let gets wait again, for the rest of their time."""
+        """Start the cancelled gets again, each for the rest of its wait."""
         suspended, self._suspended = sorted(self._suspended), set()
         for request in suspended:
             asked, until_ms = self._waits[request]
@@ -176,13 +176,16 @@ class ProgramConversation:
 
     @property
     def queue_manager(self) -> str:
+        """The name of the queue manager."""
         return self.connection.name
 
     @property
     def connection_number(self) -> int:
+        """The number of the connection on its queue manager."""
         return self.connection.number
 
     def status(self) -> ClientConnection:
+        """Return the attributes that DISPLAY CONN shows."""
         connection, applicant = self.connection, self.applicant
         return ClientConnection(
             connection.number,
@@ -204,10 +207,10 @@ class ProgramConversation:
         )
 
     def quiesce(self, refusal: MQError) -> bool:
-        """End its gets that wait with an error; return True when no work is left.
+        """End waiting gets with the error ``refusal``; return True when no work is left.
 
-        Verbs with FAIL_IF_QUIESCING have the same error from now on. Work is an open unit of work,
-        a delivery that is not settled, and a verb under way.
+        From now on verbs with FAIL_IF_QUIESCING fail with the same error. Work is an open unit of
+        work, a delivery that is not settled, and a running verb.
         """
         self._refusal = refusal
         for request, under_way in list(self._under_way.items()):
@@ -219,50 +222,52 @@ class ProgramConversation:
         return not (has_verbs or is_open)
 
     def end(self) -> None:
-        """Back out the unit of work, and close everything; on a thread that may block."""
+        """Back out the unit of work, and disconnect; called on a thread that may block."""
         self.is_ended = True
         self._queued.clear()
         self.connection.close(commit=False)
 
     def _run(self, request: int, asked: ask.Request[Any]) -> None:
+        """Execute a request in the way of its kind; if there is no memory for its answer, later."""
         kind = type(asked)
-        if kind in _GETTING and self._exchange.budget.is_used_up:
+        if kind in _GETTING and self._server_loop.budget.is_used_up:
             self._is_blocked = True
-            self._link.when_room(partial(self._run_later, request, asked))
+            self._link.when_memory_is_free(partial(self._run_later, request, asked))
             return
         self._note_unit(asked)
         try:
             if _is_begun(asked):
                 self._begin(request, asked)
             elif kind in AT_ONCE:
-                self._answer(request, _carried_out(self.connection, asked))
+                self._answer(request, _execute(self.connection, asked))
             else:
                 self._is_blocked = True
-                self._exchange.run_blocking(partial(self._blocked, request, asked))
+                self._server_loop.run_blocking(partial(self._blocked, request, asked))
         except MQError as error:
             self._fail(request, error)
         except WrongFrame as wrong:
-            self._fail(request, _refused(kind, wrong))
+            self._fail(request, _field_error(kind, wrong))
 
     def _note_unit(self, asked: ask.Request[Any]) -> None:
-        """Note when the unit of work has begun, or that the next one has not."""
+        """Note when the unit of work has begun, or that a commit or backout ends it."""
         if isinstance(asked, ask.Commit | ask.Backout):
             self._unit_of_work_ms = None
         elif self._unit_of_work_ms is None and asked.in_unit:
             self._unit_of_work_ms = self.connection.now_ms()
 
     def _begin(self, request: int, asked: ask.Request[Any]) -> None:
+        """Begin a request that reports its answer by a callback; raises MQError, WrongFrame."""
         if (
             isinstance(asked, ask.Settle)
             and asked.within
             and not self._link.has_conversation(asked.within)
         ):
-            # The unit of work of a conversation of another user's connection.
-            said = f"conversation {asked.within} is not on this connection"
-            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
+            # That unit of work belongs to a conversation of another user's connection.
+            text = f"conversation {asked.within} is not on this connection"
+            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, text)
         if len(self._under_way) >= MAX_REQUESTS:
-            said = f"{MAX_REQUESTS} requests of this conversation are under way"
-            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
+            text = f"{MAX_REQUESTS} requests of this conversation are under way"
+            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, text)
         if (
             isinstance(asked, ask.Get | ask.GetAny)
             and asked.options & c.MQGMO_WAIT
@@ -271,9 +276,9 @@ class ProgramConversation:
             wait_ms = asked.wait_ms
             until_ms = None if wait_ms < 0 else self.connection.now_ms() + wait_ms
             self._waits[request] = asked, until_ms
-        told = _Told(self, request)
+        completion = _Completion(self, request)
         try:
-            outcome = _begun(self.connection, asked, told)
+            outcome = _begin_request(self.connection, asked, completion)
         except (MQError, WrongFrame):
             self._forget(request)
             raise
@@ -281,21 +286,21 @@ class ProgramConversation:
             if request in self._waits:
                 self._forget(request)
             self._answer(request, outcome[0])
-        elif not told.is_over:
+        elif not completion.is_over:
             self._under_way[request] = outcome
 
-    def met(self, request: int, handle: int, error: MQError) -> None:
-        """Tell the client that a get under way cannot get from a queue; any thread calls it."""
+    def report_refusal(self, request: int, handle: int, error: MQError) -> None:
+        """Send to the client that a running get cannot get from a queue; any thread may call it."""
         payload = packed([MET, request, handle, failure_of(error)])
-        self._exchange.call_soon(partial(self._link.tell, 0, MET, payload))
+        self._server_loop.call_soon(partial(self._link.send, 0, MET, payload))
 
     def done(self, request: int, outcome: Any) -> None:
-        """Answer a request that was begun; any thread calls it."""
-        if self._exchange.is_in_loop():
+        """Answer a request that was begun; any thread may call it."""
+        if self._server_loop.is_in_loop():
             self._finish(request, outcome)
         else:
-            # The thread has commits to make: the answer is packed by the loop.
-            self._exchange.call_soon(partial(self._finish, request, outcome))
+            # The loop packs the answer, because the calling thread has commits to make.
+            self._server_loop.call_soon(partial(self._finish, request, outcome))
 
     def _finish(self, request: int, outcome: Any) -> None:
         self._forget(request)
@@ -309,6 +314,7 @@ class ProgramConversation:
         self._waits.pop(request, None)
 
     def _cancel(self, request: int, cancelled: int) -> None:
+        """Cancel a running request if possible, and answer whether it was."""
         under_way = self._under_way.get(cancelled)
         is_cancelled = cancelled in self._suspended
         if is_cancelled:
@@ -320,40 +326,43 @@ class ProgramConversation:
         self._answer(request, is_cancelled)
 
     def _blocked(self, request: int, asked: ask.Request[Any]) -> None:
-        """Carry out a request that blocks, on a thread that may."""
+        """Execute a request on a thread that may block, and answer it."""
         kind = type(asked)
         try:
             if isinstance(asked, ask.Disconnect):
                 self._disconnect(asked.commit)
-                payload = answered(None)
+                payload = packed_answer(None)
             else:
-                payload = answered(_carried_out(self.connection, asked))
+                payload = packed_answer(_execute(self.connection, asked))
         except MQError as error:
-            payload = failed(error)
+            payload = packed_failure(error)
         except WrongFrame as wrong:
-            payload = failed(_refused(kind, wrong))
+            payload = packed_failure(_field_error(kind, wrong))
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the client wait
             _LOG.exception("a verb of conversation %d has failed", self.connection.number)
-            payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
-        self._exchange.call_soon(partial(self._unblock, request, payload))
+            payload = packed_failure(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
+        self._server_loop.call_soon(partial(self._unblock, request, payload))
 
     def _disconnect(self, commit: bool) -> None:
+        """Disconnect, and remove the conversation from its link even if that fails."""
         self.is_ended = True
         try:
             self.connection.close(commit=commit)
         finally:
-            self._exchange.call_soon(partial(self._link.forget, self.number))
+            self._server_loop.call_soon(partial(self._link.forget, self.number))
 
     def _unblock(self, request: int, payload: bytes) -> None:
-        self._link.tell(self.number, request, payload)
-        self._go_on()
+        """Send the answer of a blocking verb, and run the queued requests."""
+        self._link.send(self.number, request, payload)
+        self._continue()
 
     def _run_later(self, request: int, asked: ask.Request[Any]) -> None:
+        """Put a request back to the front of the queue, and run the queue: memory is free again."""
         self._queued.appendleft((request, asked))
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
-        """Run what has queued up, up to the next verb that blocks."""
+    def _continue(self) -> None:
+        """Run the queued requests up to the next one that blocks."""
         self._is_blocked = False
         had_queue = self.has_queue
         while self._queued and not self._is_blocked and not self.is_ended:
@@ -362,26 +371,27 @@ class ProgramConversation:
             self._link.regulate()
 
     def _answer(self, request: int, value: Any) -> None:
-        self._link.tell(self.number, request, answered(value))
+        self._link.send(self.number, request, packed_answer(value))
 
     def _fail(self, request: int, error: MQError) -> None:
-        self._link.tell(self.number, request, failed(error))
+        self._link.send(self.number, request, packed_failure(error))
 
 
-def _refused(kind: type[ask.Request[Any]], wrong: WrongFrame) -> MQError:
-    """Return the error of a field that has a form of its own, as a descriptor has."""
+def _field_error(kind: type[ask.Request[Any]], wrong: WrongFrame) -> MQError:
+    """Return the error of a field with its own encoding, such as a descriptor."""
     return mq_error(ask.reason_of(kind, wrong.field), f"{ask.verb_name(kind)}.{wrong}")
 
 
 def _fails_if_quiescing(asked: ask.Request[Any]) -> bool:
+    """Return True for a request with option FAIL_IF_QUIESCING."""
     if type(asked) not in _FAIL_IF_QUIESCING:
         return False
     options: int = asked.options  # type: ignore[attr-defined]  # all of these have options
     return bool(options & c.MQGMO_FAIL_IF_QUIESCING)
 
 
-class _Told:
-    """Takes the outcome of one request that was begun, and hands it to the conversation."""
+class _Completion:
+    """The callbacks of one request that was begun."""
 
     __slots__ = ("_conversation", "_request", "is_over")
 
@@ -391,51 +401,57 @@ class _Told:
         self.is_over = False
 
     def __call__(self, outcome: Any) -> None:
+        """Report the outcome: the answer as it travels, or an MQError."""
         self.is_over = True
         self._conversation.done(self._request, outcome)
 
     def refused(self, handle: int, error: MQError) -> None:
-        self._conversation.met(self._request, handle, error)
+        """Report a queue that the running get cannot get from."""
+        self._conversation.report_refusal(self._request, handle, error)
 
 
 def _is_begun(asked: ask.Request[Any]) -> bool:
-    """Return True for a request that tells its answer."""
+    """Return True for a request that reports its answer by a callback."""
     if isinstance(asked, ask.Get) and asked.options & _UNDER_CURSOR:
         return False
     return type(asked) in BEGUN
 
 
-def _carried_out(connection: LocalConnection, asked: ask.Request[Any]) -> Any:
-    """Carry a request out and return its answer as it travels; raises MQError, WrongFrame."""
-    return _travelling(type(asked), connection.call(_bounded(asked)))
+def _execute(connection: LocalConnection, asked: ask.Request[Any]) -> Any:
+    """Execute a request and return its answer as it travels; raises MQError, WrongFrame."""
+    return _wire_answer(type(asked), connection.call(_limited(asked)))
 
 
-def _begun(
-    connection: LocalConnection, asked: ask.Request[Any], tell: _Told
+def _begin_request(
+    connection: LocalConnection, asked: ask.Request[Any], completion: _Completion
 ) -> tuple[Any] | UnderWay:
     """Begin a request.
 
-    Returns its answer, alone in a tuple, or what is under way, whose outcome ``tell`` will take.
-    Raises MQError, WrongFrame.
+    Returns the answer, alone in a tuple, or the running request, which reports its outcome to
+    ``completion``. Raises MQError, WrongFrame.
     """
     if isinstance(asked, ask.Puts):
-        return _begin_puts(connection, asked, tell)
+        return _begin_puts(connection, asked, completion)
     kind = type(asked)
 
-    def told(outcome: Any) -> None:
-        tell(outcome if isinstance(outcome, MQError) else _travelling(kind, outcome))
+    def report(outcome: Any) -> None:
+        completion(outcome if isinstance(outcome, MQError) else _wire_answer(kind, outcome))
 
-    outcome = connection.begin_here(asked, told, tell.refused)
-    return (_travelling(kind, outcome[0]),) if isinstance(outcome, tuple) else outcome
+    outcome = connection.begin_here(asked, report, completion.refused)
+    return (_wire_answer(kind, outcome[0]),) if isinstance(outcome, tuple) else outcome
 
 
-def _travelling(kind: type[ask.Request[Any]], answer: Any) -> Any:
+def _wire_answer(kind: type[ask.Request[Any]], answer: Any) -> Any:
+    """Return an answer to a kind of request as it travels."""
     form = FORMS.get(ask.answer_type(kind))
     return answer if form is None else form.of_answer(answer)
 
 
-def _bounded(asked: ask.Request[Any]) -> ask.Request[Any]:
-    """Return a request for no more than one answer may hold."""
+def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
+    """Return a request cut to what one answer can hold.
+
+    Raises MQRC_OPTIONS_ERROR for a number of messages or rows that is out of range.
+    """
     if isinstance(asked, ask.GetMany | ask.TakeHeld):
         if isinstance(asked, ask.GetMany):
             check_max_messages(asked.max_messages)
@@ -447,24 +463,25 @@ def _bounded(asked: ask.Request[Any]) -> ask.Request[Any]:
         return replace(asked, count=min(max(asked.count, 1), _MAX_IDS))
     if isinstance(asked, ask.ReadLedger):
         if asked.max_rows < 1:
-            said = f"max_rows: {asked.max_rows} is less than 1"
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+            text = f"max_rows: {asked.max_rows} is less than 1"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
         return replace(asked, max_rows=min(asked.max_rows, MAX_LEDGER_ROWS))
     return asked
 
 
 def _begin_puts(
-    connection: LocalConnection, puts: ask.Puts, tell: _Told
+    connection: LocalConnection, puts: ask.Puts, completion: _Completion
 ) -> tuple[PutsRow] | UnderWay:
+    """Begin several puts; the result is that of :func:`_begin_request`."""
     has_results = not puts.options & c.MQPMO_ASYNC_RESPONSE
     outcomes = connection.begin_puts(
-        (_one_of(puts, message) for message in puts.messages),
-        lambda outcomes: tell(_row_of_puts(outcomes, has_results)),
+        (_put_of(puts, message) for message in puts.messages),
+        lambda outcomes: completion(_row_of_puts(outcomes, has_results)),
     )
     return (_row_of_puts(outcomes, has_results),) if isinstance(outcomes, list) else outcomes
 
 
-def _one_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
+def _put_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
     """Return one of several puts, or the error of a field that is wrong."""
     try:
         new = decoded(ask.NewMessage, bytes(message), "put.message")
@@ -474,6 +491,10 @@ def _one_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
 
 
 def _row_of_puts(outcomes: list[PutResult | MQError | None], has_results: bool) -> PutsRow:
+    """Return the outcomes of several puts as they travel.
+
+    Without ``has_results`` only the failures.
+    """
     failed = [
         FailedPut(place, failure_of(outcome))
         for place, outcome in enumerate(outcomes)

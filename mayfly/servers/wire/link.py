@@ -1,7 +1,8 @@
-"""Connections of clients, in the loop of a server: a ClientLink for each, and an Exchange.
+"""Connections of clients in the event loop of a server: a ClientLink each, and their ServerLoop.
 
-A link makes frames of bytes and hands them to its conversations; it shows and looks for signs of
-life, counts bytes in memory, and ends. The exchange has the loop, the threads and admission.
+A link cuts received bytes into frames and passes these to its conversations. It sends and checks
+heartbeats, counts the bytes that it holds in memory, and closes. The server loop has the event
+loop, the threads for blocking verbs, and admission.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ _LOG = logging.getLogger("mayfly.wire")
 #: Threads for verbs that may block, and for admission, which connects.
 _BLOCKING_THREADS, _ADMISSION_THREADS = 8, 4
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
-#: Ticks without a byte from the client after which it is taken for gone: a tick is half an
-#: interval of heartbeats, and a client that lives sends something in each interval.
+#: A client that has sent no byte for this many ticks is cut off. A tick is half an interval of
+#: heartbeats, and a live client sends something in each interval.
 _SILENT_TICKS = 3
-#: Ticks in the time that a client has to be let in.
+#: Ticks in the time in which a client must be admitted.
 _TICKS_TO_ADMISSION = 2
-#: Answers that a turn writes together: a client need not wait for the end of a long turn.
+#: After this many answers a turn writes: a client need not wait for the end of a long turn.
 _FRAMES_AT_A_TIME = 16
 #: Longer requests are counted until they are answered.
 _LONG_BYTES = 1_024
@@ -66,9 +67,9 @@ class Limits:
     """Limits of one server.
 
     ``connections`` is the number of sockets. When ``outstanding_bytes`` of one connection wait for
-    a client that does not read, nothing more is read from the client. A connection is closed when
+    a client that does not read, nothing more is read from that client. A connection is closed when
     no client is admitted on it within ``admission_ms``. ``heartbeat_ms`` is the longest interval of
-    heartbeats; 0 is no limit.
+    heartbeats, 0 for no limit.
     """
 
     connections: int = 10_000
@@ -77,80 +78,92 @@ class Limits:
     heartbeat_ms: int = 0
 
 
-def answered(value: Any) -> bytes:
+def packed_answer(value: Any) -> bytes:
+    """Return the payload of a successful answer; one that cannot be packed becomes a failure."""
     try:
         return DONE_BYTES + packed(value)
     except ValueError as error:
-        return failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}"))
+        return packed_failure(
+            mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}")
+        )
 
 
-def failed(error: MQError) -> bytes:
+def packed_failure(error: MQError) -> bytes:
+    """Return the payload of an answer that carries an error."""
     failure = failure_of(error)
-    # A detail may quote what no text can be.
+    # A detail may quote characters that UTF-8 cannot encode.
     detail = failure.detail.encode(errors="replace").decode()
     return FAILED_BYTES + packed(failure._replace(detail=detail))
 
 
 class AnyConversation(Protocol):
-    """A conversation of whatever kind, as its connection needs it."""
+    """What a link needs of a conversation: one of a program, or one of a message channel."""
 
     @property
     def queue_manager(self) -> str:
-        """The name of its queue manager."""
+        """The name of the queue manager that the conversation is connected to."""
 
     @property
     def connection_number(self) -> int:
-        """Its number on its queue manager."""
+        """The number of the connection on that queue manager."""
 
     @property
     def has_queue(self) -> bool:
-        """True while the requests that queue up are too many to read more."""
+        """True while so many requests are queued that the link should read no more."""
 
     def take(self, request: int, payload: bytes) -> None:
-        """Take a request; raises WrongFrame for one that cannot be answered."""
+        """Run or queue a request; raises WrongFrame for one that cannot be answered."""
 
     def suspend(self) -> None:
-        """Take no messages for gets that wait: the client does not read its answers."""
+        """Cancel waiting gets for now, because the client does not read its answers."""
 
     def resume(self) -> None:
-        """Let gets wait again."""
+        """Start the gets again that :meth:`suspend` has cancelled."""
 
     def status(self) -> ClientConnection:
-        """Return what DISPLAY CONN shows."""
+        """Return the attributes that DISPLAY CONN shows."""
 
     def quiesce(self, refusal: MQError) -> bool:
-        """End gets that wait; return True when no work is left."""
+        """End waiting gets with the error ``refusal``; return True when no work is left."""
 
     def end(self) -> None:
-        """Back out the unit of work; on a thread that may block."""
+        """Back out the unit of work, and disconnect; called on a thread that may block."""
 
 
 class ConnectionTerms(NamedTuple):
-    """The terms of a connection: the interval of signs of life, 0 for none; sharing; length."""
+    """The terms of a connection, as its first conversation agrees them.
+
+    ``heartbeat_ms`` is the interval of heartbeats, 0 for none. ``share_conversations`` is the most
+    conversations that the connection may carry, ``max_message_bytes`` the longest message.
+    """
 
     heartbeat_ms: int
     share_conversations: int
     max_message_bytes: int
 
 
-class Entrance(Protocol):
-    """The way in of conversations whose first request is a certain verb."""
+class ConnectHandler(Protocol):
+    """Begins the conversations whose first request is one certain verb, a form of CONNECT."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the applicant, and the interval in ms in which both sides are to speak.
+        """Return the applicant for admission, and the heartbeat interval in ms that it asks for.
 
-        Raises WrongFrame.
+        Raises WrongFrame for a malformed request.
         """
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
-        """Return the terms; ``limit_ms`` is the longest interval of this server, 0 without one."""
+        """Return the terms of the connection.
+
+        ``asked_ms`` is the interval that the client asks for, ``limit_ms`` the longest of this
+        server; 0 is no limit.
+        """
 
     def begin(
         self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> AnyConversation:
-        """Return the conversation, under the number that the client has chosen.
+        """Connect to the queue manager and return the conversation, ``number`` on its link.
 
-        It connects, on a thread that may block; raises MQError.
+        It runs on a thread that may block. Raises MQError.
         """
 
     def greeting(
@@ -164,17 +177,17 @@ Outcome: TypeAlias = tuple[AnyConversation, Admitted] | MQError
 
 
 class Writer(Protocol):
-    """A connection of a client that has something to write."""
+    """A connection that collects frames and writes them at the end of a turn."""
 
     def write_unsent(self) -> None:
-        """Write it."""
+        """Write the collected frames to the socket."""
 
 
 class Outbox:
-    """The connections that have something to write at the end of a turn; all of it in the loop.
+    """The connections that have frames to write at the end of a turn; only the event loop uses it.
 
-    In one turn the loop runs the requests that have come on a connection, or the calls that other
-    threads have left for it. Frames are gathered because a write costs as much as a put.
+    In one turn the loop runs the requests received on a connection, or the calls that other threads
+    have queued. Frames are collected because one write costs as much as a put.
     """
 
     __slots__ = ("_writers", "is_open")
@@ -185,17 +198,20 @@ class Outbox:
         self._writers: list[Writer] = []
 
     def begin(self) -> None:
+        """Begin a turn: from now on frames are collected."""
         self.is_open = True
 
     def note(self, writer: Writer) -> None:
-        """Let a connection write at the end of the turn; it says so once."""
+        """Let a connection write at the end of the turn; it calls this once in a turn."""
         self._writers.append(writer)
 
     def end(self) -> None:
+        """End the turn: write everything collected."""
         self.is_open = False
         self.write()
 
     def write(self) -> None:
+        """Write the frames that all noted connections have collected; errors are logged."""
         if self._writers:
             writers, self._writers = self._writers, []
             for writer in writers:
@@ -205,10 +221,11 @@ class Outbox:
                     _LOG.exception("frames cannot be written")
 
 
-class Exchange:
-    """The loop, the threads and admission of a server; the loop alone calls its methods.
+class ServerLoop:
+    """The event loop, the threads and the admission of one server.
 
-    Any thread may call ``is_in_loop``, ``call_soon`` and ``run_blocking``.
+    Only the loop itself calls its methods, except ``is_in_loop``, ``call_soon`` and
+    ``run_blocking``, which any thread may call.
     """
 
     def __init__(
@@ -217,10 +234,13 @@ class Exchange:
         admission: Admits,
         limits: Limits,
         budget: Budget,
-        entrances: Mapping[int, Entrance],
+        connect_handlers: Mapping[int, ConnectHandler],
     ) -> None:
-        """Make the loop, which does not run yet; ``entrances`` are by the number of their verb."""
-        self.budget, self._entrances = budget, entrances
+        """Make the event loop, which :meth:`run` runs.
+
+        ``connect_handlers`` has the handler of a first request by the number of its verb.
+        """
+        self.budget, self._connect_handlers = budget, connect_handlers
         self.managers = {manager.name: manager for manager in managers}
         self.runtime = next(iter(self.managers.values())).engine.runtime
         self._admission, self.limits, self.log = admission, limits, _LOG
@@ -233,39 +253,47 @@ class Exchange:
         self._is_woken = False
         self.outbox = Outbox()
         self.members: dict[int, ClientLink] = {}
-        #: Those that are refused because the server drains.
-        self.turned_away: dict[int, ClientLink] = {}
+        #: Connections made while the server drains, whose CONNECT is refused.
+        self.refused_links: dict[int, ClientLink] = {}
         self.is_draining = self._is_ending = False
         #: Conversations whose connection broke and that are being backed out.
         self.ending_count = 0
 
     def link_of(self, number: int) -> ClientLink | None:
-        """Return the connection that has a conversation of this number, None without one."""
+        """Return the link with a conversation of this connection number, None without one."""
         found = (link for link in self.members.values() if link.has_conversation(number))
         return next(found, None)
 
     def run(self) -> bool:
-        """Run the loop; the turn of the server's thread, which is the last one behind a stop."""
+        """Run the event loop until :meth:`stop`; the one turn of the server's thread.
+
+        Returns False after a stop, True when the loop ended otherwise and is to run again.
+        """
         self._loop_thread = self.runtime.thread_id()
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
         return not self._is_ending
 
     def stop(self) -> None:
+        """Stop the event loop; any thread may call it."""
         self._is_ending = True
         self.loop.call_soon_threadsafe(self.loop.stop)
 
     def shut_down(self) -> None:
-        """End the threads, when the loop has stopped."""
+        """End the threads and close the event loop, which must have stopped."""
         self._blocking.shutdown()
         self._admitting.shutdown()
         self.loop.close()
 
     def is_in_loop(self) -> bool:
+        """Return True on the thread of the event loop."""
         return self.runtime.thread_id() == self._loop_thread
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Let the loop call something; any thread may."""
+        """Let the event loop call ``call`` in its next turn; any thread may call this.
+
+        Does nothing once the server is closed.
+        """
         self._calls.append(call)
         if not self._is_woken:
             self._is_woken = True
@@ -276,36 +304,45 @@ class Exchange:
                 self._calls.clear()
 
     def run_blocking(self, work: Callable[[], None]) -> None:
+        """Run ``work`` on one of the threads for verbs that may block."""
         self._blocking.submit(work)
 
-    def entrance_of(self, verb: object) -> Entrance | None:
-        """Return the entrance of a first request; None for a verb that cannot come first."""
-        return self._entrances.get(verb) if type(verb) is int else None
+    def handler_of(self, verb: object) -> ConnectHandler | None:
+        """Return the handler of a first request; None for a verb that cannot come first."""
+        return self._connect_handlers.get(verb) if type(verb) is int else None
 
     def manager_name(self, asked: str) -> str:
-        """Return the queue manager that a client has asked for; blank is the only one."""
+        """Return the name of the queue manager that a client means.
+
+        A blank name means the only one that is served.
+        """
         if not asked and len(self.managers) == 1:
             return next(iter(self.managers))
         return asked
 
-    # For the door.
+    # For the acceptor.
 
     @property
     def handshake_seconds(self) -> float | None:
-        """The time to be let in is that of the handshake as well."""
+        """The time for a TLS handshake, the same as for admission; None without a limit."""
         return self.limits.admission_ms / SECOND_MS or None
 
     def capacity(self) -> int:
+        """Return how many more connections the server accepts."""
         return self.limits.connections - len(self.members)
 
     def new(self) -> ClientLink:
+        """Return the link of a new connection."""
         return ClientLink(self, next(INSTANCE_NUMBERS))
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log a client without TLS; return MQRC_SSL_INITIALIZATION_ERROR for one of ours."""
+        """Log a client that does not speak TLS, and return the bytes to answer.
+
+        A Mayfly client is answered MQRC_SSL_INITIALIZATION_ERROR, any other nothing.
+        """
         if not first.startswith(MAGIC):
-            said = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
-            _LOG.warning(said, client, spoken_by(first))
+            text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
+            _LOG.warning(text, client, spoken_by(first))
             return b""
         _LOG.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
         error = mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, "the server speaks TLS alone")
@@ -314,12 +351,13 @@ class Exchange:
     # For links.
 
     def enter(self, link: ClientLink) -> bool:
-        """Keep a connection; False for one too many.
+        """Register a new connection; return False when the server has as many as it may.
 
-        The drain waits for no connection that comes meanwhile, whose CONNECT is refused.
+        While the server drains, the connection is kept apart: its CONNECT is refused, and the drain
+        does not wait for it.
         """
         if self.is_draining:
-            self.turn_away(link)
+            self.keep_refused(link)
             return True
         if len(self.members) >= self.limits.connections:
             _LOG.warning(
@@ -329,30 +367,32 @@ class Exchange:
         self.members[link.number] = link
         return True
 
-    def turn_away(self, link: ClientLink) -> None:
-        """Keep a connection that is to be refused, for which the drain does not wait."""
+    def keep_refused(self, link: ClientLink) -> None:
+        """Keep a connection only until its CONNECT is refused; the drain does not wait for it."""
         self.members.pop(link.number, None)
-        self.turned_away[link.number] = link
+        self.refused_links[link.number] = link
 
     def leave(self, link: ClientLink, conversations: list[AnyConversation]) -> None:
-        """Forget a connection that is gone, and back out its units of work."""
+        """Forget a closed connection, and back out the units of work of its conversations."""
         self.members.pop(link.number, None)
-        self.turned_away.pop(link.number, None)
+        self.refused_links.pop(link.number, None)
         for conversation in conversations:
             self._back_out(conversation)
 
     def admit(
         self,
         applicant: Applicant,
-        entrance: Entrance,
+        handler: ConnectHandler,
         link: ClientLink,
         number: int,
         on_done: Callable[[Outcome], None],
     ) -> None:
-        """Ask admission on another thread; ``on_done`` is called in the loop.
+        """Ask admission, and begin a conversation.
 
-        The answer comes late when the password is wrong. No thread waits for it: clients that guess
-        passwords would otherwise use up all threads.
+        The event loop calls ``on_done`` with the outcome.
+
+        The answer is late when the password is wrong, and no thread waits for it: otherwise clients
+        that guess passwords would use up all threads.
         """
 
         def end(outcome: Outcome) -> None:
@@ -364,7 +404,7 @@ class Exchange:
                 admitted = answer.result()
                 if self.is_draining:
                     raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
-                outcome = entrance.begin(link, number, applicant, admitted), admitted
+                outcome = handler.begin(link, number, applicant, admitted), admitted
             except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
                 outcome = _refusal(error)
             end(outcome)
@@ -380,7 +420,7 @@ class Exchange:
         self._on_thread(ask)
 
     def _on_thread(self, work: Callable[[], None]) -> None:
-        """Run work on a thread of admission; once the server has ended it is left out."""
+        """Run ``work`` on a thread of admission; do nothing once the server has ended."""
         with contextlib.suppress(RuntimeError):
             self._admitting.submit(work)
 
@@ -391,15 +431,16 @@ class Exchange:
         on_done: Callable[[Outcome], None],
         outcome: Outcome,
     ) -> None:
-        """Refuse an instance of a channel that has too many."""
+        """Report the outcome of an admission; refuse an instance above MAXINST or MAXINSTC."""
         if not isinstance(outcome, MQError) and self._one_too_many(link, applicant, outcome[1]):
             self._back_out(outcome[0])
-            said = f"channel {applicant.channel} has as many instances as it may"
-            _LOG.warning("AMQ9489E: %s; refused: %s", said, link.peer.address or "local")
-            outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+            text = f"channel {applicant.channel} has as many instances as it may"
+            _LOG.warning("AMQ9489E: %s; refused: %s", text, link.peer.address or "local")
+            outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, text)
         on_done(outcome)
 
     def _one_too_many(self, link: ClientLink, applicant: Applicant, admitted: Admitted) -> bool:
+        """Return True if a new connection would exceed MAXINST or MAXINSTC of its channel."""
         if link.instance is not None:
             return False
         instance = applicant.queue_manager, applicant.channel
@@ -410,6 +451,7 @@ class Exchange:
         )
 
     def _back_out(self, conversation: AnyConversation) -> None:
+        """End a conversation on a thread that may block."""
         self.ending_count += 1
         self._blocking.submit(partial(self._end, conversation))
 
@@ -427,6 +469,7 @@ class Exchange:
         self.ending_count -= 1
 
     def _call(self) -> None:
+        """Run the calls that other threads have queued."""
         self._is_woken = False
         calls = self._calls
         self.outbox.begin()
@@ -439,7 +482,7 @@ class Exchange:
 
 
 def _refusal(error: Exception) -> MQError:
-    """Return the error that a client is told; a mistake of this program is logged."""
+    """Return the error to send to the client; a programming error is logged and becomes 2195."""
     if isinstance(error, MQError):
         return error
     if isinstance(error, CancelledError):
@@ -449,40 +492,40 @@ def _refusal(error: Exception) -> MQError:
 
 
 class ClientLink(asyncio.Protocol):
-    """The server's end of one socket, in the loop of the server."""
+    """The server's end of one socket; the event loop alone uses it."""
 
-    def __init__(self, exchange: Exchange, number: int) -> None:
-        self.exchange, self.number = exchange, number
-        self._outbox = exchange.outbox
+    def __init__(self, server_loop: ServerLoop, number: int) -> None:
+        self.server_loop, self.number = server_loop, number
+        self._outbox = server_loop.outbox
         #: Frames that go out at the end of the turn.
         self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
-        #: The transport once the end was written: over TLS nothing can be written behind it.
+        #: The transport after the last frame: over TLS nothing can be written behind it.
         self._closing: asyncio.Transport | None = None
         self.peer = Peer("", has_tls=False)
         self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES, self._expect)
-        #: By the numbers that the client gives them; None while admission is asked.
+        #: Conversations by the client's numbers; None while admission is asked.
         self._conversations: dict[int, AnyConversation | None] = {}
-        self._tick_seconds = exchange.limits.admission_ms / 2_000
+        self._tick_seconds = server_loop.limits.admission_ms / 2_000
         self._tick: asyncio.TimerHandle | None = None
         self._silent_ticks = self._waited_ticks = 0
         self._is_quiet = True
         self._is_admitted = self._is_quiescing = False
         self._is_writable = self._is_reading = True
-        #: Long requests that are not answered, with their lengths, and the sum of these.
+        #: Lengths of long requests that are not answered, by conversation and request; their sum.
         self._held: dict[tuple[int, int], int] = {}
         self._held_bytes = 0
         #: Messages of a batch whose rest is to come.
         self._kept_bytes = 0
-        budget = exchange.budget
+        budget = server_loop.budget
         self._in_memory, self._unread = Held(budget), Held(budget)
-        #: Room for the frame that is coming.
-        self._room: Reservation | None = None
-        self._later = Later(budget, exchange.call_soon)
+        #: Memory reserved for the long frame that is being received.
+        self._reservation: Reservation | None = None
+        self._later = Later(budget, server_loop.call_soon)
         self._is_waiting = False
         self._is_held_up = self._is_behind = self._is_lost = False
-        self._sending = Patience(budget, exchange.loop, self._late)
-        self._reading = Patience(budget, exchange.loop, self._late)
+        self._sending = Patience(budget, server_loop.loop, self._abort_slow)
+        self._reading = Patience(budget, server_loop.loop, self._abort_slow)
         self.channel = ""
         self.heartbeat_ms = 0
         self.sent_bytes = self.received_bytes = 0
@@ -493,20 +536,21 @@ class ClientLink(asyncio.Protocol):
     # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection, or abort it when the server has too many."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         send_at_once(transport)
-        outstanding_bytes = self.exchange.limits.outstanding_bytes
+        outstanding_bytes = self.server_loop.limits.outstanding_bytes
         counted_from = min(outstanding_bytes, OWN_BYTES)
         transport.set_write_buffer_limits(counted_from, counted_from // 4)
         self.peer = Peer.of(transport)
-        if not self.exchange.enter(self):
+        if not self.server_loop.enter(self):
             transport.abort()
             return
         self._start_ticking()
 
     def data_received(self, data: bytes) -> None:
-        """Take received bytes; a malformed frame ends the connection, with a line in the log."""
+        """Take received bytes; a malformed frame is logged and ends the connection."""
         self._silent_ticks = 0
         self.received_bytes += len(data)
         self._outbox.begin()
@@ -518,11 +562,12 @@ class ClientLink(asyncio.Protocol):
             self._outbox.end()
 
     def pause_writing(self) -> None:
-        """Count what the client has not read; more and more of it stops its requests."""
+        """Count the bytes that the client has not read; too many of them stop its requests."""
         self._is_behind = True
         self._count_unread()
 
     def resume_writing(self) -> None:
+        """Let gets and reading continue: the client has read its answers."""
         self._is_behind = False
         self._reading.stop()
         self._unread.note(0)
@@ -534,7 +579,7 @@ class ClientLink(asyncio.Protocol):
         self.regulate()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Back out and close all that the client has begun."""
+        """Release everything of the connection, and back out its conversations."""
         self._transport = None
         self._unsent.clear()
         self._is_lost = True
@@ -549,11 +594,15 @@ class ClientLink(asyncio.Protocol):
         self._frames.end()
         conversations = self._open_conversations()
         self._conversations.clear()
-        self.exchange.leave(self, conversations)
+        self.server_loop.leave(self, conversations)
 
     # Called by conversations and the server.
 
-    def tell(self, conversation: int, request: int, payload: bytes) -> None:
+    def send(self, conversation: int, request: int, payload: bytes) -> None:
+        """Send a frame to a conversation of the client.
+
+        An answer also releases its counted request.
+        """
         if self._held:
             length = self._held.pop((conversation, request), None)
             if length is not None:
@@ -563,51 +612,52 @@ class ClientLink(asyncio.Protocol):
         self._write(HEADER.pack(len(payload), conversation, request) + payload)
 
     def write_unsent(self) -> None:
-        """Write the frames that a turn has left to be written."""
+        """Write the frames collected in this turn."""
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None:
             self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
             if self._is_behind:
                 self._count_unread()
 
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Call something, in the loop, when something is left of the memory for messages again."""
+    def when_memory_is_free(self, call: Callable[[], None]) -> None:
+        """Let the event loop call ``call`` once memory for messages is free again."""
         self._later.call(call)
 
     def keep(self, change: int) -> None:
-        """Count bytes of messages that wait for the rest of their batch."""
+        """Add ``change`` to the counted bytes of messages that wait for the rest of their batch."""
         self._kept_bytes += change
         self._count()
 
     def regulate(self) -> None:
-        """Read from the client as long as neither its requests nor its answers pile up."""
+        """Read from the client exactly while neither its requests nor its answers pile up."""
         self._is_held_up = self._has_to_wait()
         reads = (
             self._is_writable
             and not self._is_held_up
-            and self._held_bytes <= self.exchange.limits.outstanding_bytes
+            and self._held_bytes <= self.server_loop.limits.outstanding_bytes
             and not any(each.has_queue for each in self._open_conversations())
         )
         if reads == self._is_reading or self._transport is None:
             return
         self._is_reading = reads
-        # Requests that have come already wait as well: each may be answered by a long message.
+        # Requests already received wait as well: the answer to each may be a long message.
         self._frames.is_paused = not reads
         if reads:
             self._transport.resume_reading()
-            self.exchange.loop.call_soon(self._go_on)
+            self.server_loop.loop.call_soon(self._continue)
         else:
             self._transport.pause_reading()
 
     def has_conversation(self, number: int) -> bool:
-        """Return True if a conversation, by its number on its queue manager, uses this link."""
+        """Return True if the conversation with this connection number uses this link."""
         return any(each.connection_number == number for each in self._open_conversations())
 
     def forget(self, number: int) -> None:
+        """Remove a conversation that has disconnected."""
         self._conversations.pop(number, None)
 
     def end(self, error: MQError) -> None:
-        """Tell the client why, and end the connection."""
+        """Send the reason to the client, and close the connection."""
         if self._transport is not None and not self._transport.is_closing():
             self._write(framed(0, ENDED, packed([ENDED, failure_of(error)])))
             self.write_unsent()
@@ -615,14 +665,14 @@ class ClientLink(asyncio.Protocol):
             self._closing.close()
 
     def quiesce(self, refusal: MQError, ending: MQError) -> None:
-        """End the connection with an error unless a conversation has work left.
+        """Close the connection with the error ``ending`` unless a conversation has work left.
 
-        Until then gets that wait, and verbs with FAIL_IF_QUIESCING, end with the refusal.
+        Until then waiting gets, and verbs with FAIL_IF_QUIESCING, fail with ``refusal``.
         """
         self._is_quiescing = True
         if not self._is_admitted and not self._conversations:
-            # A close behind bytes that are still to be read would reset it without a word.
-            self.exchange.turn_away(self)
+            # Closing before its bytes are read would reset the connection without a reason.
+            self.server_loop.keep_refused(self)
             return
         has_work = [
             each is None or not each.quiesce(refusal) for each in list(self._conversations.values())
@@ -631,6 +681,7 @@ class ClientLink(asyncio.Protocol):
             self.end(ending)
 
     def abort(self) -> None:
+        """Cut the connection without a word to the client."""
         transport = self._transport or self._closing
         if transport is not None:
             transport.abort()
@@ -639,6 +690,7 @@ class ClientLink(asyncio.Protocol):
         return [each for each in self._conversations.values() if each is not None]
 
     def status(self) -> list[ClientConnection]:
+        """Return the attributes of each conversation, as DISPLAY CONN shows them."""
         return [each.status() for each in self._open_conversations()]
 
     # The first bytes.
@@ -646,18 +698,19 @@ class ClientLink(asyncio.Protocol):
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
         """Answer the preamble; return True if frames may follow."""
         if theirs is None:
-            said = f"{self.peer} speaks {spoken_by(first)}"
+            text = f"{self.peer} speaks {spoken_by(first)}"
         else:
             self._write(OURS.packed())
             if OURS.common_with(theirs) is not None:
                 return True
-            said = f"{self.peer} speaks {theirs} of the protocol, this server {OURS}"
-        _LOG.warning("AMQ9207E: %s", said)
+            text = f"{self.peer} speaks {theirs} of the protocol, this server {OURS}"
+        _LOG.warning("AMQ9207E: %s", text)
         if self._transport is not None:
             self._transport.close()
         return False
 
     def _take(self, number: int, request: int, payload: bytes) -> None:
+        """Pass a frame to its conversation, or begin a new one."""
         if number == 0:
             self._end_reservation()
             return
@@ -671,46 +724,52 @@ class ClientLink(asyncio.Protocol):
                 self.regulate()
             conversation.take(request, payload)
         elif number not in self._conversations and (
-            entrance := self.exchange.entrance_of(first_of(payload))
+            handler := self.server_loop.handler_of(first_of(payload))
         ):
-            self._connect(number, request, entrance, payload)
+            self._connect(number, request, handler, payload)
         else:
             self._end_reservation()
-            said = f"conversation {number} is not open"
-            self.tell(number, request, failed(mq_error(rc.MQRC_HCONN_ERROR, said)))
+            text = f"conversation {number} is not open"
+            self.send(number, request, packed_failure(mq_error(rc.MQRC_HCONN_ERROR, text)))
 
     # Bytes in memory.
 
     def _expect(self, length: int) -> None:
-        """Read a long frame on when there is room for all of it."""
+        """Reserve memory for a long frame before the rest of it is read."""
         if self._kept_bytes:
-            # Messages that are kept are given back when the rest of their batch has come.
+            # The memory of kept messages is free again when their batch is complete.
             return
-        has_capacity = partial(self.exchange.call_soon, self._has_capacity)
-        reservation = self.exchange.budget.reserve(length, has_capacity)
+        has_capacity = partial(self.server_loop.call_soon, self._has_capacity)
+        reservation = self.server_loop.budget.reserve(length, has_capacity)
         assert reservation is not None
-        self._room = reservation
+        self._reservation = reservation
         if reservation.is_there:
             self._sending.begin(length)
         else:
             self.regulate()
 
     def _has_capacity(self) -> None:
-        if self._room is not None and self._room.is_there:
-            self._sending.begin(self._room.count)
+        """Continue reading when the reserved memory has become free."""
+        if self._reservation is not None and self._reservation.is_there:
+            self._sending.begin(self._reservation.count)
         self.regulate()
 
     def _end_reservation(self) -> None:
-        if self._room is not None:
+        """Give up the memory reserved for a long frame."""
+        if self._reservation is not None:
             self._sending.stop()
-            self._room.end()
-            self._room = None
+            self._reservation.end()
+            self._reservation = None
 
     def _has_to_wait(self) -> bool:
-        """Return True while there is no room for what the client sends."""
-        if self._room is not None and not self._room.is_there:
+        """Return True while there is no memory for what the client sends."""
+        if self._reservation is not None and not self._reservation.is_there:
             return True
-        if not self._in_memory.counted or self._kept_bytes or not self.exchange.budget.is_used_up:
+        if (
+            not self._in_memory.counted
+            or self._kept_bytes
+            or not self.server_loop.budget.is_used_up
+        ):
             return False
         if not self._is_waiting:
             self._is_waiting = True
@@ -722,26 +781,27 @@ class ClientLink(asyncio.Protocol):
         self.regulate()
 
     def _count(self) -> None:
+        """Count the bytes of the client's requests and batches against the memory of the server."""
         count = 0 if self._is_lost else self._held_bytes + self._kept_bytes
         if count > OWN_BYTES or self._in_memory.counted:
             self._in_memory.note(count)
 
     def _count_unread(self) -> None:
-        """Read no more from a client that does not read, and take no messages for it."""
+        """Count unread answers; above the limit stop reading requests and waiting for messages."""
         if self._transport is None:
             return
         count = self._transport.get_write_buffer_size()
         if not self._unread.counted:
             self._reading.begin(count)
         self._unread.note(count)
-        if self._is_writable and count > self.exchange.limits.outstanding_bytes:
+        if self._is_writable and count > self.server_loop.limits.outstanding_bytes:
             self._is_writable = False
             self.regulate()
             for conversation in self._open_conversations():
                 conversation.suspend()
 
-    def _go_on(self) -> None:
-        """Take the requests that have come while nothing was read."""
+    def _continue(self) -> None:
+        """Take the requests that have been received while reading was paused."""
         self._outbox.begin()
         try:
             self._frames.go_on()
@@ -750,52 +810,53 @@ class ClientLink(asyncio.Protocol):
         finally:
             self._outbox.end()
 
-    def _late(self) -> None:
-        """End a connection that is slow, with bytes that others wait for."""
-        said = "is slow to send or to read a message, and others wait for the room that it has"
-        _LOG.warning("AMQ9209E: %s %s", self.peer, said)
+    def _abort_slow(self) -> None:
+        """Cut a slow connection whose bytes take memory that others wait for."""
+        text = "is slow to send or to read a message, and others wait for the room that it has"
+        _LOG.warning("AMQ9209E: %s %s", self.peer, text)
         self.abort()
 
     # Conversations.
 
-    def _connect(self, number: int, request: int, entrance: Entrance, payload: bytes) -> None:
-        applicant, heartbeat_ms = entrance.applicant(payload, self.peer)
+    def _connect(self, number: int, request: int, handler: ConnectHandler, payload: bytes) -> None:
+        """Ask admission for a new conversation, or refuse it at once."""
+        applicant, heartbeat_ms = handler.applicant(payload, self.peer)
         error, count = None, len(self._conversations)
-        if self.exchange.is_draining:
+        if self.server_loop.is_draining:
             error = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         elif self._is_quiescing or count >= self._share_conversations:
             why = ", which is about to end" if self._is_quiescing else " already"
-            said = f"{count} conversations share this connection{why}"
-            error = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+            text = f"{count} conversations share this connection{why}"
+            error = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, text)
         if error is not None:
-            self.tell(number, request, failed(error))
+            self.send(number, request, packed_failure(error))
             return
-        name = self.exchange.manager_name(applicant.queue_manager)
+        name = self.server_loop.manager_name(applicant.queue_manager)
         applicant = replace(applicant, queue_manager=name)
         self._conversations[number] = None
         self.channel = applicant.channel
-        on_done = partial(self._admitted, number, request, entrance, heartbeat_ms, applicant)
-        self.exchange.admit(applicant, entrance, self, number, on_done)
+        on_done = partial(self._admitted, number, request, handler, heartbeat_ms, applicant)
+        self.server_loop.admit(applicant, handler, self, number, on_done)
 
     def _admitted(
         self,
         number: int,
         request: int,
-        entrance: Entrance,
+        handler: ConnectHandler,
         heartbeat_ms: int,
         applicant: Applicant,
         outcome: Outcome,
     ) -> None:
-        """Answer to CONNECT; in the loop."""
+        """Answer CONNECT with the outcome of its admission."""
         if isinstance(outcome, MQError):
             self._conversations.pop(number, None)
-            self.tell(number, request, failed(outcome))
+            self.send(number, request, packed_failure(outcome))
             return
         conversation, admitted = outcome
         if self._transport is None:
-            self.exchange.leave(self, [conversation])
+            self.server_loop.leave(self, [conversation])
             return
-        terms = entrance.terms(heartbeat_ms, self.exchange.limits.heartbeat_ms, admitted)
+        terms = handler.terms(heartbeat_ms, self.server_loop.limits.heartbeat_ms, admitted)
         self._conversations[number] = conversation
         if not self._is_admitted:
             self._is_admitted = True
@@ -804,15 +865,16 @@ class ClientLink(asyncio.Protocol):
             self.heartbeat_ms = terms.heartbeat_ms
             self._tick_seconds = terms.heartbeat_ms / 2_000
             self._start_ticking()
-        longest_bytes = self.exchange.budget.longest(terms.max_message_bytes)
+        longest_bytes = self.server_loop.budget.longest(terms.max_message_bytes)
         self._frames.max_bytes = max(self._frames.max_bytes, longest_bytes + HEAD_BYTES)
-        # Heartbeat and sharing are those that the first conversation of the connection has settled.
+        # The first conversation of the connection has settled heartbeat and sharing.
         terms = ConnectionTerms(self.heartbeat_ms, self._share_conversations, longest_bytes)
-        self.tell(number, request, answered(entrance.greeting(conversation, admitted, terms)))
+        self.send(number, request, packed_answer(handler.greeting(conversation, admitted, terms)))
 
-    # Signs of life.
+    # Heartbeats.
 
     def _start_ticking(self) -> None:
+        """Start the next tick: half an interval of heartbeats, or half the time for admission."""
         if self._tick is not None:
             self._tick.cancel()
         self._tick = None
@@ -821,7 +883,10 @@ class ClientLink(asyncio.Protocol):
             self._tick = loop.call_later(self._tick_seconds, self._tick_over)
 
     def _tick_over(self) -> None:
-        """End a connection that is silent, or has not been let in; show that this side lives."""
+        """Send a heartbeat.
+
+        Cut a connection that is silent, or on which no client connects in time.
+        """
         if self._is_admitted:
             if not self._is_held_up:
                 self._silent_ticks += 1
@@ -830,17 +895,18 @@ class ClientLink(asyncio.Protocol):
                 self._write(_ALIVE)
             self._is_quiet = True
         else:
-            # Admission may take its time, a client may not.
+            # Only the time until CONNECT is limited, not that of admission.
             self._waited_ticks += 1
             is_over = self._waited_ticks >= _TICKS_TO_ADMISSION and not self._conversations
         if not is_over:
             self._start_ticking()
             return
-        said = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
-        _LOG.warning("AMQ9259E: %s %s", self.peer, said)
+        text = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
+        _LOG.warning("AMQ9259E: %s %s", self.peer, text)
         self.abort()
 
     def _write(self, frame: bytes) -> None:
+        """Write a frame: in a turn at its end, otherwise at once."""
         if self._transport is None:
             return
         self._is_quiet = False
@@ -858,6 +924,7 @@ class ClientLink(asyncio.Protocol):
         if len(unsent) >= _FRAMES_AT_A_TIME or len(frame) > OWN_BYTES:
             self._outbox.write()
 
-    def _refuse(self, said: str) -> None:
-        _LOG.warning("AMQ9503E: %s: %s", self.peer, said)
-        self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
+    def _refuse(self, text: str) -> None:
+        """Log a malformed frame, and end the connection with MQRC_CONNECTION_BROKEN."""
+        _LOG.warning("AMQ9503E: %s: %s", self.peer, text)
+        self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, text))

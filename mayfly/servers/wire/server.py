@@ -1,4 +1,4 @@
-"""The server of remote connections: one loop in a thread of its own, listeners, the ways in."""
+"""The server of remote connections: one event loop in its own thread, listeners, CONNECT."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from mayfly.servers.wire.conversation import ProgramConversation
 from mayfly.servers.wire.link import (
     AnyConversation,
     ClientLink,
+    ConnectHandler,
     ConnectionTerms,
-    Entrance,
-    Exchange,
     Limits,
+    ServerLoop,
 )
 from mayfly.verbs.contracts.channels import Introduction, Welcome, introduction_of
 from mayfly.verbs.contracts.wire import verb_of
 from mayfly.verbs.requests import Connect, Connected, request_of_kind
 
 _T = TypeVar("_T")
-#: How often connections that are to end when their work is done are looked at.
+#: How often a connection that is to end is asked whether its work is done.
 _LOOK_SECONDS = 0.02
 _LOG = logging.getLogger("mayfly.wire")
 
 
 class WireServer:
-    """Serves open queue managers to remote connections.
+    """Serves open queue managers to remote programs and message channels.
 
     ``WireServer([qm], admission).listen_tcp("127.0.0.1", 1414)``. Any thread may call its methods.
-    The queue managers stay open when it is closed.
+    :meth:`close` leaves the queue managers open.
     """
 
     def __init__(
@@ -56,21 +56,24 @@ class WireServer:
         limits: Limits | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Start the loop, a thread of the first manager's runtime; nothing listens yet.
+        """Start the event loop on a thread of the first manager's runtime; nothing listens yet.
 
-        A ``budget`` may be shared with other servers.
+        ``budget`` limits the memory for messages and may be shared with other servers.
         """
-        self._exchange = Exchange(
-            managers, admission, limits or Limits(), budget or Budget(), _ENTRANCES
+        self._server_loop = ServerLoop(
+            managers, admission, limits or Limits(), budget or Budget(), _CONNECT_HANDLERS
         )
         self._acceptors: list[Acceptor] = []
         self._sockets: list[Path] = []
         self._is_closed = False
-        self._thread = Loop(self._exchange.runtime, self._exchange.run, "mayfly-wire")
+        self._thread = Loop(self._server_loop.runtime, self._server_loop.run, "mayfly-wire")
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls_context: ssl.SSLContext | None = None) -> int:
-        """Listen on an address, port 0 for a free one; return the port. Raises OSError."""
+        """Listen on an address and return its port; ``port`` 0 takes a free one. Raises OSError.
+
+        With ``tls_context`` only TLS is accepted.
+        """
         if tls_context is not None:
             lower_tls_buffers()
         listening = tcp_sockets(host, port)
@@ -79,28 +82,33 @@ class WireServer:
         return found
 
     def listen_unix(self, path: Path | str) -> None:
-        """Listen on a UNIX socket that its owner alone may open; raises OSError."""
+        """Listen on a UNIX socket that only its owner may open, replacing a file there.
+
+        Raises OSError.
+        """
         path = Path(path)
         path.unlink(missing_ok=True)
         self._open([unix_socket(path)])
         self._sockets.append(path)
 
     def limit(self, limits: Limits) -> None:
-        self._exchange.limits = limits
+        """Replace the limits; open connections stay."""
+        self._server_loop.limits = limits
 
     def connections(self) -> list[ClientConnection]:
+        """Return the open conversations, as DISPLAY CONN shows them."""
         return self._in_loop(
-            lambda: [each for link in self._exchange.members.values() for each in link.status()]
+            lambda: [each for link in self._server_loop.members.values() for each in link.status()]
         )
 
     def end(self, number: int, why: str = "was stopped by an operator") -> bool:
-        """End the connection that has a conversation of this number; False when there is none.
+        """Close the connection that has the conversation of this number; False when none has it.
 
-        Its unit of work is backed out. Other conversations of its socket end as well.
+        Its units of work are backed out. Other conversations of the same socket end as well.
         """
 
         def ask() -> bool:
-            link = self._exchange.link_of(number)
+            link = self._server_loop.link_of(number)
             if link is not None:
                 link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, f"connection {number} {why}"))
             return link is not None
@@ -108,15 +116,16 @@ class WireServer:
         return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
-        """Let the connection that has a conversation of this number end when its work is done.
+        """Let the connection with the conversation of this number end once its work is done.
 
-        Gets that wait, and verbs with FAIL_IF_QUIESCING, end with MQRC_CONNECTION_QUIESCING. Once
-        no conversation of its socket has an open unit of work, a delivery to settle or a verb under
-        way, the client is told MQRC_CONNECTION_BROKEN. False when there is none of this number.
+        Returns False when no connection has it. Waiting gets, and verbs with FAIL_IF_QUIESCING, end
+        with MQRC_CONNECTION_QUIESCING. Work is an open unit of work, a delivery to settle or a
+        running verb; once no conversation of the socket has any, the client gets
+        MQRC_CONNECTION_BROKEN.
         """
 
         def ask() -> bool:
-            link = self._exchange.link_of(number)
+            link = self._server_loop.link_of(number)
             if link is not None:
                 self._look_at(link)
             return link is not None
@@ -124,30 +133,32 @@ class WireServer:
         return self._in_loop(ask)
 
     def _look_at(self, link: ClientLink) -> None:
-        """Look whether the work of a connection is done, until it has ended."""
-        if self._exchange.members.get(link.number) is link:
-            said = f"channel {link.channel} was stopped by an operator"
+        """Ask a connection to end, and ask again every 20 ms until it has ended."""
+        if self._server_loop.members.get(link.number) is link:
+            text = f"channel {link.channel} was stopped by an operator"
             link.quiesce(
-                mq_error(rc.MQRC_CONNECTION_QUIESCING, said),
-                mq_error(rc.MQRC_CONNECTION_BROKEN, said),
+                mq_error(rc.MQRC_CONNECTION_QUIESCING, text),
+                mq_error(rc.MQRC_CONNECTION_BROKEN, text),
             )
-            self._exchange.loop.call_later(_LOOK_SECONDS, self._look_at, link)
+            self._server_loop.loop.call_later(_LOOK_SECONDS, self._look_at, link)
 
     def drain(self, timeout_ms: int) -> bool:
-        """Refuse new clients, and wait until all have gone; False when time was too short.
+        """Refuse new clients, and wait until all have left.
 
-        Gets that wait end with MQRC_Q_MGR_QUIESCING, and so does a connection as soon as it has no
-        open unit of work, no delivery to settle and no verb under way.
+        False when ``timeout_ms`` was too short.
+
+        Waiting gets end with MQRC_Q_MGR_QUIESCING. So does each connection as soon as it has no
+        open unit of work, no delivery to settle and no running verb.
         """
 
         async def ask() -> bool:
-            self._exchange.is_draining = True
+            self._server_loop.is_draining = True
             for acceptor in self._acceptors:
                 acceptor.close()
             loop = asyncio.get_running_loop()
             end = loop.time() + timeout_ms / 1_000
             ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
-            while self._exchange.members or self._exchange.ending_count:
+            while self._server_loop.members or self._server_loop.ending_count:
                 if loop.time() >= end:
                     return False
                 self._each(lambda link: link.quiesce(ending, ending))
@@ -157,34 +168,34 @@ class WireServer:
         return self._run(ask())
 
     def close(self) -> None:
-        """End all connections, backing out their units of work, and the thread."""
+        """End all connections, back out their units of work, and end the thread."""
         if self._is_closed:
             return
         self._is_closed = True
         self._run(self._end_all())
-        self._exchange.stop()
+        self._server_loop.stop()
         self._thread.join()
-        self._exchange.shut_down()
+        self._server_loop.shut_down()
         for path in self._sockets:
             path.unlink(missing_ok=True)
 
     async def _end_all(self) -> None:
-        exchange = self._exchange
-        exchange.is_draining = True
+        server_loop = self._server_loop
+        server_loop.is_draining = True
         for acceptor in self._acceptors:
             acceptor.close()
             await acceptor.cut()
         stopping = mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops")
         self._each(lambda link: link.end(stopping))
         await asyncio.sleep(0)
-        for link in [*exchange.members.values(), *exchange.turned_away.values()]:
+        for link in [*server_loop.members.values(), *server_loop.refused_links.values()]:
             link.abort()
-        while exchange.members or exchange.ending_count:
+        while server_loop.members or server_loop.ending_count:
             await asyncio.sleep(0.005)
 
     def _each(self, work: Callable[[ClientLink], object]) -> None:
-        """Do something for each connection; one for which it cannot be done is cut off."""
-        for link in list(self._exchange.members.values()):
+        """Call ``work`` for each connection; one for which it fails is cut off."""
+        for link in list(self._server_loop.members.values()):
             try:
                 work(link)
             except Exception:  # noqa: BLE001 - one client's mistake is not the others'
@@ -194,20 +205,23 @@ class WireServer:
     def _open(
         self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
     ) -> None:
-        acceptor = self._in_loop(lambda: Acceptor(listening, self._exchange, tls_context))
+        acceptor = self._in_loop(lambda: Acceptor(listening, self._server_loop, tls_context))
         self._acceptors.append(acceptor)
 
     def _in_loop(self, call: Callable[[], _T]) -> _T:
+        """Call ``call`` in the event loop, and return its result."""
+
         async def run() -> _T:
             return call()
 
         return self._run(run())
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._exchange.loop).result()
+        """Run a coroutine in the event loop, and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._server_loop.loop).result()
 
 
-class _Clients:
+class _ProgramConnect:
     """CONNECT of a program."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
@@ -235,7 +249,7 @@ class _Clients:
     def begin(
         self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> ProgramConversation:
-        connection = connection_of(link.exchange.managers, applicant, admitted)
+        connection = connection_of(link.server_loop.managers, applicant, admitted)
         return ProgramConversation(link, number, connection, applicant, admitted)
 
     def greeting(
@@ -245,7 +259,7 @@ class _Clients:
         return Connected(name, number, admitted.user, *terms, this_process())
 
 
-class _Senders:
+class _ChannelConnect:
     """CONNECT of a message channel."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
@@ -264,13 +278,13 @@ class _Senders:
         return applicant, asked.heartbeat_ms
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
-        # HBINT of the sender counts, and 0 is never: the receiver has none of its own to say.
+        # HBINT of the sender counts, and 0 is never: a receiver has no interval.
         return ConnectionTerms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
 
     def begin(
         self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> ChannelConversation:
-        manager = manager_of(link.exchange.managers, applicant)
+        manager = manager_of(link.server_loop.managers, applicant)
         return ChannelConversation(link, number, manager, applicant, admitted)
 
     def greeting(
@@ -280,11 +294,12 @@ class _Senders:
 
 
 def _shortest(*intervals_ms: int) -> int:
+    """Return the shortest interval that is not 0, or 0 when all are."""
     return min((each for each in intervals_ms if each > 0), default=0)
 
 
-#: The entrances of conversations by the verb of their first request.
-_ENTRANCES: Final[dict[int, Entrance]] = {
-    verb_of(Connect): _Clients(),
-    verb_of(Introduction): _Senders(),
+#: The handlers of first requests by the numbers of their verbs.
+_CONNECT_HANDLERS: Final[dict[int, ConnectHandler]] = {
+    verb_of(Connect): _ProgramConnect(),
+    verb_of(Introduction): _ChannelConnect(),
 }

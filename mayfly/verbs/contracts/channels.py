@@ -221,8 +221,8 @@ def introduction_of(payload: bytes) -> Introduction:
         decoded(Any, bytes(versioned[1]), "connect.version") if len(versioned) > 1 else VERSION
     )
     if version != VERSION:
-        said = f"message channels of version {shown(version)} are not spoken here: {VERSION}"
-        raise WrongFrame(f"connect.version: {said}")
+        text = f"message channels of version {shown(version)} are not spoken here: {VERSION}"
+        raise WrongFrame(f"connect.version: {text}")
     introduction: Introduction = decoded(Introduction, payload, "connect")
     return introduction
 

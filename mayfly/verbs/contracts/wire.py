@@ -163,8 +163,8 @@ class WrongFrame(Exception):
     ``field`` is the name of the field of a request, empty where the whole is wrong.
     """
 
-    def __init__(self, said: str, field: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
         self.field = field
 
 
@@ -194,15 +194,15 @@ def decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(kind)
 
 
-def decoded(kind: Any, payload: bytes, said: str) -> Any:
-    """Return the value of a type in a payload; raises WrongFrame; ``said`` is what it is called."""
+def decoded(kind: Any, payload: bytes, text: str) -> Any:
+    """Return the value of a type in a payload; raises WrongFrame; ``text`` is what it is called."""
     try:
         found = decoder(kind).decode(payload)
     except msgspec.ValidationError as error:
-        raise _wrong(kind, payload, str(error), said) from None
+        raise _wrong(kind, payload, str(error), text) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         told = str(error) or type(error).__name__
-        raise WrongFrame(f"{said}: the frame is no msgpack array: {told[:200]}") from None
+        raise WrongFrame(f"{text}: the frame is no msgpack array: {told[:200]}") from None
     return found
 
 
@@ -264,7 +264,7 @@ def shown(value: object) -> str:
 _PLACE: Final = re.compile(r" - at `\$((?:\[[^]]*\])*)`$")
 
 
-def _wrong(kind: Any, payload: bytes, error: str, said: str) -> WrongFrame:
+def _wrong(kind: Any, payload: bytes, error: str, text: str) -> WrongFrame:
     """Return the error of a value that is not of its type, with field and value."""
     found = _PLACE.search(error)
     told = (error[: found.start()] if found else error).replace("`", "")
@@ -272,7 +272,7 @@ def _wrong(kind: Any, payload: bytes, error: str, said: str) -> WrongFrame:
     places = [int(each) for each in re.findall(r"\[(\d+)\]", found[1])] if found else []
     names, field = _names_of(kind, places)
     value = _value_at(payload, places) if places else ""
-    return WrongFrame(f"{said}{''.join(names)}: {value}{told}", field)
+    return WrongFrame(f"{text}{''.join(names)}: {value}{told}", field)
 
 
 def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
