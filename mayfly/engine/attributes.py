@@ -540,8 +540,6 @@ class QueueDefinition(Definition):
 
 # Processes, which trigger monitors start
 
-_LARGEST_TYPE = 999_999_999
-
 
 @table
 class ProcessDefinition(Definition):
@@ -554,7 +552,7 @@ class ProcessDefinition(Definition):
         c.MQAT_UNIX,
         c.MQIA_APPL_TYPE,
         low=0,
-        high=_LARGEST_TYPE,
+        high=LARGEST,
         words=(("UNIX", c.MQAT_UNIX), ("WINDOWSNT", c.MQAT_WINDOWS_NT), ("MVS", c.MQAT_ZOS)),
     )
     applicid: str = attribute("", c.MQCA_APPL_ID, length=256)
@@ -711,7 +709,6 @@ _TYPES: Final = (
     (SVRCONN, c.MQCHT_SVRCONN),
     (CLNTCONN, c.MQCHT_CLNTCONN),
 )
-_LARGEST_SEQUENCE = 999_999_999
 _SECONDS_MAX = 999_999
 _WEIGHT_MAX = 99
 #: The types that have an attribute; CHANNEL means all but those of clients.
@@ -787,10 +784,10 @@ class ChannelDefinition(Definition):
         objects=_ALL,
     )
     seqwrap: int = attribute(
-        _LARGEST_SEQUENCE,
+        LARGEST,
         k.MQIACH_SEQUENCE_NUMBER_WRAP,
         low=100,
-        high=_LARGEST_SEQUENCE,
+        high=LARGEST,
         objects=_MESSAGES,
     )
     # FAST: non-persistent messages travel outside of the batch.

@@ -51,18 +51,10 @@ class Cursor:
         self.path = path
         self.requester = requester
         self._marks = HandleMarks(core, path.queue, requester, co_operates=co_operates)
-        self._key: int | None = None
-        #: How far the selector was asked behind the cursor.
+        #: The key of the message under the cursor; None before the first.
+        self.key: int | None = None
+        #: The last message behind the cursor for which the selector was evaluated.
         self._place: SelectorProgress | None = None
-
-    @property
-    def key(self) -> int | None:
-        """The key of the message under the cursor; None before the first."""
-        return self._key
-
-    def move_to(self, key: int) -> None:
-        """Put the cursor on the message with a key."""
-        self._key = key
 
     def browse(self, request: GetRequest) -> GetResult:
         """Return the next matching message behind the cursor and move the cursor there.
@@ -188,7 +180,7 @@ class Cursor:
         core, place, request = self.core, self._place, step.request
         self._check_get()
         queue, now_ms = self.path.queue, core.now_ms()
-        low = start = queue.low if step.first or self._key is None else self._key + 1
+        low = start = queue.low if step.first or self.key is None else self.key + 1
         unmarked = request.match.unmarked
         if place is not None:
             start = place.step_from(low)
@@ -220,7 +212,7 @@ class Cursor:
             unmarked.reach(low, row.k)
         result = result_for(core, request, queue, row, now_ms)
         if not result.stays:
-            self._key = row.k
+            self.key = row.k
             if step.lock:
                 self.requester.lock((queue, row, persistence))
             if step.marks:
@@ -242,7 +234,7 @@ class Cursor:
     def _at_cursor(self, now_ms: int, met_by: MetBy) -> Found:
         """Return the message under the cursor; MQRC_NO_MSG_UNDER_CURSOR if gone or expired."""
         core, queue = self.core, self.path.queue
-        found = None if self._key is None else self._row(self._key)
+        found = None if self.key is None else self._row(self.key)
         hidden = queue.owner.hidden
         if found is None or hidden.get(found[1].k, self.requester) is not self.requester:
             raise self._nothing_there()
@@ -335,7 +327,7 @@ class HandleMarks:
             is_unlimited = interval_ms == MQMMBI_UNLIMITED
             until_ms = None if is_unlimited else core.now_ms() + interval_ms
             marks.mark_for_set(found, requester, until_ms)
-            # Somebody may wait for its lapse already.
+            # A browse may wait already for the end of the mark.
             core.must_wake = True
         if options & c.MQGMO_UNMARK_BROWSE_HANDLE:
             marks.unmark(found[1].k, requester)

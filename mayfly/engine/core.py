@@ -68,11 +68,11 @@ class Committer:
 
     def __init__(self, state: EngineState) -> None:
         self._state = state
-        #: Of a queue-sharing group and its members only.
+        #: Only in a queue-sharing group.
         self.multi_store: MultiStoreCommitter | None = None
         #: Transactions found under the lock, to be run after it is released.
         self.deferred: list[Transaction] = []
-        #: Transactions on their way to the disk, or settled there and not here.
+        #: Transactions that are being written, or are durable and not effective yet.
         self.under_way: set[Transaction] = set()
         #: The thread that closes the queue manager; once set, no other may run transactions.
         self.closer: int | None = None

@@ -190,14 +190,14 @@ class Housekeeping:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        #: When nothing in the store had a deadline or a delay.
+        #: When a search for deadlines and delays in the store was last made.
         self._looked_ms = 0
-        #: When the ledger was first seen to hold more rows than it may; None: it does not.
+        #: Since when the ledger has more rows than its retention; None while it has not.
         self._surplus_since_ms: int | None = None
-        #: When ids of lives were first seen to wait to be made findable; None: they do not.
+        #: Since when ids of ended lives are not indexed; None while all are.
         self._unindexed_since_ms: int | None = None
-        #: Which piece is asked next.
-        self._turn = 0
+        #: The index of the piece to do next.
+        self._next_piece = 0
 
     def next_due_ms(self) -> int | None:
         """Return when the next piece is due; None when nothing is to do."""
@@ -220,38 +220,24 @@ class Housekeeping:
         While ``should_yield`` returns True, it does one piece, so that a release waits for one
         transaction only. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
-        core = self._core
-        # Each returns True if it was due and is done now.
-        pieces = (self._write_balances, self._trim_ledger, self._note_time, self._write_ids)
+        core, store = self._core, self._core.store
+        retention_count = core.settings.ledger_retention_count
+        pieces: tuple[tuple[bool, Callable[[], object]], ...] = (
+            (self._is_due(store.unsettled_since_ms), store.write_balances),
+            (self._is_due(self._surplus_since_ms), partial(store.retention.trim, retention_count)),
+            (self._time_due_ms() is not None, self._note_time),
+            (self._is_due(self._unindexed_since_ms), store.ids.write_next),
+        )
         for _ in pieces:
-            piece = pieces[self._turn]
-            # A full disk that refuses this piece does not keep the others from their turn.
-            self._turn = (self._turn + 1) % len(pieces)
-            if piece() and should_yield():
-                break
+            is_due, work = pieces[self._next_piece]
+            # A full disk that refuses this piece does not keep the others from being done.
+            self._next_piece = (self._next_piece + 1) % len(pieces)
+            if is_due:
+                work()
+                if should_yield():
+                    break
         with core.engine_lock:
             self._check_ledger()
-
-    def _write_balances(self) -> bool:
-        """Write the balance rows if that is due; return whether it was."""
-        if not self._is_due(self._core.store.unsettled_since_ms):
-            return False
-        self._core.store.write_balances()
-        return True
-
-    def _trim_ledger(self) -> bool:
-        """Delete ledger rows beyond the retention if that is due; return whether it was."""
-        if not self._is_due(self._surplus_since_ms):
-            return False
-        self._core.store.retention.trim(self._core.settings.ledger_retention_count)
-        return True
-
-    def _write_ids(self) -> bool:
-        """Index some ids of ended lives if that is due; return whether it was."""
-        if not self._is_due(self._unindexed_since_ms):
-            return False
-        self._core.store.ids.write_next()
-        return True
 
     def _is_due(self, since_ms: int | None) -> bool:
         """Return True if SETTLE_MS have passed since a moment; False for None."""
@@ -283,11 +269,9 @@ class Housekeeping:
         due_ms = max(core.store.ledger_writer.high_water_ms, self._looked_ms) + STORED_TIME_IDLE_MS
         return due_ms if due_ms <= core.now_ms() else None
 
-    def _note_time(self) -> bool:
-        """Store the time if that is due and any message or subscription has a deadline or delay."""
+    def _note_time(self) -> None:
+        """Store the time if any message or subscription has a deadline or delay."""
         core = self._core
-        if self._time_due_ms() is None:
-            return False
         with core.engine_lock:
             is_needed = (
                 core.registry.subscriptions.next_end_ms() is not None
@@ -296,7 +280,6 @@ class Housekeeping:
             self._looked_ms = core.now_ms()
         if is_needed:
             self.write_time()
-        return True
 
     def write_time(self) -> None:
         """Store the present time, unless it is stored already."""

@@ -162,9 +162,9 @@ def summed(each: Iterable[QueueFigures]) -> QueueFigures:
     return QueueFigures(depth, Counts(*present), None, inputs, outputs, puts, ended)
 
 
-# The same from moment to moment: counters are looked at each time. Messages of a queue are looked
-# at again when its counters have changed. Deadlines pass without any change: a count of expired
-# messages costs as much as there are, so the more there are, the rarer it is made.
+# Live statistics. Counters are read at each look; messages of a queue only when its counters have
+# changed. Deadlines pass without a change, and the cost of counting expired messages grows with
+# their number: the more there are, the more rarely they are counted.
 
 
 class LiveFigures(NamedTuple):

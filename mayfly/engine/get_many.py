@@ -42,9 +42,9 @@ from mayfly.verbs.messages import GetResult, Message
 #: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
 _TURN_MESSAGES, _TURN_BYTES = 128, 1024 * 1024
 _PLAIN: Final = GetRequest()
-#: In the place of the side: a message that the getter's own unit of work has put.
+#: In place of a persistence: a message that the getter's own unit of work has put.
 OWN: Final = -1
-#: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
+#: Rows that one statement reads of a queue with messages of both kinds: some are not used.
 _ROWS_OF_TWO: Final = 32
 #: A held message: its own unit of work, or the message itself where one hold has many.
 Got: TypeAlias = UnitOfWork | Found
@@ -186,7 +186,7 @@ class _Batch:
         if left:
             self._transaction = left[0]
         elif self._unit_of_work is None:
-            # It has come before the wait and is final, whatever would become of others.
+            # It was there before the wait, and its get is final already.
             self._left = 0
 
     def make_final(self) -> None:
@@ -389,7 +389,7 @@ def _take_each_next(
             expired = [found for found in expired if found[1].k < row.k]
             yield got, result
             break
-        # All before it was looked at, and is hidden at the end of the turn.
+        # No message before it is visible after this turn.
         queue_state.pass_over(queue, persistence, row.k)
         requester.forget_lock(row.k)
         if queue.owner is not core or result.message.descriptor.report & MQRO_COD:

@@ -213,7 +213,7 @@ def new_put(
     size_bytes = len(body)
     if path.remote is not None:
         size_bytes = size_on(path, prepared.descriptor, size_bytes)
-    # As check_room does, without a call: every put comes here.
+    # As check_capacity does, without a call: every put comes here.
     if (
         path.put_inhibited
         or size_bytes > path.largest_bytes
@@ -285,7 +285,7 @@ def check_delay(core: Core, descriptor: Descriptor, body: bytes) -> None:
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"delay_ms: queue manager {core.name} has command level {core.command_level}",
         )
-    # Others are in no group, and cost no call.
+    # No other message is in a group.
     if descriptor.msg_flags or descriptor.format == RFH2_FORMAT:
         _check_ungrouped(descriptor, body)
 

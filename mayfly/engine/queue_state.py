@@ -35,11 +35,11 @@ ENDS: dict[State, dict[Event, str]] = {
 #: The same for a message that nobody holds, by whether its queue is the staging queue.
 OPEN_ENDS = ENDS[State.AVAILABLE], ENDS[State.DELAYED]
 LOCKED_ENDS = ENDS[State.LOCKED]
-#: How the lives end of those that are released together.
+#: The outcome of lives that are released together.
 RELEASED = OPEN_ENDS[True][Event.DUE]
 #: The event of a get in the life of a message: on an ordinary queue, on the staging queue (D3).
 GETS = Event.GET, Event.CANCEL
-#: Fewer records of messages that are alike are made one by one: SQLite takes as long for those.
+#: Fewer alike messages get one record each: SQLite takes as long for those.
 _ALIKE_MIN: Final = 8
 
 # Records: the row in the ledger of a life that ends
@@ -397,8 +397,8 @@ def _check_put_and_got(queue: LocalQueue, event: Event) -> None:
 class Hold:
     """An owner of hidden messages: a unit of work, a channel's or a pipeline's batch."""
 
-    #: Whether its messages are LOCKED: got under syncpoint, in the words of the life table. When a
-    #: transaction fails that ends them, LOCKED ones go back to their place; others stay held.
+    #: Whether its messages have the state LOCKED: got under syncpoint. If the transaction that ends
+    #: them fails, LOCKED ones return to their place; others stay held.
     locks = False
     #: How many of its messages :func:`hold_keys` has taken.
     count = 0
@@ -660,7 +660,7 @@ def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
     for key in keys:
         unhide(queue, key, by)
         for persistence in (VOLATILE, PERSISTENT):
-            # Whichever side each is on: reading starts early rather than late.
+            # Of either persistence: a search may start too early, never too late.
             note_visible(queue, key, persistence)
     queue.depth += len(keys)
     queue.locked -= len(keys)
@@ -769,7 +769,7 @@ def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
             del hidden[key]
     for moving in transaction.moves:
         for key in moving.new_keys:
-            # One that was not hidden may have been got already, and is hidden by its getter.
+            # One that was not hidden may have been got since, and its getter hides it.
             if key in hidden and hidden[key] is transaction:
                 del hidden[key]
 
@@ -788,7 +788,7 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         ahead = queue.ahead[persistence]
         if ahead.borrowed_bytes > LARGEST_LOAN_BYTES and not queue.present[persistence]:
             ahead.begin()
-        # One that leaves out of turn may have been read ahead.
+        # One that leaves before its turn may have been read ahead.
         elif queue.first[persistence] <= key < ahead.end:
             ahead.leave(key)
     for moving in transaction.moves:
@@ -859,7 +859,7 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
         queue.depth += len(keys)
         queue.locked -= len(keys)
         for persistence in (VOLATILE, PERSISTENT):
-            # Whichever side each was on: reading starts early rather than late.
+            # Of either persistence: a search may start too early, never too late.
             _show_all(queue, keys, persistence)
     withdraw_here(transaction)
     return returned

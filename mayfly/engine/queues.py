@@ -21,14 +21,14 @@ from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
-#: Index of the non-persistent and of the persistent side in pairs of values.
+#: Index of the non-persistent and of the persistent value in pairs.
 VOLATILE: Final = 0
 PERSISTENT: Final = 1
-#: Hidden messages that one search walks over without a note.
+#: A search that passes more hidden messages than this is remembered.
 MANY_HIDDEN = 32
 #: SearchIds that are noted at a time, of one queue.
-_MAX = 64
-#: A side, a MsgId and a CorrelId; None is any.
+_MAX_SEARCHES = 64
+#: A persistence, a MsgId and a CorrelId; None is any.
 SearchIds = tuple[int, bytes | None, bytes | None]
 
 
@@ -50,11 +50,11 @@ class QueueOwner(Protocol):
     clock: Clock
     runtime: Runtime
     store: Store
-    #: Key of a message that must not be seen -> its holder.
+    #: Key of a hidden message -> what hides it.
     hidden: dict[int, object]
     must_wake: bool
     foreign_client_count: int
-    #: Memory for rows that its queues keep.
+    #: The limit of memory for rows that its queues have read ahead.
     row_memory: RowMemory
 
     @property
@@ -124,11 +124,11 @@ class LocalQueue:
         self.ahead = ReadAhead(queue_owner.row_memory), ReadAhead(queue_owner.row_memory)
         self.depth = 0
         self.uncommitted = 0
-        #: On the staging queue, what open units of work are to put, which is no part of the depth
-        #: before their commit (D12), or have given another delivery time.
+        #: On the staging queue: puts and reschedules of open units of work. They are no part of the
+        #: depth before the commit (D12).
         self.uncommitted_staged = 0
         self.locked = 0
-        #: How many of ``locked`` consumers have claimed: part of the totals, not of ``present``.
+        #: How many of ``locked`` are claimed by consumers: part of the totals, not of ``present``.
         self.claimed = 0
         #: Put and got again by one open unit of work (P9): no longer part of the depth.
         self.put_and_got = 0
@@ -138,11 +138,11 @@ class LocalQueue:
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None
-        #: Its conditions of triggering; None for most.
+        #: Its trigger conditions; None for most queues.
         self.trigger: Trigger | None = None
-        #: Where searches by ids begin; None until one has had to walk far.
+        #: Where searches by ids start; None until one was long.
         self.starts: SearchStarts | None = None
-        #: As long as they live; None when there was never one.
+        #: Weak references; None when there was never one.
         self.watchers: WeakSet[VisibilityWatcher] | None = None
 
     @property
@@ -165,7 +165,7 @@ class LocalQueue:
         return bool(self.uncommitted or self.uncommitted_staged or self.locked or self.put_and_got)
 
 
-#: A message, the queue it is on and its side.
+#: The queue of a message, its row and its persistence.
 Found = tuple[LocalQueue, StoredMessage, int]
 
 
@@ -185,7 +185,7 @@ class SearchStarts:
 
     def note(self, ids: SearchIds, key: int) -> None:
         """Note that a search from the start of the queue has ended at a key."""
-        if len(self._keys) >= _MAX:
+        if len(self._keys) >= _MAX_SEARCHES:
             self._keys.clear()
         self._keys[ids] = key
         self._highest = max(self._keys.values())

@@ -42,9 +42,9 @@ class EngineState:
     a channel, a claim, or a transaction that is not durable yet.
     """
 
-    #: Made by the engine before anything can happen, like what follows.
+    #: Set by the engine at the start, like the next ones.
     store: Store
-    #: How the MsgIds begin that are made here.
+    #: The first bytes of the MsgIds that it generates.
     start_of_ids: bytes
     platform: str
     command_level: int
@@ -57,14 +57,14 @@ class EngineState:
         self.row_memory = RowMemory()
         #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
-        #: Connections of programs in other processes, whose threads are not Python's to count, and
-        #: servers of Flight, by which such programs may come at any moment.
+        #: Number of connections from other processes, and of Flight servers, which may bring some.
+        #: Their threads cannot be counted here.
         self.foreign_client_count = 0
-        #: Held while definitions change, so that they do so one after the other.
+        #: Held while a definition changes.
         self.definitions_lock = runtime.reentrant_lock("administration")
         self.registry: Registry = Registry(self)
         self.staging = StagingState(self, self.registry.staging)
-        #: Return the queue of a number for which messages are staged, and note a staged message.
+        #: The functions that QueueOwner describes.
         self.target, self.note_due = self.registry.target, self.staging.note_due
         #: Warnings that many messages cause, as few log lines.
         self.alike_warnings = AlikeWarnings()
@@ -86,7 +86,7 @@ class EngineState:
         self.left_behind = LeftBehind()
         self.waits = Waits()
         self.registry.on_change = self._offer_definitions
-        #: Which session is the one under a client id.
+        #: The session of each client id.
         self.client_ids = WeakValueDictionary[str, Any]()
         #: Calls back callers that do not wait.
         self.callbacks = Callbacks(runtime.lock("callbacks"))
@@ -129,7 +129,7 @@ class EngineState:
     def check_running(self) -> None:
         """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while it closes."""
         if self.store.group.is_broken and not self.is_stopped:
-            # Damage was read since.
+            # The store has read damage since.
             with self.engine_lock:
                 self.stop_now("damage was read")
         if self.is_stopped:
@@ -182,7 +182,7 @@ class LeftBehind:
         self.sessions: list[Callable[[], None]] = []
         #: A function for each other object, which ends it.
         self.objects: list[Callable[[], None]] = []
-        #: To be deleted, in turn under the lock.
+        #: Temporary queues to delete; under the lock.
         self.queues: list[LocalQueue] = []
 
     def share(self, other: LeftBehind) -> None:

@@ -72,7 +72,7 @@ def not_open(reason: int, option: str) -> MQError:
 
 _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
-#: Marks of messages that are browsed (B7), and those of them that are a co-operating set's.
+#: Options of browse marks (B7), and those of them for a co-operating set.
 CO_OP_MARKS = c.MQGMO_MARK_BROWSE_CO_OP | c.MQGMO_UNMARK_BROWSE_CO_OP
 MARKS = (
     CO_OP_MARKS
@@ -87,7 +87,7 @@ _NOT_WITH_MARKS = (
     | c.MQGMO_ALL_MSGS_AVAILABLE
     | c.MQGMO_ALL_SEGMENTS_AVAILABLE
 )
-#: Of these a browse may have one at the most.
+#: Pairs of which a browse may have one at most.
 _CONTRADICTIONS = (
     (c.MQGMO_MARK_BROWSE_HANDLE, c.MQGMO_UNMARK_BROWSE_HANDLE),
     (c.MQGMO_MARK_BROWSE_CO_OP, c.MQGMO_UNMARK_BROWSE_CO_OP),
@@ -95,7 +95,7 @@ _CONTRADICTIONS = (
     (c.MQGMO_UNMARKED_BROWSE_MSG, c.MQGMO_UNMARK_BROWSE_CO_OP),
 )
 SYNCPOINT = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
-#: The options of a get that its request takes over, beside MQGMO_WAIT for one with a wait.
+#: The options of a get that change its request; MQGMO_WAIT does so if it has a WaitInterval.
 _CHANGES_GET = c.MQGMO_ACCEPT_TRUNCATED_MSG | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 #: Get options this queue manager knows; any other bit is MQRC_OPTIONS_ERROR.
 _KNOWN_GET = (
@@ -154,7 +154,7 @@ def checked_get(
         or request.accept_truncated
         or request.persistent_only_syncpoint
     ):
-        # It is already what the options make of it.
+        # The options change nothing.
         return request
     if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
         raise mq_error(rc.MQRC_MSG_TOKEN_ERROR, "MQMO_MATCH_MSG_TOKEN with MQGMO_WAIT")
@@ -231,7 +231,7 @@ _CONTEXTS = (
     c.MQPMO_SET_IDENTITY_CONTEXT,
     c.MQPMO_SET_ALL_CONTEXT,
 )
-#: The options of a put that make another request of it, see ``with_options``.
+#: The options of a put that change its request, see ``with_options``.
 CHANGES_PUT = sum(_CONTEXTS) | c.MQPMO_NEW_MSG_ID | c.MQPMO_NEW_CORREL_ID
 #: Put option -> the open options one of which it needs, and the reason code without.
 _NEEDED: Final = {
@@ -298,10 +298,7 @@ def with_options(core: Core, request: PutRequest, open_options: int, options: in
 @lru_cache(maxsize=256)
 def _context_of(options: int) -> int:
     """Return the one context option among MQPMO options, MQPMO_NONE without one."""
-    for bit in _CONTEXTS:
-        if options & bit:
-            return bit
-    return c.MQPMO_NONE
+    return next((bit for bit in _CONTEXTS if options & bit), c.MQPMO_NONE)
 
 
 def check_context_opened(open_options: int, context_option: int) -> None:

@@ -664,7 +664,7 @@ class GroupBrowser(GroupGetter):
         rows = [self._row(entry) for entry in parts]
         result, _whole = self.look_at(queue, parts, rows, now_ms)
         if not result.stays:
-            self._cursor.move_to(parts[0].key)
+            self._cursor.key = parts[0].key
             if self._locks:
                 self.requester.lock((queue, rows[0], parts[0].persistence))
         return result, None
