@@ -248,7 +248,6 @@ class Cursor:
         return found
 
     def _row(self, key: int) -> Found | None:
-        """Return the message with a key, None if it is gone."""
         queue = self.path.queue
         for persistence in (VOLATILE, PERSISTENT):
             row = queue.owner.messages(persistence).row(key)

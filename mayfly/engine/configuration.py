@@ -35,7 +35,6 @@ class Configuration(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is given."""
         return self.platform is None and self.command_level is None and not self.settings
 
 

@@ -233,7 +233,6 @@ class Deliveries(Hold):
         return joined
 
     def _absorb(self, unit_of_work: UnitOfWork, got: Got) -> None:
-        """Make a held message part of a unit of work."""
         if isinstance(got, UnitOfWork):
             unit_of_work.absorb(got)
         else:

@@ -132,7 +132,6 @@ class DueWork:
         return self._is_release_due()
 
     def _is_release_due(self) -> bool:
-        """Return True if delayed messages are due now."""
         with self.core.engine_lock:
             due_ms = self.release_due_ms()
         return due_ms is not None and due_ms <= self.core.now_ms()

@@ -227,7 +227,6 @@ class Watch:
         return self._live_figures(_present(each), rest)
 
     def _live_figures(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
-        """Return the statistics of this look."""
         engine, store = self._engine, self._engine.store
         with engine.engine_lock:
             registry = engine.registry
@@ -336,6 +335,5 @@ def _present(each: Mapping[str, QueueFigures]) -> Counts:
 
 
 def _size(one: QueueFigures) -> int:
-    """Return how many messages a queue has, staged and locked ones included."""
     assert one.present is not None
     return one.depth + one.present.staged + one.present.locked

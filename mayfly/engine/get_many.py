@@ -129,13 +129,13 @@ def get_many(
 ) -> list[Message]:
     """Take up to ``max_messages`` messages in get order; only the first one is waited for.
 
-    ``getter`` must have no match options. It takes what is there, like a loop of single gets, until
-    the bodies reach ``max_bytes``: own uncommitted puts in their place (P9), and expired messages
-    on the way are discarded and reported before this returns (E9, E14). A unit of work takes no
-    more than MAXUMSGS allows.
+    ``getter`` must have no match options. Like a loop of single gets, it takes what is there until
+    the bodies reach ``max_bytes``, own uncommitted puts included (P9). Expired messages on the way
+    are discarded and reported before this returns (E9, E14). A unit of work takes no more than
+    MAXUMSGS allows.
 
-    Without a unit of work one transaction takes them all, with their COD reports: all are gone on
-    return, and after a kill before that either all or none are.
+    Without a unit of work one transaction takes them all, with their COD reports. All are gone on
+    return; after a kill before that, either all or none are.
 
     Returns [] when none came. When not even one was taken, raises as ``get.get``. When the
     transaction fails, raises its error, and all are on the queue.
@@ -288,7 +288,6 @@ class _Batch:
             add_cod_report(core, found, transaction, unit_of_work, now_ms)
 
     def _note(self, messages: list[Message]) -> None:
-        """Add messages to the result, and subtract them from the limits."""
         self.messages += messages
         self._left -= len(messages)
         self._left_bytes -= sum([len(message.body) for message in messages])
@@ -325,11 +324,10 @@ def take_each(
     """Yield up to ``max_messages`` messages that are there, each to be settled alone.
 
     It stops when their bodies reach ``max_bytes``, and earlier where a selector makes a long
-    search. Each item is what holds the message, and the result. ``getter_into`` returns a getter
-    that takes into a given unit of work. A message that owes no report and is on a queue of this
-    queue manager is held by ``holder``; each other one has a unit of work. A message that does not
-    fit the buffer stays on its queue, held by nobody. Consume it under the lock. Raises as
-    ``get.get``.
+    search. Each item is what holds the message, and the result. ``holder`` holds a message that
+    owes no report and is on a queue of this queue manager; each other one has a unit of work.
+    ``getter_into`` returns a getter that takes into a unit of work. A message that does not fit the
+    buffer stays on its queue. Consume it under the lock. Raises as ``get.get``.
     """
     assert core.engine_lock.is_held()
     held = UnitOfWork(core, holder.terminated_by)

@@ -320,7 +320,6 @@ class Handle:
         return view_of(options, self._last_path().property_control, has_handle=has_handle)
 
     def _with_groups(self) -> GroupGets:
-        """Return the state of gets by groups, made at first use."""
         owner, requester = self._owner, self.opened.requester
         self._groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
         return self._groups

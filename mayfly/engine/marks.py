@@ -165,7 +165,6 @@ class Marks:
         return self.marked.setdefault(row.k, _Marked(queue, persistence))
 
     def _drop_unmarked(self, key: int) -> None:
-        """Forget a message that nobody marks any more."""
         marked = self.marked[key]
         if not marked.handles and marked.marker is None:
             del self.marked[key]

@@ -272,7 +272,6 @@ class OpenQueues:
                 self._finish_close(opened)
 
     def _end_subscriptions(self) -> None:
-        """Close all subscriptions."""
         with self._core.engine_lock:
             for hold in list(self._holds):
                 self.leave(hold)

@@ -167,7 +167,6 @@ class PendingGet:
             self._decide(waiter.result, place)
 
     def _leave(self) -> None:
-        """Withdraw all waiters."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             # A waiter that is asked just now must not be asked again.
@@ -239,7 +238,6 @@ class PendingGet:
         core.background.end_with(completion, end)
 
     def _report(self, outcome: GetResult | MQError) -> None:
-        """Call ``on_got``."""
         self._on_got(outcome if self._finish is None else self._finish(outcome))
 
 

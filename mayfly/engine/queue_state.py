@@ -528,7 +528,7 @@ def reschedule(
 ) -> None:
     """Add to a transaction that a delayed message gets another delivery time, and so another key.
 
-    ``row`` is the message under the new key; its life goes on. ``by`` is the unit of work that
+    ``row`` is the message under the new key; its life continues. ``by`` is the unit of work that
     holds it, None for a visible message.
     """
     queue, old, persistence = found
@@ -746,9 +746,9 @@ def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
 def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
     """Hide the persistent messages that a transaction brings until it takes effect.
 
-    The disk has them a moment earlier, and its non-persistent messages are not on their queue yet.
-    A get would take them out of order (G1), or before they have arrived in memory. Moved messages
-    are hidden only when the transaction has non-persistent messages as well.
+    The disk has them a moment earlier, when the transaction's non-persistent messages are not yet
+    on their queue. A get would take them out of order (G1), or before they have arrived in memory.
+    Moved messages are hidden only when the transaction has non-persistent messages as well.
     """
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts:
@@ -866,7 +866,6 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
 
 
 def _move(hidden: dict[int, object], moving: Moving) -> None:
-    """Apply a move in memory."""
     source, target, old_keys, new_keys = moving
     for key in old_keys:
         del hidden[key]
@@ -877,7 +876,6 @@ def _move(hidden: dict[int, object], moving: Moving) -> None:
 
 
 def _unclaim(unclaiming: Unclaiming) -> None:
-    """Apply the end of claimed messages in memory."""
     queue, message_count, returned, _keys = unclaiming
     queue.locked -= message_count
     queue.claimed -= message_count

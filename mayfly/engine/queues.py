@@ -26,7 +26,7 @@ VOLATILE: Final = 0
 PERSISTENT: Final = 1
 #: A search that passes more hidden messages than this is remembered.
 MANY_HIDDEN = 32
-#: SearchIds that are noted at a time, of one queue.
+#: How many searches by ids one queue remembers.
 _MAX_SEARCHES = 64
 #: A persistence, a MsgId and a CorrelId; None is any.
 SearchIds = tuple[int, bytes | None, bytes | None]

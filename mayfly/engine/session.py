@@ -371,7 +371,6 @@ class Session(TopicVerbs):
         return session
 
     def _end_unit(self, *, commit: bool) -> None:
-        """Commit or back out, then close all handles."""
         try:
             if commit:
                 self.unit_of_work.commit()

@@ -406,8 +406,8 @@ def add_refusal(
     """Add the exception report and the dead letter of a message; True with a dead letter.
 
     The report is about ``about``: for a message in transit, the one inside it. A non-persistent
-    message that cannot become a dead letter is dropped. For a persistent one, and when its report
-    reaches no queue, raises ``error`` and adds nothing.
+    message that cannot become a dead letter is dropped. Raises ``error``, and adds nothing, for a
+    persistent message that cannot become a dead letter or whose report reaches no queue.
     """
     assert core.engine_lock.is_held()
     descriptor = message.original.descriptor

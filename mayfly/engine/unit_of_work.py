@@ -47,8 +47,8 @@ class UnitOfWork(Hold):
     ) -> None:
         """Begin an empty unit of work.
 
-        ``terminated_by`` names its user and program in the ledger. ``is_part`` is True for its part
-        on another member of a queue-sharing group, whose operations the whole one counts.
+        ``terminated_by`` names its user and program in the ledger. ``is_part`` is True for the part
+        on another member of a queue-sharing group: MAXUMSGS does not limit a part.
         """
         self._core, self.terminated_by = core, terminated_by
         self._is_part = is_part
@@ -94,7 +94,6 @@ class UnitOfWork(Hold):
         return self._is_empty_here()
 
     def _is_empty_here(self) -> bool:
-        """Return True if nothing is to commit on queues of this queue manager."""
         return not (
             self._puts
             or self._takes
@@ -338,7 +337,6 @@ class UnitOfWork(Hold):
                 backouts.callback(part.backout, counts=counts)
 
     def _backout_here(self, *, counts: bool) -> None:
-        """Back out what is on queues of this queue manager."""
         core = self._core
         if self._is_empty_here():
             return
@@ -444,7 +442,6 @@ class UnitOfWork(Hold):
         insort(self._keys.setdefault(queue.number, []), row.k)
 
     def _clear(self) -> None:
-        """Forget all puts and gets."""
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
         self._rescheduled, self._statements, self._effects, self._late = [], [], [], []
         self._operation_count = 0
