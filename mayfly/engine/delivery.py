@@ -66,7 +66,9 @@ def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
     """
     queue = path.queue
     if queue.is_staging:
-        raise mq_error(rc.MQRC_NOT_AUTHORIZED, f"only delivery delay puts on {queue.name}")
+        raise mq_error(
+            rc.MQRC_NOT_AUTHORIZED, f"{queue.name} takes only puts with a delivery delay"
+        )
     check_open(path, body_bytes)
     if persistent and path.is_temporary:
         raise refusal(path, body_bytes)

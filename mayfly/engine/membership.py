@@ -31,7 +31,9 @@ class Membership(Generic[_Engine]):
         """Join the group, once the store is open; raises StoreError for another group's folder."""
         group, folder = group_of(engine.store.persistent), engine.store.folder
         if group and folder is not None:
-            text = f"{engine.name} is a member of queue-sharing group {group}: open it with that"
+            text = (
+                f"{engine.name} is a member of queue-sharing group {group}: open it with the group"
+            )
             raise StoreError(text, folder)
 
     def recover(self) -> None:

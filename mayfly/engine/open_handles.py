@@ -176,7 +176,7 @@ class OpenQueues:
             text = f"Context {number} is no open handle of this connection that saves context"
             raise mq_error(rc.MQRC_CONTEXT_HANDLE_ERROR, text)
         if source.saved is None:
-            text = f"the handle of {source.queue.name} has got no message last"
+            text = f"the handle of {source.queue.name} got no message by its last get or browse"
             raise mq_error(rc.MQRC_CONTEXT_NOT_AVAILABLE, text)
         return source.saved
 

@@ -128,6 +128,6 @@ def _checked(core: Core) -> OwnTime:
     if core.committer.multi_store is not None:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
-            f"{core.name} has its time from its queue-sharing group",
+            f"{core.name} gets its time from its queue-sharing group",
         )
     return own_time(core)

@@ -387,7 +387,9 @@ def _check_uncommitted(queue: LocalQueue, message_count: int, event: Event) -> N
 def _check_put_and_got(queue: LocalQueue, event: Event) -> None:
     """Raise TransitionError if no unit of work has put and got a message on the queue."""
     if not queue.put_and_got:
-        raise TransitionError(f"{queue.name}: {event} of what no unit of work has put and got")
+        raise TransitionError(
+            f"{queue.name}: {event} without a message that a unit of work has put and got"
+        )
 
 
 # Visible messages: held, given back, shown, and the end of their lives. A :class:`Hold`, a browsing
@@ -493,7 +495,9 @@ def end(
     is_locked = by is not None and by.locks
     outcome = (LOCKED_ENDS if is_locked else OPEN_ENDS[is_staging]).get(event)
     if outcome is None:
-        raise TransitionError(f"{state_of(queue, key)}: a life does not end there by {event}")
+        raise TransitionError(
+            f"{state_of(queue, key)}: a life in this state is not ended by {event}"
+        )
     if queue_owner is not owner:
         transaction = transaction.at(queue_owner)
     if by is None:
@@ -638,7 +642,7 @@ def end_all(
     ends = LOCKED_ENDS if by is not None and by.locks else OPEN_ENDS[is_staging]
     if event not in ends:
         state = state_of(queue, keys[0])
-        raise TransitionError(f"{state}: a life does not end there by {event}")
+        raise TransitionError(f"{state}: a life in this state is not ended by {event}")
     if queue_owner is not owner:
         transaction = transaction.at(queue_owner)
     if by is None:

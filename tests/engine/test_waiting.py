@@ -132,7 +132,7 @@ def test_G4_an_end_that_a_message_may_still_precede_stays_the_next_one() -> None
     assert waits.next_end_ms() is None
 
 
-@pytest.mark.parametrize("way", ["withdraw", "offer", "offer_all", "fail", "end_of"])
+@pytest.mark.parametrize("way", ["withdraw", "offer", "offer_all", "fail", "fail_owner"])
 def test_a_wait_that_is_over_leaves_nothing_behind(way: str) -> None:
     """Its end is far away: a program that always waits an hour fills no memory with ends."""
     waits = Waits()
