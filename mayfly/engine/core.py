@@ -157,7 +157,7 @@ class Committer:
                 follower.run_remaining()
 
     def run_remaining(self) -> None:
-        """Do :meth:`run_deferred` if anything is left and the queue manager runs."""
+        """Run deferred transactions and callbacks, if there are any and the queue manager runs."""
         if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
             self.run_deferred()
 

@@ -123,7 +123,7 @@ def dispose_of_expired(
 def _dispose(
     core: Core, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> None:
-    """Do :func:`dispose_of_expired` where the message owes a report or its queue has an EXPQ."""
+    """Add report and move of an expired message, if it owes a report or its queue has an EXPQ."""
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report or queue.is_staging or queue.definition.expq:
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))

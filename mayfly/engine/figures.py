@@ -301,7 +301,7 @@ class Watch:
         self._looks_to_count = counted.total() // _EXPIRED_A_LOOK
 
     def _add_flow(self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]) -> None:
-        """Add what was put and what has ended since the last look to the flow."""
+        """Add what was put, and what has ended, since the last look to the flow of the watch."""
         flow, seen = Counter[str](), dict[int, tuple[str, int, Mapping[str, int]]]()
         for queue in queues:
             total = totals.get(queue.number)

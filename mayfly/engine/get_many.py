@@ -364,7 +364,7 @@ def _take_each_next(
     max_messages: int,
     max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
-    """Do :func:`take_each` for a get without match options, by one search."""
+    """Yield the next live messages, found by one search, for a get without match options."""
     queue, now_ms, requester = getter.checked_queue(), core.now_ms(), getter.requester
     if max_messages <= 0 or max_bytes <= 0:
         return

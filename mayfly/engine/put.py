@@ -240,7 +240,11 @@ def new_put(
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
-    """Do :func:`new_put` for a message that a program puts on the staging queue by name."""
+    """Return staging queue, row and persistence for a message that is put there by name.
+
+    It begins with its delay header. Raises MQRC_OPTIONS_ERROR for a ``delay_ms``, and what
+    :func:`put` raises.
+    """
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
     check_open(path, len(body))

@@ -614,7 +614,11 @@ def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
 
 
 def hold_gets(found: Sequence[Found], by: Hold) -> None:
-    """Do what :func:`hold_got` does for many messages of one queue; ``found`` is not empty."""
+    """Hide messages of one queue that a get has taken and not made final.
+
+    Persistent ones are noted on disk, so that a start after a kill raises their backout counts
+    (G8). ``found`` is not empty. Raises TransitionError when a message is hidden already.
+    """
     queue = found[0][0]
     keys = [row.k for _queue, row, _side in found]
     _hide_all(queue, keys, by)
@@ -635,7 +639,10 @@ def end_all(
     terminated_by: TerminatedBy,
     by: Hold | None = None,
 ) -> None:
-    """Do what :func:`end` does for many messages of one queue; ``found`` is not empty."""
+    """Add the ends of the lives of many messages of one queue to a transaction of ``owner``.
+
+    ``found`` is not empty; event, ``by`` and errors are as in :func:`end`.
+    """
     queue = found[0][0]
     queue_owner, is_staging = queue.owner, queue.is_staging
     keys = [row.k for _queue, row, _side in found]

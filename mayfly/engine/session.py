@@ -65,7 +65,11 @@ class Session(TopicVerbs):
         known_as: str = "",
         is_foreign_client: bool = False,
     ) -> None:
-        """Connect a user; called by ``Engine.session``, which explains the parameters."""
+        """Connect a user to the queue manager; called by ``Engine.session``.
+
+        ``user`` None connects without authority checks; ``known_as`` is then the name in messages
+        and ledger. Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        """
         #: The engine of the queue manager that it is connected to.
         self.core = core
         #: The user's rights; None for an administrator: everything.

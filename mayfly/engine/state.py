@@ -163,7 +163,10 @@ def now_ms_of(state: EngineState) -> int:
 
 
 def ensure_running(state: EngineState) -> None:
-    """Do ``EngineState.check_running``; faster, for the shortest paths."""
+    """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while it closes.
+
+    It is ``EngineState.check_running`` for the shortest paths.
+    """
     if state.is_stopped or state.is_closing or state.store.group.is_broken:
         state.check_running()
 
