@@ -57,8 +57,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import distinguished_names
 from mayfly.verbs.facts import Value
 
-#: How a profile that is asked for is compared: which stand for it, also with the groups of users,
-#: or the one of exactly that name.
+#: How DISPLAY AUTHREC compares profiles: those that match the name, those with the records of the
+#: users' groups, or the one of exactly that name.
 MATCHES: Final = ("PROFILE", "MEMBERSHIP", "EXACT")
 ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS
 #: How DISPLAY CHLAUTH compares names of channels; RUNCHECK asks for one partner.
@@ -96,7 +96,7 @@ def inquire_authority(
     if match == "MEMBERSHIP":
         wanted += entities_of(manager, [e for e in entities if e.kind == PRINCIPAL])
     return [
-        _authority_record(key, bits)
+        _authority_record(AUTHREC, "PROFILE", key, bits)
         for key, bits in view_authority(manager)
         if (object_type is None or key.object_type == object_type)
         and (profile is None or _stands_for(key.profile, profile, match))
@@ -107,25 +107,19 @@ def inquire_authority(
 def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
     """Return the authority of a user or group on an object, from all records together."""
     bits = granted(manager, entities_of(manager, [entity]), object_type, name)
-    values: dict[str, Value] = {
-        "OBJNAME": name,
-        "ENTITY": entity.name,
-        "ENTTYPE": entity.kind,
-        "OBJTYPE": object_type,
-        "AUTHLIST": spelled_authorities(bits),
-    }
-    return Record(ENTAUTH, name, values)
+    return _authority_record(ENTAUTH, "OBJNAME", AuthorityKey(object_type, name, entity), bits)
 
 
-def _authority_record(key: AuthorityKey, bits: int) -> Record:
+def _authority_record(kind: str, keyword: str, key: AuthorityKey, bits: int) -> Record:
+    """Return an AUTHREC or ENTAUTH record; ``keyword`` is that of the profile or object name."""
     values: dict[str, Value] = {
-        "PROFILE": key.profile,
+        keyword: key.profile,
         "ENTITY": key.entity.name,
         "ENTTYPE": key.entity.kind,
         "OBJTYPE": key.object_type,
         "AUTHLIST": spelled_authorities(bits),
     }
-    return Record(AUTHREC, key.profile, values)
+    return Record(kind, key.profile, values)
 
 
 def _stands_for(profile: str, wanted: str, match: str) -> bool:
@@ -176,7 +170,7 @@ def inquire_channel_rules(
     return [
         record_of(rule)
         for rule in sorted(channel_rules(manager), key=lambda rule: rule.name)
-        if rule_type in (None, rule.type) and _is_asked(rule.profile, pattern, match)
+        if rule_type in (None, rule.type) and _is_selected(rule.profile, pattern, match)
     ]
 
 
@@ -232,6 +226,7 @@ def _key_keywords(rule_type: int) -> tuple[str, ...]:
 
 
 def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """Return CHLAUTH attributes as they are stored; raises AdminError."""
     rows = attributes_of(CHLAUTH)
     values: dict[str, Value] = {}
     for keyword, value in attributes.items():
@@ -259,6 +254,7 @@ def _check_names(given: Mapping[str, Value]) -> None:
 
 
 def _check_patterns(keyword: str, value: str) -> None:
+    """Raise WrongValue for a malformed pattern of certificates, addresses or host names."""
     row = attributes_of(CHLAUTH)[keyword]
     try:
         if keyword in ("SSLPEER", "SSLCERTI"):
@@ -310,7 +306,8 @@ def _check_user(given: Mapping[str, Value]) -> None:
                 raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, given[keyword], text)
 
 
-def _is_asked(profile: str, pattern: str, match: str) -> bool:
+def _is_selected(profile: str, pattern: str, match: str) -> bool:
+    """Return True if DISPLAY CHLAUTH with this pattern and MATCH shows a profile."""
     if match == "EXACT":
         return profile == pattern
     if match == "ALL":

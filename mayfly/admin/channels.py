@@ -155,6 +155,7 @@ def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
 
 
 def _find(manager: Engine, kind: str, name: str) -> ChannelDefinition:
+    """Return a channel's definition; raises MQRC_UNKNOWN_OBJECT_NAME."""
     found = find_named(manager, kind, name)
     assert isinstance(found, ChannelDefinition)
     return found
@@ -241,6 +242,7 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
 
 
 def _table_changed(manager: Engine, kind: str) -> None:
+    """Write the table of client channels if a channel of this type belongs to it."""
     if kind == CLNTCONN:
         write_table(manager)
 

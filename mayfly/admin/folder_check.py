@@ -41,16 +41,17 @@ def check_files(manager: Engine) -> list[str]:
         CERTIFICATE_FILE: lambda file: check_certificate(file, folder / KEY_FILE),
         TOKEN_FILE: _check_token,
     }
-    return list(_found(folder, checks))
+    return list(_problems(folder, checks))
 
 
-def _found(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Iterator[str]:
+def _problems(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Iterator[str]:
+    """Yield a line for each damaged file; ``checks`` has functions by file name."""
     for file in sorted(folder.iterdir()):
         if not file.is_file():
             # Sockets, and folders of others.
             continue
         try:
-            _read(file)
+            _read_to_end(file)
             check = checks.get(file.name)
             if check is not None:
                 check(file)
@@ -63,7 +64,7 @@ def _found(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Iterat
             yield str(error) if str(file) in str(error) else f"{file} is damaged: {error}"
 
 
-def _read(file: Path) -> None:
+def _read_to_end(file: Path) -> None:
     with file.open("rb") as content:
         while content.read(_PART_BYTES):
             pass

@@ -158,24 +158,29 @@ def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
     return rows
 
 
-def _number(keyword: str, selector: int | None = None, unit: str = "") -> Attribute:
+def _number_row(keyword: str, selector: int | None = None, unit: str = "") -> Attribute:
+    """Return a displayed attribute that is a number."""
     return Attribute(keyword, "", (), 0, selector, -(2**63), 2**63 - 1, (), 0, unit)
 
 
-def _word(keyword: str, words: Iterable[tuple[str, int]], selector: int | None = None) -> Attribute:
+def _word_row(
+    keyword: str, words: Iterable[tuple[str, int]], selector: int | None = None
+) -> Attribute:
+    """Return a displayed attribute whose numbers have words."""
     return Attribute(keyword, "", (), 0, selector, 0, -1, tuple(words), 0)
 
 
-def _text(keyword: str, selector: int | None = None) -> Attribute:
+def _text_row(keyword: str, selector: int | None = None) -> Attribute:
+    """Return a displayed attribute that is a text."""
     return Attribute(keyword, "", (), "", selector, 0, -1, (), _LONGEST_TEXT)
 
 
 _COUNTS = (
-    _number("CURDEPTH", c.MQIA_CURRENT_Q_DEPTH),
-    _number("IPPROCS", c.MQIA_OPEN_INPUT_COUNT),
-    _number("OPPROCS", c.MQIA_OPEN_OUTPUT_COUNT),
+    _number_row("CURDEPTH", c.MQIA_CURRENT_Q_DEPTH),
+    _number_row("IPPROCS", c.MQIA_OPEN_INPUT_COUNT),
+    _number_row("OPPROCS", c.MQIA_OPEN_OUTPUT_COUNT),
 )
-_DEFINITION_TYPE = _word(
+_DEFINITION_TYPE = _word_row(
     "DEFTYPE",
     (
         ("PREDEFINED", c.MQQDT_PREDEFINED),
@@ -187,12 +192,12 @@ _DEFINITION_TYPE = _word(
 _SHOWN: dict[str, tuple[Attribute, ...]] = {
     QLOCAL: (*_COUNTS, _DEFINITION_TYPE),
     SUB: (
-        _word("SUBTYPE", SUBSCRIPTION_TYPES.items(), k.MQIACF_SUB_TYPE),
-        _word("DURABLE", _DURABLE, k.MQIACF_DURABLE_SUBSCRIPTION),
+        _word_row("SUBTYPE", SUBSCRIPTION_TYPES.items(), k.MQIACF_SUB_TYPE),
+        _word_row("DURABLE", _DURABLE, k.MQIACF_DURABLE_SUBSCRIPTION),
     ),
     QMGR: (
-        _number("CMDLEVEL", c.MQIA_COMMAND_LEVEL),
-        _word(
+        _number_row("CMDLEVEL", c.MQIA_COMMAND_LEVEL),
+        _word_row(
             "PLATFORM",
             (("UNIX", c.MQPL_UNIX), ("OS400", c.MQPL_OS400), ("MVS", c.MQPL_ZOS)),
             c.MQIA_PLATFORM,
@@ -200,80 +205,80 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
     ),
     QSTATUS: (
         *_COUNTS,
-        _word("UNCOM", _NO_YES, k.MQIACF_UNCOMMITTED_MSGS),
+        _word_row("UNCOM", _NO_YES, k.MQIACF_UNCOMMITTED_MSGS),
         # Of the oldest message.
-        _number("MSGAGE", k.MQIACF_OLDEST_MSG_AGE, SECONDS),
+        _number_row("MSGAGE", k.MQIACF_OLDEST_MSG_AGE, SECONDS),
         # Mayfly's own: staged for this queue, alive, expired and still there.
-        _number("STAGED"),
-        _number("LIVE"),
-        _number("EXPIRED"),
-        _word("DDELAY", PROCESSOR_STATUS.items()),
+        _number_row("STAGED"),
+        _number_row("LIVE"),
+        _number_row("EXPIRED"),
+        _word_row("DDELAY", PROCESSOR_STATUS.items()),
     ),
     QMSTATUS: (
-        _word("STATUS", MANAGER_STATUS.items(), k.MQIACF_Q_MGR_STATUS),
-        _number("CONNS", k.MQIACF_CONNECTION_COUNT),
-        # Mayfly's own: whether puts are refused for want of room; how releases go.
-        _word("DISK", DISK_STATUS.items()),
-        _word("DDELAY", PROCESSOR_STATUS.items()),
+        _word_row("STATUS", MANAGER_STATUS.items(), k.MQIACF_Q_MGR_STATUS),
+        _number_row("CONNS", k.MQIACF_CONNECTION_COUNT),
+        # Mayfly's own: whether the disk is too full for puts; the status of releases.
+        _word_row("DISK", DISK_STATUS.items()),
+        _word_row("DDELAY", PROCESSOR_STATUS.items()),
     ),
-    SETTING: (_text("VALUE"), _text("DEFAULT")),
+    SETTING: (_text_row("VALUE"), _text_row("DEFAULT")),
     TPSTATUS: (
-        _text("ADMIN", c.MQCA_ADMIN_TOPIC_NAME),
+        _text_row("ADMIN", c.MQCA_ADMIN_TOPIC_NAME),
         *(attributes_of(TOPIC)[keyword] for keyword in TOPIC_VALUES),
-        _word("RETAINED", _NO_YES, k.MQIACF_RETAINED_PUBLICATION),
-        _number("SUBCOUNT", c.MQIA_SUB_COUNT),
+        _word_row("RETAINED", _NO_YES, k.MQIACF_RETAINED_PUBLICATION),
+        _number_row("SUBCOUNT", c.MQIA_SUB_COUNT),
     ),
     CHSTATUS: (
         _TYPE_OF_CHANNEL,
-        _word(
+        _word_row(
             "STATUS",
             ((str(status), number) for status, number in CHANNEL_STATUS.items()),
             k.MQIACH_CHANNEL_STATUS,
         ),
-        _text("CONNAME", k.MQCACH_CONNECTION_NAME),
-        _text("RQMNAME", c.MQCA_REMOTE_Q_MGR_NAME),
-        _text("XMITQ", k.MQCACH_XMIT_Q_NAME),
-        _number("MSGS", k.MQIACH_MSGS),
-        _number("BATCHES", k.MQIACH_BATCHES),
-        _number("BYTSSENT", k.MQIACH_BYTES_SENT),
-        _number("BYTSRCVD", k.MQIACH_BYTES_RECEIVED),
-        _number("HBINT", k.MQIACH_HB_INTERVAL, unit=SECONDS),
-        _number("CURSEQNO", k.MQIACH_CURRENT_SEQUENCE_NUMBER),
-        _number("LSTSEQNO", k.MQIACH_LAST_SEQUENCE_NUMBER),
-        _text("CURLUWID", k.MQCACH_CURRENT_LUWID),
-        _text("LSTLUWID", k.MQCACH_LAST_LUWID),
-        _word("INDOUBT", _NO_YES, k.MQIACH_INDOUBT_STATUS),
-        _number("SHORTRTS", k.MQIACH_SHORT_RETRIES_LEFT),
-        _number("LONGRTS", k.MQIACH_LONG_RETRIES_LEFT),
+        _text_row("CONNAME", k.MQCACH_CONNECTION_NAME),
+        _text_row("RQMNAME", c.MQCA_REMOTE_Q_MGR_NAME),
+        _text_row("XMITQ", k.MQCACH_XMIT_Q_NAME),
+        _number_row("MSGS", k.MQIACH_MSGS),
+        _number_row("BATCHES", k.MQIACH_BATCHES),
+        _number_row("BYTSSENT", k.MQIACH_BYTES_SENT),
+        _number_row("BYTSRCVD", k.MQIACH_BYTES_RECEIVED),
+        _number_row("HBINT", k.MQIACH_HB_INTERVAL, unit=SECONDS),
+        _number_row("CURSEQNO", k.MQIACH_CURRENT_SEQUENCE_NUMBER),
+        _number_row("LSTSEQNO", k.MQIACH_LAST_SEQUENCE_NUMBER),
+        _text_row("CURLUWID", k.MQCACH_CURRENT_LUWID),
+        _text_row("LSTLUWID", k.MQCACH_LAST_LUWID),
+        _word_row("INDOUBT", _NO_YES, k.MQIACH_INDOUBT_STATUS),
+        _number_row("SHORTRTS", k.MQIACH_SHORT_RETRIES_LEFT),
+        _number_row("LONGRTS", k.MQIACH_LONG_RETRIES_LEFT),
         # Mayfly's own: why it retries or has stopped.
-        _text("FAILURE"),
+        _text_row("FAILURE"),
         # Of a channel of clients.
-        _text("MCAUSER", k.MQCACH_MCA_USER_ID),
-        _text("RAPPLTAG", k.MQCACH_REMOTE_APPL_TAG),
-        _number("CURSHCNV", k.MQIACH_CURRENT_SHARING_CONVS),
-        _text("CHSTADA", k.MQCACH_CHANNEL_START_DATE),
-        _text("CHSTATI", k.MQCACH_CHANNEL_START_TIME),
+        _text_row("MCAUSER", k.MQCACH_MCA_USER_ID),
+        _text_row("RAPPLTAG", k.MQCACH_REMOTE_APPL_TAG),
+        _number_row("CURSHCNV", k.MQIACH_CURRENT_SHARING_CONVS),
+        _text_row("CHSTADA", k.MQCACH_CHANNEL_START_DATE),
+        _text_row("CHSTATI", k.MQCACH_CHANNEL_START_TIME),
     ),
     CONN: (
-        _text("APPLTAG", k.MQCACF_APPL_TAG),
-        _text("USERID", k.MQCACF_USER_IDENTIFIER),
-        _text("CHANNEL", k.MQCACH_CHANNEL_NAME),
-        _text("CONNAME", k.MQCACH_CONNECTION_NAME),
+        _text_row("APPLTAG", k.MQCACF_APPL_TAG),
+        _text_row("USERID", k.MQCACF_USER_IDENTIFIER),
+        _text_row("CHANNEL", k.MQCACH_CHANNEL_NAME),
+        _text_row("CONNAME", k.MQCACH_CONNECTION_NAME),
         # Mayfly's own: how many are open.
-        _number("HANDLES"),
-        _word("UOWSTATE", UNIT_OF_WORK_STATES.items(), k.MQIACF_UOW_STATE),
-        _text("UOWSTDA", k.MQCACF_UOW_START_DATE),
-        _text("UOWSTTI", k.MQCACF_UOW_START_TIME),
+        _number_row("HANDLES"),
+        _word_row("UOWSTATE", UNIT_OF_WORK_STATES.items(), k.MQIACF_UOW_STATE),
+        _text_row("UOWSTDA", k.MQCACF_UOW_START_DATE),
+        _text_row("UOWSTTI", k.MQCACF_UOW_START_TIME),
         # Mayfly's own.
-        _number("UOWAGE", unit=SECONDS),
+        _number_row("UOWAGE", unit=SECONDS),
     ),
     HANDLE: (
-        _text("OBJNAME", k.MQCACF_OBJECT_NAME),
-        _word("OBJTYPE", HANDLE_TYPES.items(), k.MQIACF_OBJECT_TYPE),
+        _text_row("OBJNAME", k.MQCACF_OBJECT_NAME),
+        _word_row("OBJTYPE", HANDLE_TYPES.items(), k.MQIACF_OBJECT_TYPE),
         # The names of MQOO options.
-        _text("OPENOPTS"),
-        _text("APPLTAG", k.MQCACF_APPL_TAG),
-        _text("USERID", k.MQCACF_USER_IDENTIFIER),
+        _text_row("OPENOPTS"),
+        _text_row("APPLTAG", k.MQCACF_APPL_TAG),
+        _text_row("USERID", k.MQCACF_USER_IDENTIFIER),
     ),
 }
 

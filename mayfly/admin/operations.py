@@ -135,7 +135,7 @@ def inquire(
     For QMGR, PUBSUB and GROUP it is ignored.
     """
     if kinds[0] in QUEUE_KINDS:
-        found = _queues(manager, pattern, kinds)
+        found = _inquire_queues(manager, pattern, kinds)
     else:
         found = [record for kind in kinds for record in _INQUIRE[kind](manager, pattern)]
     return [record for record in found if where is None or where.passes(record)]
@@ -172,7 +172,7 @@ def _alter_queue(manager: Engine, kind: str, name: str, attributes: Mapping[str,
     alter_definition(manager, kind, name, checked_all(kind, attributes))
 
 
-def _queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
+def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
     records = []
     for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):
         values = dict(definition.attributes)
@@ -187,12 +187,12 @@ def _queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]
     return records
 
 
-def _manager(manager: Engine, _pattern: str) -> list[Record]:
+def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
     own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORMS[manager.platform]}
     return [Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})]
 
 
-def _queue_statuses(manager: Engine, pattern: str) -> list[Record]:
+def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
     names = [view.definition.name for view in view_queues(manager, pattern, (QLOCAL,))]
     records = []
     for name in names:
@@ -221,7 +221,7 @@ def _queue_status(manager: Engine, name: str) -> Record:
     return Record(QSTATUS, name, values)
 
 
-def _members(manager: Engine, _pattern: str) -> list[Record]:
+def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
     return [
         Record(
             GROUP_STATUS,
@@ -250,8 +250,8 @@ def _define_topic(
 ) -> None:
     """Define a topic object; a new one needs its topic string, which no model gives it."""
     given = checked_all(kind, attributes)
-    is_new = _topic(manager, name) is None
-    model = _topic(manager, like or DEFAULT_TOPIC)
+    is_new = _find_topic(manager, name) is None
+    model = _find_topic(manager, like or DEFAULT_TOPIC)
     if model is not None:
         inherited = {k: v for k, v in model.attributes.items() if k != _TOPIC_STRING}
         given = {**inherited, **given}
@@ -262,7 +262,7 @@ def _define_topic(
     define_topic(manager, name, given, replace=replace)
 
 
-def _topic(manager: Engine, name: str) -> TopicDefinition | None:
+def _find_topic(manager: Engine, name: str) -> TopicDefinition | None:
     # No object has an asterisk in its name: a pattern finds none here.
     return next((found for found in view_topics(manager, name) if found.name == name), None)
 
@@ -277,12 +277,12 @@ def _alter_topic(manager: Engine, kind: str, name: str, attributes: Mapping[str,
     alter_topic(manager, name, checked_all(kind, attributes))
 
 
-def _topics(manager: Engine, pattern: str) -> list[Record]:
+def _inquire_topics(manager: Engine, pattern: str) -> list[Record]:
     found = view_topics(manager, pattern)
     return [Record(TOPIC, definition.name, definition.attributes) for definition in found]
 
 
-def _topic_string(manager: Engine, topic: str) -> list[Record]:
+def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
     """Return the values in force for a topic string; raises MQRC_TOPIC_STRING_ERROR."""
     if topic:
         check_topic_string(topic, wildcards=False)
@@ -326,7 +326,7 @@ def _alter_subscription(
     alter_subscription(manager, name, given)
 
 
-def _subscriptions(manager: Engine, pattern: str) -> list[Record]:
+def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
     """Return the subscriptions whose names match; a non-durable one exists while it is open."""
     records = []
     for definition, is_durable in view_subscriptions(manager, pattern):
@@ -340,7 +340,7 @@ def _subscriptions(manager: Engine, pattern: str) -> list[Record]:
     return records
 
 
-def _neighbours(manager: Engine, _pattern: str) -> list[Record]:
+def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
     """Return a queue manager, its parent and its children in the hierarchy of topics."""
     parent, children = view_neighbours(manager)
     related = [("LOCAL", manager.name), ("PARENT", parent)]
@@ -406,7 +406,7 @@ def _alter_named(manager: Engine, kind: str, name: str, attributes: Mapping[str,
     alter_named(manager, kind, name, checked_all(kind, attributes))
 
 
-def _named(kind: str) -> Callable[[Engine, str], list[Record]]:
+def _inquiry_of(kind: str) -> Callable[[Engine, str], list[Record]]:
     """Return the inquiry for an object type that displays its settable attributes only."""
     return lambda manager, pattern: [
         Record(kind, definition.name, definition.attributes)
@@ -438,21 +438,21 @@ _DELETE: dict[str, Callable[[Engine, str, str], None]] = {
     **dict.fromkeys((CHANNEL, CLNTCONN), channels.delete),
 }
 _INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
-    QMGR: _manager,
-    TOPIC: _topics,
-    SUB: _subscriptions,
-    **{kind: _named(kind) for kind in (PROCESS, AUTHINFO)},
+    QMGR: _inquire_manager,
+    TOPIC: _inquire_topics,
+    SUB: _inquire_subscriptions,
+    **{kind: _inquiry_of(kind) for kind in (PROCESS, AUTHINFO)},
     CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
     CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
-    QSTATUS: _queue_statuses,
-    TPSTATUS: _topic_string,
+    QSTATUS: _inquire_queue_statuses,
+    TPSTATUS: _inquire_topic_string,
     CHSTATUS: channels.inquire_status,
     QMSTATUS: connections.inquire_manager_status,
     CONN: connections.inquire,
     HANDLE: connections.inquire_handles,
-    PUBSUB: _neighbours,
+    PUBSUB: _inquire_neighbours,
     SETTING: settings.inquire,
-    GROUP_STATUS: _members,
+    GROUP_STATUS: _inquire_members,
 }
 #: The kinds of objects that can be defined, and of what can be inquired about.
 DEFINABLE, INQUIRABLE = tuple(_DEFINE), (*QUEUE_KINDS, *_INQUIRE)

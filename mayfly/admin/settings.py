@@ -46,7 +46,7 @@ def alter_setting(manager: Engine, name: str, value: SettingValue) -> None:
     Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform, which a
     queue manager keeps from its creation on.
     """
-    found = _known(name)
+    found = _checked_name(name)
     fields: dict[str, Any] = {found: value} if found in _FIELDS else {"settings": {found: value}}
     try:
         reconfigure(manager, Configuration(**fields))
@@ -60,7 +60,7 @@ def reset_setting(manager: Engine, name: str) -> None:
 
     Raises MQRC_UNKNOWN_OBJECT_NAME.
     """
-    found = _known(name)
+    found = _checked_name(name)
     if found != _PLATFORM:
         reconfigure(manager, Configuration(), (found,))
 
@@ -70,7 +70,7 @@ def value_of(name: str, text: str) -> SettingValue:
 
     Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown setting, AdminError for a wrong value.
     """
-    found = _known(name)
+    found = _checked_name(name)
     if found == _PLATFORM:
         return text.lower()
     if found == _LEVEL:
@@ -81,7 +81,8 @@ def value_of(name: str, text: str) -> SettingValue:
         raise AdminError(MQRCCF_ATTR_VALUE_ERROR, _VALUE, text, str(error)) from error
 
 
-def _known(name: str) -> str:
+def _checked_name(name: str) -> str:
+    """Return a setting's name in lower case; raises MQRC_UNKNOWN_OBJECT_NAME."""
     found = name.lower()
     if found not in _NAMES:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"setting {name} is not known")

@@ -24,7 +24,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Column: TypeAlias = "Ints | pa.Array | pa.ChunkedArray | int"
 
-#: No end, no cap, never: stands for a null of an Arrow column.
+#: No end, no cap, never: the value for a null of an Arrow column.
 NONE = -1
 
 
@@ -49,7 +49,7 @@ class Windows(NamedTuple):
 class SparkWindow(NamedTuple):
     """The columns of Windows as Spark expressions.
 
-    Both times are null where NONE stands in Windows.
+    Both times are null where Windows has NONE.
     """
 
     deliver_at_ms: Any

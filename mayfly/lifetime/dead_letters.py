@@ -92,4 +92,5 @@ def read_letter(descriptor: Descriptor, body: bytes) -> Letter:
 
 
 def _field(text: str, length: int) -> str:
+    """Return text in ASCII, cut to the length of its field."""
     return text.encode("ascii", "replace").decode()[:length]

@@ -51,13 +51,13 @@ class Event(StrEnum):
     GET = "get"
     GET_UNDER_SYNCPOINT = "get_under_syncpoint"
     DUE = "due"
-    #: Its deadline has passed and a get, a browse, the scan or the delay processor met it.
+    #: A get, a browse, the scan or the delay processor found it after its deadline.
     DEADLINE_SEEN = "deadline_seen"
     DEAD_LETTER = "dead_letter"
     DISCARD = "discard"
     TRANSMIT = "transmit"
     CLEAR = "clear"
-    #: Taken off the staging queue before its time (D3).
+    #: Removed from the staging queue before its delivery time (D3).
     CANCEL = "cancel"
     RESTART = "restart"
 

@@ -18,7 +18,7 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 86_400_000
 #: Differences up to this are a time service slewing the wall clock, not a step.
 SLEW_MS = 1_000
-#: The time in a store, from which a restart goes on (E4), is never older after a commit, ...
+#: The time in a store, from which a restart continues (E4), is never older after a commit, ...
 STORED_TIME_STEP_MS = 1_000
 #: ... nor while a queue manager is idle and anything in the store has a deadline or a delay.
 STORED_TIME_IDLE_MS = 10_000
@@ -87,6 +87,7 @@ def spelled_duration(duration_ms: int) -> str:
 
 
 def _pair(count: int, in_unit: int, unit: str, part: str) -> str:
+    """Return a count of small units as text in large and small units, ``59 min 20 s``."""
     units, rest = divmod(count, in_unit)
     return f"{units:,} {unit} {rest} {part}" if rest else f"{units:,} {unit}"
 

@@ -12,7 +12,7 @@ from typing import Literal
 from mayfly.lifetime.times import TENTH_MS, ms_of_seconds, ms_of_tenths, tenths_of_ms
 from mayfly.mqi.structures import XQH
 
-#: Where the embedded Expiry stands in the data; shorter data has none.
+#: Offset of the embedded Expiry in the data; shorter data has none.
 EXPIRY_AT = XQH.offset_of("MsgDesc.Expiry")
 EXPIRY_END = EXPIRY_AT + 4
 _GRACE_SECONDS = 60

@@ -877,7 +877,7 @@ MQAT_AMQP = 37
 MQAT_USER_FIRST = 65536
 MQAT_USER_LAST = 999999999
 
-# Ids and tokens that stand for "none".
+# Ids and tokens that mean "none".
 MQMI_NONE = bytes(24)
 MQCI_NONE = bytes(24)
 MQCI_NEW_SESSION = b"AMQ!NEW_SESSION_CORRELID"
@@ -890,7 +890,7 @@ MQSID_NONE = bytes(40)
 MQOL_UNDEFINED = -1
 MQRL_UNDEFINED = -1
 
-#: Suffixes of names that bound a range or stand for a group: never the best name of a value.
+#: Suffixes of names for bounds of a range or for a group: never the best name of a value.
 _VAGUE_SUFFIXES = ("_FIRST", "_LAST", "_MASK")
 
 

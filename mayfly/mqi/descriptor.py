@@ -113,7 +113,7 @@ def fitted(descriptor: Descriptor) -> Descriptor:
     texts = descriptor[13:22]
     if _are_plain(texts):
         return descriptor
-    cut = (_ended(name, text) for name, text in zip(_TEXT_NAMES, texts, strict=True))
+    cut = (_cut_at_nul(name, text) for name, text in zip(_TEXT_NAMES, texts, strict=True))
     return Descriptor._make((*descriptor[:13], *cut, token, group_id))
 
 
@@ -135,7 +135,11 @@ def cut_to_fit(text: str, field: str) -> str:
     return text
 
 
-def _ended(name: str, text: object) -> str:
+def _cut_at_nul(name: str, text: object) -> str:
+    """Return a text cut at its first NUL.
+
+    Raises MQRC_MD_ERROR if it is too long for the field ``name``, TypeError if it is no str.
+    """
     if not isinstance(text, str):
         raise TypeError(f"{name} {text!r} is not a str")
     text = text.partition("\0")[0]

@@ -53,13 +53,13 @@ def spelled(attributes: Iterable[Iterable[tuple[str, str]]]) -> str:
     Of several OU or DC the highest comes first. ``attributes`` is
     ``SSLSocket.getpeercert()["subject"]`` or ``["issuer"]``.
     """
-    pairs = [(_key(key), value) for part in attributes for key, value in part]
+    pairs = [(_short_key(key), value) for part in attributes for key, value in part]
     # A certificate begins with what is highest.
     units = {key: iter([value for k, value in pairs if k == key]) for key in _REPEATED}
     written = [
         (key, next(units[key], value) if key in units else value) for key, value in pairs[::-1]
     ]
-    return ",".join(f"{key}={_value(value)}" for key, value in written)
+    return ",".join(f"{key}={_quoted_if_needed(value)}" for key, value in written)
 
 
 def attributes_of(name: str) -> list[tuple[str, str]]:
@@ -94,7 +94,7 @@ def is_matched(name: str, pattern: str) -> bool:
         )
         if place is None:
             return False
-        # An attribute in front of it cannot be meant by what the pattern says further on.
+        # Attributes before it cannot match the rest of the pattern.
         left = [pair for at, pair in enumerate(left) if at > place or pair[0] != key]
     return True
 
@@ -108,16 +108,16 @@ def _written(name: str) -> list[tuple[str, str]]:
             detail = f"{name[position:]!r} is no attribute of a distinguished name, as in CN=app"
             raise ValueError(detail)
         text = match["plain"] if match["quoted"] is None else match["quoted"]
-        found.append((_key(match["key"]), text))
+        found.append((_short_key(match["key"]), text))
         position = match.end()
     return found
 
 
-def _key(key: str) -> str:
+def _short_key(key: str) -> str:
     return _SHORT.get(key.upper(), key.upper())
 
 
-def _value(value: str) -> str:
+def _quoted_if_needed(value: str) -> str:
     if not _NEEDS_QUOTES.search(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

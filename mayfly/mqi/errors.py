@@ -68,11 +68,11 @@ class NotAuthorized(MQError):
 
 
 class ConnectionBroken(MQError):
-    """The connection or the queue manager is gone or going."""
+    """The connection or the queue manager has ended, or is ending."""
 
 
 class LostAnswer(ConnectionBroken):
-    """The call was made, and its outcome is unknown: its answer was lost."""
+    """The call was made, but its answer was lost: whether it took effect is unknown."""
 
 
 class InhibitedError(MQError):
@@ -342,7 +342,7 @@ class StoreError(Exception):
 
 
 class StoreDamaged(StoreError):
-    """The data on disk is damaged; the queue manager stops rather than guess."""
+    """The data on disk is damaged; the queue manager stops."""
 
 
 class FolderInUse(StoreError):
@@ -350,4 +350,4 @@ class FolderInUse(StoreError):
 
 
 class NewerSchema(StoreError):
-    """The store was written by a newer Mayfly and is left as it is."""
+    """The store was written by a newer Mayfly; it is not opened and not changed."""

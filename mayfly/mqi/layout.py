@@ -91,6 +91,7 @@ def encoded(text: str, length: int) -> bytes:
 
 
 def _bytes_of_text(field: Field, value: object) -> bytes:
+    """Return a text as the bytes of its field, padded with blanks; raises TypeError, ValueError."""
     if isinstance(value, str):
         raw = encoded(value, field.length)
     elif isinstance(value, (bytes, bytearray)):
@@ -103,6 +104,7 @@ def _bytes_of_text(field: Field, value: object) -> bytes:
 
 
 def _text_of(raw: bytes) -> str:
+    """Return the bytes of a field as text without padding, UTF-8 or else Latin-1."""
     text = raw.partition(b"\0")[0].rstrip(b" ")
     try:
         return text.decode()
@@ -228,6 +230,7 @@ class Layout:
             raise ValueError(f"{self.name}: {_first_misfit(form, row)}") from error
 
     def _form_to_write(self, values: Mapping[str, object], version: int | None) -> _Form:
+        """Return the form of a version, by default that in ``values``; raises ValueError."""
         wanted = values.get("Version", self.fields[1].initial) if version is None else version
         form = self._forms.get(_version_number(wanted))
         if form is None:
@@ -273,6 +276,7 @@ class Layout:
         big_endian: bool,
         text_codec: str | None,
     ) -> _Form:
+        """Return the form for reading ``data``, after a check of StrucId, Version and length."""
         if len(data) < 8:
             raise self._error(f"{len(data)} bytes are too short")
         struc_id = bytes(data[:4])

@@ -67,7 +67,7 @@ class Element(NamedTuple):
 
     @property
     def is_nil(self) -> bool:
-        """Whether the element stands for null."""
+        """Whether the element is null (xsi:nil)."""
         return self.attributes.get("xsi:nil") in ("true", "1")
 
     def typed(self) -> Typed:
@@ -336,6 +336,7 @@ def fits(value: int, dt: str) -> bool:
 
 
 def _value_of(dt: str, text: str) -> Value:
+    """Return the value of a text with data type ``dt``; raises ValueError or OverflowError."""
     if dt in INTEGER_BITS:
         if not _INTEGER.fullmatch(text.strip()) or not fits(int(text), dt):
             raise ValueError(text)
@@ -363,20 +364,21 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _unescape(text: str) -> str:
-    return _ENTITY.sub(_meant, text) if "&" in text else text
+    return _ENTITY.sub(_entity_text, text) if "&" in text else text
 
 
-def _meant(match: re.Match[str]) -> str:
+def _entity_text(match: re.Match[str]) -> str:
+    """Return the text for a matched XML entity; raises MQRC_RFH_FORMAT_ERROR for an unknown one."""
     is_hexadecimal, digits, name = match.groups()
     if match[0].endswith(";"):
         if name in _NAMED:
             return _NAMED[name]
         if digits is not None:
             try:
-                meant = chr(int(digits, 16 if is_hexadecimal else 10))
-                # Half of a pair of UTF-16 is no character: no program could write it.
-                meant.encode()
-                return meant
+                char = chr(int(digits, 16 if is_hexadecimal else 10))
+                # Half of a UTF-16 pair is no character: no program could write it.
+                char.encode()
+                return char
             except (ValueError, OverflowError):
                 pass
     raise _wrong(f"{match[0]!r} stands for nothing")

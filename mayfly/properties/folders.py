@@ -40,7 +40,7 @@ PROPERTY_FOLDERS = frozenset(
 )
 #: Folders in which there are no groups.
 _FLAT = frozenset("usr mqext mqps mq mqema mq_svc mqtt ibm".split())
-#: The names of JMS that a program of the MQI may set -> where they are kept.
+#: The names of JMS that an MQI program may set -> the folder and property that store them.
 JMS_SETTABLE = {
     "JMSCorrelationID": "jms.Cid",
     "JMSReplyTo": "jms.Rto",
@@ -50,8 +50,8 @@ JMS_SETTABLE = {
 }
 #: The topic string of a publication, as its subscriber has it, kept with the message.
 TOPIC = "mqps.Top"
-#: Names of JMS, and of the topic, that can only be read -> where they are kept; the others are in
-#: the descriptor.
+#: Names of JMS, and of the topic, that can be read -> the folder and property that store them.
+#: Other names of JMS are in the descriptor.
 JMS_READABLE = {
     **JMS_SETTABLE,
     "JMSDestination": "jms.Dst",
@@ -75,18 +75,18 @@ def checked_name(name: str) -> str:
     for part in (folder, *rest):
         # Java allows what Python does, and the dollar sign.
         if not part.replace("$", "_").isidentifier():
-            raise _wrong(name, f"{part!r} is not a name as in Java")
+            raise _wrong_name(name, f"{part!r} is not a name as in Java")
     if any(ord(char) > 0xFFFF for char in name):
-        raise _wrong(name, "characters above U+FFFF")
+        raise _wrong_name(name, "characters above U+FFFF")
     if not rest and kept.upper() in RESERVED:
-        raise _wrong(name, "a word of selectors")
+        raise _wrong_name(name, "a word of selectors")
     if kept.startswith("JMS"):
-        raise _wrong(name, f"of JMS only {', '.join(JMS_SETTABLE)} can be set")
+        raise _wrong_name(name, f"of JMS only {', '.join(JMS_SETTABLE)} can be set")
     if folder in ("Body", "Root"):
-        raise _wrong(name, "fields of the MQMD are set in the MQMD")
+        raise _wrong_name(name, "fields of the MQMD are set in the MQMD")
     is_mq = folder.lower().startswith("mq") and folder.lower() != "mq_usr"
     if len(rest) > 1 and (is_mq or folder in _FLAT):
-        raise _wrong(name, f"there are no groups in {folder}")
+        raise _wrong_name(name, f"there are no groups in {folder}")
     return kept
 
 
@@ -108,11 +108,11 @@ def path_of(name: str) -> list[str]:
     return name.split(".") if "." in name else [USER_FOLDER, name]
 
 
-def _wrong(name: str, why: str) -> MQError:
+def _wrong_name(name: str, why: str) -> MQError:
     return mq_error(rc.MQRC_PROPERTY_NAME_ERROR, f"property {name[:80]!r}: {why}")
 
 
-#: In which order folders are written; others follow.
+#: The order in which folders are written; others follow.
 _ORDER = ("mcd", "jms", "usr", "mqps", "mqext")
 _COPY_NAMES = {
     "all": c.MQCOPY_ALL,
@@ -136,7 +136,7 @@ class Description(NamedTuple):
     copy_options: int = c.MQCOPY_DEFAULT
 
 
-#: The usual descriptor of a property, which is not written.
+#: The default MQPD of a property, which is not written.
 USUAL = Description()
 
 
@@ -156,7 +156,7 @@ class Parts(NamedTuple):
 
     properties: list[Property]
     others: list[str]
-    #: Whether there is a folder for properties, even an empty one.
+    #: Whether it has a folder for properties, even an empty one.
     has_property_folder: bool
     data_format: str
     data_encoding: int
@@ -202,7 +202,7 @@ def check_mixed(name: str, others: Iterable[str]) -> None:
     if "." not in name:
         return
     for other in others:
-        # A name without a dot is kept in usr, where it is in nobody's way.
+        # A name without a dot is stored in usr, which has no groups.
         is_group = "." in other and name.startswith(f"{other}.")
         if is_group or other.startswith(f"{name}."):
             raise mq_error(rc.MQRC_MIXED_CONTENT_NOT_ALLOWED, f"property {name} beside {other}")
@@ -259,13 +259,13 @@ def joined(
     parts = parts_of(descriptor, body)
     merged = overridden(parts.properties, added)
     folders = [pack_folder(text) for text in [*_folder_texts(merged), *parts.others]]
-    return _behind_header(descriptor, parts, b"".join(folders))
+    return _with_header(descriptor, parts, b"".join(folders))
 
 
 def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor, bytes]:
     """Return descriptor and body of a message without its properties; other folders stay."""
     if parts.others:
-        return _behind_header(descriptor, parts, b"".join(map(pack_folder, parts.others)))
+        return _with_header(descriptor, parts, b"".join(map(pack_folder, parts.others)))
     plain = descriptor._replace(
         format=parts.data_format,
         encoding=parts.data_encoding,
@@ -281,9 +281,8 @@ def overridden(properties: Iterable[Property], by: Iterable[Property]) -> list[P
     return [p for p in properties if p.name not in names] + winners
 
 
-def _behind_header(
-    descriptor: Descriptor, parts: Parts, folders: bytes
-) -> tuple[Descriptor, bytes]:
+def _with_header(descriptor: Descriptor, parts: Parts, folders: bytes) -> tuple[Descriptor, bytes]:
+    """Return descriptor and body with an MQRFH2 of packed folders before the data."""
     header = pack_header(
         folders,
         parts.data_format,
@@ -296,6 +295,7 @@ def _behind_header(
 
 
 def _properties_in(folder: Element) -> list[Property]:
+    """Return the properties in a folder's element; names of groups have dots."""
     found: list[Property] = []
     pending = [(f"{folder.name}.{child.name}", child) for child in folder.children][::-1]
     while pending:
@@ -310,6 +310,7 @@ def _properties_in(folder: Element) -> list[Property]:
 
 
 def _property(name: str, element: Element) -> Property:
+    """Return the property in an XML element, with its MQPD from the attributes."""
     attributes = element.attributes
     if not attributes:
         return Property(name, element.typed())
@@ -325,18 +326,19 @@ def _property(name: str, element: Element) -> Property:
 
 
 def _folder_texts(properties: list[Property]) -> list[str]:
+    """Return the folders of these properties as XML, in the order of writing."""
     folders: dict[str, list[Place]] = {name: [] for name in _ORDER}
     for found in properties:
         folder, *rest = path_of(found.name)
         folders.setdefault(folder, []).append((rest, found))
     return [
-        f"<{name}{'' if name in PROPERTY_FOLDERS else _SAYS_PROPERTIES}>{_written(held)}</{name}>"
+        f"<{name}{'' if name in PROPERTY_FOLDERS else _SAYS_PROPERTIES}>{_xml_of(held)}</{name}>"
         for name, held in folders.items()
         if held
     ]
 
 
-def _written(held: list[Place]) -> str:
+def _xml_of(held: list[Place]) -> str:
     """Return the XML inside a folder; without recursion, because a name may have 2,000 groups."""
     first: dict[tuple[str, ...], int] = {}
     for groups, _found in held:
@@ -355,6 +357,7 @@ def _written(held: list[Place]) -> str:
 
 
 def _attributes(description: Description) -> str:
+    """Return the XML attributes for an MQPD, empty for the default one."""
     if description == USUAL:
         return ""
     support, context, copy_options = description

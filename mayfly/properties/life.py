@@ -77,6 +77,7 @@ def as_said(kept: str | None, counts_ms: int) -> int:
 
 
 def _is_moment(text: str) -> bool:
+    """Return True if a text is an integer of 64 bits."""
     digits = text.removeprefix("-")
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_LARGEST_MS))
     return is_number and abs(int(text)) <= _LARGEST_MS

@@ -79,11 +79,11 @@ def mq_value(name: str, mq_type: int, value: object) -> Typed:
     if dt == "boolean" and isinstance(value, int):
         return Typed(dt, bool(value))
     if dt in ("r4", "r8") and isinstance(value, (int, float)):
-        return Typed(dt, _float(name, value, dt))
+        return Typed(dt, _checked_float(name, value, dt))
     if dt == "bin.hex" and isinstance(value, (bytes, bytearray)):
         return Typed(dt, bytes(value))
     if dt == "string" and isinstance(value, str):
-        return Typed(dt, _text(name, value))
+        return Typed(dt, _checked_text(name, value))
     raise _wrong_type(name, value, dt)
 
 
@@ -107,7 +107,7 @@ def converted(name: str, typed: Typed, mq_type: int) -> Typed:
         if wanted == "string":
             # Of a type that MQ has not, as the char of JMS.
             return Typed(wanted, typed.value)
-        return Typed(wanted, _of_text(name, typed.value, wanted))
+        return Typed(wanted, _parse_text(name, typed.value, wanted))
     if wanted == "string":
         return Typed(wanted, _as_text(typed))
     return mq_value(name, mq_type, typed.value)
@@ -122,14 +122,15 @@ def raw_value(typed: Typed) -> bytes:
     return bytes(0 if typed.value is None else FIXED_BYTES[typed.dt])
 
 
-def _of_text(name: str, text: str, dt: str) -> Value:
+def _parse_text(name: str, text: str, dt: str) -> Value:
+    """Return a text as a value of data type ``dt``; raises MQRC_PROP_NUMBER_FORMAT_ERROR."""
     try:
         if dt == "boolean":
             return _BOOLEANS[text.strip().lower()]
         if dt == "bin.hex":
             return bytes.fromhex(text)
         if dt in ("r4", "r8"):
-            return _float(name, float(text), dt)
+            return _checked_float(name, float(text), dt)
         number = int(text)
     except (KeyError, ValueError):
         raise _wrong_number(name, text, dt) from None
@@ -139,6 +140,7 @@ def _of_text(name: str, text: str, dt: str) -> Value:
 
 
 def _as_text(typed: Typed) -> str:
+    """Return a boolean, number or byte string as text, as MQIMPO_CONVERT_TYPE does."""
     value = typed.value
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
@@ -149,7 +151,8 @@ def _as_text(typed: Typed) -> str:
     )
 
 
-def _text(name: str, value: str) -> str:
+def _checked_text(name: str, value: str) -> str:
+    """Return a text unchanged; raises MQRC_PROPERTY_TYPE_ERROR if UTF-8 cannot encode it."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -157,7 +160,8 @@ def _text(name: str, value: str) -> str:
     return value
 
 
-def _float(name: str, value: float, dt: str) -> float:
+def _checked_float(name: str, value: float, dt: str) -> float:
+    """Return a float, rounded for r4; raises MQRC_PROP_NUMBER_FORMAT_ERROR if it is too large."""
     try:
         return single(float(value)) if dt == "r4" and math.isfinite(value) else float(value)
     except (OverflowError, struct.error):

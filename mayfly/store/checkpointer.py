@@ -45,10 +45,10 @@ class Checkpointer:
         self._database, self._log, self._ballast = database, log, ballast
         self._needed = runtime.event()
         self._stopped = False
-        #: The present limit; less than PAGES_BEFORE_CHECKPOINT on a disk with little room.
+        #: The present limit; less than PAGES_BEFORE_CHECKPOINT on a disk with little space.
         self._checkpoint_at_pages = self.PAGES_BEFORE_CHECKPOINT
         log.on_length = self._needed.set
-        self._set_alarm()
+        self._set_notification()
         self._connection: apsw.Connection | None = None
         self._worker = Loop(runtime, self._turn, "mayfly-log")
         self._worker.start()
@@ -80,15 +80,16 @@ class Checkpointer:
         with self._log.guard:
             self._ballast.create(self._log.owed_bytes())
             self._checkpoint_at_pages = self._limit_pages()
-            self._set_alarm()
+            self._set_notification()
         if self._log.pages >= self._checkpoint_at_pages:
             self._checkpoint(connection)
         elif self._log.pages >= self._log.lengthen_at_pages:
             self._lengthen_log()
-            self._set_alarm()
+            self._set_notification()
         return True
 
-    def _set_alarm(self) -> None:
+    def _set_notification(self) -> None:
+        """Set the length of the log at which a commit wakes the thread."""
         log = self._log
         log.notify_at_pages = min(log.lengthen_at_pages, self._checkpoint_at_pages)
 
@@ -103,13 +104,17 @@ class Checkpointer:
         return min(self.PAGES_BEFORE_CHECKPOINT, max(half_pages, _PAGES_ON_A_FULL_DISK))
 
     def _checkpoint(self, connection: apsw.Connection) -> None:
+        """Write the log back and sync the database.
+
+        On an error, which is logged, the log keeps its frames.
+        """
         try:
             self._catch_up(connection)
             with self._log.guard:
                 self._log.write_back_beside_writers(connection)
             self._database.write_identity(connection)
         except apsw.FullError as error:
-            # The log may still have room for puts, and the database will have none for them.
+            # The log may still have space for puts, but the database will have none.
             with self._log.guard:
                 is_done = self._log.write_back() or (
                     self._ballast.give_up() and self._log.write_back()
@@ -119,9 +124,8 @@ class Checkpointer:
         except (apsw.BusyError, apsw.LockedError) as error:
             _LOG.info("checkpoint postponed: %s", error)
         except (apsw.Error, OSError) as error:
-            # The log keeps what the database could not take; commits go on or fail alone. An error
-            # of our sync is told to SQLite as well, when it comes to its own: it has a file of its
-            # own open.
+            # The frames stay in the log, and commits continue or fail by themselves. SQLite gets an
+            # error of our sync too, at its next sync: it has the file open itself.
             _LOG.error("checkpoint failed: %s", error)
 
     def _catch_up(self, connection: apsw.Connection) -> None:

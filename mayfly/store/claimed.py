@@ -116,7 +116,10 @@ class Claimed(NamedTuple):
 
 
 class ConsumerRow(NamedTuple):
-    """A row of the table ``consumer``; see schema.sql."""
+    """A row of the table ``consumer``, the state of a reader in bulk of one queue.
+
+    See schema.sql.
+    """
 
     id: int
     name: str
@@ -130,7 +133,10 @@ class ConsumerRow(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A row of the table ``claim``: an open claim, which holds rows ``(after_row, last_row]``."""
+    """A row of the table ``claim``: an open claim, which holds the rows ``(after_row, last_row]``.
+
+    ``body_bytes`` is the length of its data, ``claimed_ms`` the moment of the claim in epoch ms.
+    """
 
     consumer_id: int
     number: int

@@ -137,10 +137,12 @@ class Contents:
             insert_rows(self._writer, _INSERT_OWN, values, (number,))
 
     def _has_trigger(self) -> bool:
+        """Return True if the database has the trigger that deletes unused contents."""
         return bool(self._writer.execute(_HAS_TRIGGER).fetchall())
 
 
 def _can_share(row: StoredMessage) -> bool:
+    """Return True for the copy of a publication on an ordinary queue."""
     return row.topic is not None and row.msg_hash is not None and _other_values(row) == _NO_OTHERS
 
 
@@ -153,4 +155,5 @@ def report_lost_contents(connection: apsw.Connection) -> None:
 
 
 def _lost_content(*numbers: object) -> None:
+    """Raise apsw.CorruptError: the SQL function for a copy whose content is missing."""
     raise apsw.CorruptError(f"content {numbers[0]} of copies is missing")

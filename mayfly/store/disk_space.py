@@ -109,6 +109,7 @@ class Ballast:
         return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
 
     def _allocate(self, owed_bytes: int) -> bool:
+        """Write the file if the disk has space for it; return False if not."""
         if not self.has_capacity(owed_bytes):
             return False
         try:
@@ -122,11 +123,11 @@ class Ballast:
 # Puts are refused on a disk that is nearly full
 
 
-#: A put is accepted while the disk has so much to spare: room for 256 frames, twice.
+#: A put is accepted while the disk has this space to spare: 256 frames, in log and database.
 _LEAST_BYTES = 2 * 256 * FRAME_BYTES
-#: The log may become longer by so much before the disk is looked at again: others use it too.
+#: After so many further pages in the log the free space is read again: other programs use the disk.
 _LOOK_EVERY_PAGES = 1_024
-#: A transaction that adds more than half of this is not met: its data would not fit into memory.
+#: No transaction adds more than half of this: its data would not fit into memory.
 _WIDE_BYTES = 2**33
 
 
@@ -154,7 +155,7 @@ class DiskSpace:
         if ballast.is_there:
             is_known = last_pages <= pages < self._look_at_pages
         else:
-            # Without a ballast nothing is promised to gets: the disk itself tells when it is full.
+            # Without a ballast gets have no guarantee, so the disk may become full.
             is_known = not ballast.is_given_up
         if is_known or not any(unit.is_growing() for unit in batch) or self._has_capacity():
             return batch
@@ -181,12 +182,13 @@ class DiskSpace:
         Call it after a transaction that found the disk full was rolled back.
         """
         self._look_at_pages, self.max_pages = 0, None
-        # The thread that writes the log back has to learn that there is less room.
+        # The thread that writes the log back has to read the free space again.
         self._log.notify_at_pages = 0
         is_given_up = self._ballast.give_up()
         return self._write_back() or is_given_up
 
     def _has_capacity(self) -> bool:
+        """Return True if the disk has space for puts; else free space for gets."""
         ballast = self._ballast
         if not (
             not ballast.is_given_up
@@ -205,7 +207,7 @@ class DiskSpace:
         return True
 
     def _plan_next_look(self, spare_bytes: int) -> None:
-        """Set the number of pages at which the disk is looked at again.
+        """Set the number of pages at which the free space is read again.
 
         Each further page takes space in the log and in the database.
         """
@@ -221,6 +223,10 @@ class DiskSpace:
         return int(self._writer.pragma("freelist_count")) * PAGE_BYTES >= size_bytes
 
     def _write_back(self) -> bool:
+        """Write the log back.
+
+        Return False if the disk is full or another process reads the database.
+        """
         try:
             return self._log.write_back()
         except apsw.BusyError as error:

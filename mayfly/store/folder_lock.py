@@ -30,16 +30,20 @@ def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
     """
     found = os.fstat(descriptor)
     if found.st_mode & _OTHERS and not found.st_mode & stat.S_ISVTX:
-        _take(folder, found)
+        _remove_rights_of_others(folder, found)
     for name in os.listdir(descriptor):
         if name.startswith(file_prefix):
             # By name: to open the database and close it again would drop the locks of SQLite.
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             if stat.S_ISREG(found.st_mode) and found.st_mode & _OTHERS:
-                _take(folder / name, found)
+                _remove_rights_of_others(folder / name, found)
 
 
-def _take(path: Path, found: os.stat_result) -> None:
+def _remove_rights_of_others(path: Path, found: os.stat_result) -> None:
+    """Remove the rights of group and others from a file or folder.
+
+    Log the change or its failure.
+    """
     old_mode = stat.S_IMODE(found.st_mode)
     mode = old_mode & ~_OTHERS
     try:

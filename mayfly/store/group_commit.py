@@ -9,10 +9,10 @@ Damage that a transaction reads undoes it, and the store stops. An I/O error at 
 outcome unknown, so the store stops and the commit is never tried again.
 
 Which commits share a transaction: due before new. Messages that are released, got or discarded go
-with the next transaction, whatever else waits. New messages share it in the order of their commits,
-as far as its room reaches. A release that comes while it runs waits for that one transaction, which
-is soon over. Beside a release the room is small, as the release waits for all that its transaction
-writes. New messages that waited for a release do not wait for the next one.
+with the next transaction always. New messages share it in the order of their commits, up to its
+capacity. A release that comes while it runs waits for that one transaction, which is soon over.
+Beside a release the capacity is small, because the release waits for everything that its
+transaction writes. New messages that waited for a release do not wait for the next one.
 """
 
 from __future__ import annotations
@@ -226,6 +226,7 @@ class GroupCommit:
         leader.woken = []
 
     def _gather(self, leader: Commit) -> None:
+        """Wait up to 0.5 ms for further callers, then choose the commits of the transaction."""
         waiting = self._waiting
         if len(waiting) < self._expected and not holds_release(waiting):
             self._gathered.wait(_GATHER_SECONDS)
@@ -235,6 +236,7 @@ class GroupCommit:
             leader.shared, self._waiting = now, later
 
     def _run_undecided(self, commits: list[Commit]) -> None:
+        """Run those units of some commits that are not decided yet."""
         batch = [unit for commit in commits for unit in commit.units if not unit.is_decided()]
         if not batch:
             return
@@ -265,6 +267,7 @@ class GroupCommit:
                 leader.leads, self._is_led, leader.woken, leader.shared = False, False, shared, []
 
     def _run(self, batch: list[Unit]) -> None:
+        """Run a batch of units in one transaction; units that fail get their ``error``."""
         with self._guard:
             # Of this batch; an interrupt from now on must not find that of the one before.
             self._is_committing = False
@@ -321,6 +324,7 @@ class GroupCommit:
             self._transact(space.units_to_retry(batch))
 
     def _transact(self, batch: list[Unit]) -> None:
+        """Write a batch of units in one transaction and commit it; raises apsw.Error."""
         writer, ledger_writer = self._writer, self._ledger_writer
         if not batch:
             return
@@ -334,6 +338,7 @@ class GroupCommit:
         self._accept(batch)
 
     def _accept(self, batch: list[Unit]) -> None:
+        """Mark the units of a committed batch as safe."""
         self._ledger_writer.accept()
         for unit in batch:
             unit.is_safe = unit.error is None
@@ -380,12 +385,14 @@ class GroupCommit:
         self._write_plain(plain)
 
     def _write_plain(self, units: list[Unit]) -> None:
+        """Write plain units, merged into one where their order allows it."""
         merged = merged_unit(units) if len(units) > 1 else None
         if merged is None or self._try(merged) is not None:
             for unit in units:
                 unit.error = self._try(unit)
 
     def _write(self, unit: Unit) -> None:
+        """Write lives, messages and totals of a unit."""
         if unit.lives:
             self._ledger_writer.write_lives(unit)
         self._apply(unit)
@@ -409,6 +416,7 @@ class GroupCommit:
         return wrong
 
     def _roll_back(self) -> None:
+        """Roll the transaction back; if that fails, the store stops."""
         self._ledger_writer.roll_back_to(None)
         if self._writer.in_transaction:
             try:
@@ -419,5 +427,6 @@ class GroupCommit:
 
 
 def _fail(batch: list[Unit], error: BaseException) -> None:
+    """Give all units of a batch the same error."""
     for unit in batch:
         unit.error = error

@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple
 from mayfly.runtime.files import FILE_MODE
 
 HELD_GETS_FILE = "mayfly.db-gets"
-#: Key, backout count, and a mark, which is written last: an entry without it is not whole, or is
-#: free. No entry crosses a sector of the disk.
+#: Key, backout count, and a mark, which is written last: an entry without it is incomplete or free.
+#: No entry crosses a sector of the disk.
 _ENTRY = struct.Struct("=qii")
 _ENTRY_BYTES: Final = 16
-#: So many bytes the file grows by, room for 4,096 messages.
+#: The file grows by this many bytes, the entries of 4,096 messages.
 _STEP_BYTES = 65_536
 _LOG = logging.getLogger("mayfly.store")
 
@@ -62,7 +62,7 @@ class HeldGets:
         self._area = memoryview(bytearray())
         #: The same in units of 8 bytes: half an entry.
         self._halves = self._area.cast("q")
-        #: Where the entry of a message stands, by its key, and where there is room for others.
+        #: Offset of the entry of each message by key, and offsets of free entries.
         self._places: dict[int, int] = {}
         self._free: list[int] = []
 
@@ -120,23 +120,23 @@ class HeldGets:
                 free.append(place)
 
     def check(self) -> list[str]:
-        """Return what is wrong in the file; call it with the lock held."""
+        """Return a line if the file is damaged, else an empty list; call it with the lock held."""
         wrong = [
             place
             for key, place in self._places.items()
-            if not self._is_whole(_ENTRY.unpack_from(self._area, place), key)
+            if not self._is_complete(_ENTRY.unpack_from(self._area, place), key)
         ]
         free = (_ENTRY.unpack_from(self._area, place)[2] for place in self._free)
         if not wrong and not any(free):
             return []
         return [f"{self._file} is damaged: backout counts may be too low after a kill"]
 
-    def _is_whole(self, entry: tuple[int, int, int], key: int) -> bool:
+    def _is_complete(self, entry: tuple[int, int, int], key: int) -> bool:
         found, backout_count, mark = entry
         return found == key and mark == self._mark ^ backout_count
 
     def close(self) -> None:
-        """Close the file, and remove it unless something is still held."""
+        """Close the file, and delete it unless a message is still held."""
         if self._map is not None:
             if not self._places:
                 self.delete_leftovers()

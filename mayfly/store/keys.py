@@ -19,10 +19,10 @@ from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 
 SEQUENCE_BITS = 44
 PRIORITY_BITS = 4
-#: Where a message stands on its queue.
+#: Bits of the position of a message on its queue.
 _PLACE_BITS = PRIORITY_BITS + SEQUENCE_BITS
 _PLACE = (1 << _PLACE_BITS) - 1
-#: In a generated MsgId the place stands at the end, behind the instance.
+#: A generated MsgId ends with these bytes of the position, behind the instance.
 _PLACE_BYTES = _PLACE_BITS // 8
 _PLACE_AT = MQ_MSG_ID_LENGTH - _PLACE_BYTES
 _INSTANCE_AT = 16
@@ -34,9 +34,9 @@ STAGING_NUMBER = 0
 LARGEST_QUEUE_NUMBER = 2**QUEUE_BITS - 1
 STAGING_LOW = -(2**63)
 _ZERO_ID = bytes(MQ_MSG_ID_LENGTH)
-#: Ids made by a queue manager begin so; their last 8 bytes are unique already.
+#: The start of ids made by a queue manager; their last 8 bytes are unique already.
 GENERATED_PREFIX = b"AMQ "
-#: Where the id of a delayed message has this byte, which no name contains, its staging key follows.
+#: The id of a delayed message has this byte, which no name contains, before its staging key.
 _DELAYED_MARK, _MARK_AT, _KEY_AT, _KEY_END = b"\x01", 11, 12, 20
 #: Turns ``AMQ `` into ``AMQD``.
 _STAGING_BITS = 0x64
@@ -61,9 +61,9 @@ def priority_starts(number: int) -> list[int]:
 
 
 def next_priority(key: int) -> int | None:
-    """Return the lowest key of the priority below the one of a key; None below the lowest.
+    """Return the lowest key of the next lower priority than that of a key, on the same queue.
 
-    The staging queue has no priorities, so its keys have no next one.
+    None for the lowest priority, and on the staging queue, which has no priorities.
     """
     order = key >> SEQUENCE_BITS
     if key < 0 or order & ((1 << PRIORITY_BITS) - 1) == MAX_PRIORITY:

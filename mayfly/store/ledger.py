@@ -68,7 +68,7 @@ class Retention:
         if surplus <= 0:
             return 0
         unit = Unit()
-        # Positions go on behind the last one when no row is left to tell it.
+        # Positions continue behind this one, even if no row is left.
         unit.statements.append(write_value("last_position", last))
         unit.statements.append(("DELETE FROM ledger WHERE position < ?", (first + surplus,)))
         self._group.commit(unit)
@@ -253,7 +253,7 @@ _WITH_ID = (
     "AND (msg_id = ?3 OR correl_id = ?3) ORDER BY position DESC"
 )
 _MOMENT = "SELECT ended_ms FROM ledger WHERE position > ? ORDER BY position LIMIT 1"
-#: Rows looked at in one read, about 20 ms: other readers of the ledger wait no longer than that.
+#: Rows searched in one read, about 20 ms: other readers of the ledger wait no longer than that.
 _SEARCHED_ROWS = 50_000
 _LARGEST_POSITION = 2**63 - 1
 
@@ -334,15 +334,16 @@ class Ledger:
         high = _LARGEST_POSITION
         while high > floor:
             low = max(low - _SEARCHED_ROWS, floor)
-            yield from self._found(identifier, limit, low, high)
+            yield from self._search_range(identifier, limit, low, high)
             high = low
         for after, until in self._ids.blocks_with(identifier):
             if first <= until <= floor:
-                yield from self._found(identifier, limit, after, until)
+                yield from self._search_range(identifier, limit, after, until)
 
-    def _found(
+    def _search_range(
         self, identifier: bytes, limit: int, after: int, until: int
     ) -> Iterator[tuple[int, list[LifeRecord]]]:
+        """Yield moment (of the first row) and lives with an id in positions (after, until]."""
         found = self._read(limited(_WITH_ID, limit), (after, until, identifier))
         oldest = self._read(_MOMENT, (after,))
         if oldest:
@@ -366,6 +367,7 @@ class Ledger:
         return self._read(limited(sql, limit), (before,))
 
     def _read(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Bring all ended lives into the ledger, then return all rows of a statement."""
         self._reader.check_open()
         self._settle()
         return self._reader.rows(sql, bindings)

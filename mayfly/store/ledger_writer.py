@@ -36,7 +36,7 @@ from mayfly.store.meta import write_value
 from mayfly.store.units import Delta, EndedMessages, EndedRows, Move, Unit
 from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 
-#: An opening reads up to so many positions of the ledger to bring the saved totals up to date.
+#: An opening reads at most this many positions of the ledger to update the saved totals.
 POSITIONS_UNSAVED = 1_000
 _SAVE = "INSERT OR REPLACE INTO counter VALUES (?, ?, ?, ?, ?, ?, ?)"
 #: For queues whose only change is the same number of puts, as after a publication. Saving a row for
@@ -70,7 +70,7 @@ class Totals:
         self.present = present
         self.present_volatile = present_volatile
         self.ended = ended
-        #: ``ended`` as it is stored; a put changes neither.
+        #: ``ended`` in its stored form; puts do not change it.
         self._packed: str | None = None
         self.unbalanced = 0
 
@@ -312,6 +312,7 @@ class TotalsTable:
             self._writer.execute("DELETE FROM counter WHERE queue_id = ?", (number,))
 
     def _load(self) -> None:
+        """Read the saved totals and add the lives in the ledger after them."""
         by_name: dict[str, tuple[int, int]] = {}
         rows: Any = self._writer.execute(_SAVED).fetchall()
         for number, queue, puts, present, volatile, ended, position in rows:
@@ -527,6 +528,7 @@ class LedgerWriter:
         ]
 
     def _write_together(self, ended: EndedMessages, position: int) -> None:
+        """Write the lives of messages that end together, behind ``position``."""
         common: list[Any]
         keys, *common = ended
         first, last = keys[0], keys[-1]
@@ -540,6 +542,7 @@ class LedgerWriter:
         assert writer.changes() == len(keys), "a message whose life ends is gone"
 
     def _write_moved(self, move: Move) -> None:
+        """Write the lives on the staging queue of messages that were just moved."""
         common = (
             self._position,
             move.queue,
@@ -573,6 +576,7 @@ class LedgerWriter:
         self._writer.execute(REMOVE, (after, until))
 
     def _write_balance(self, totals: Totals) -> None:
+        """Write a balance row with the totals of one queue."""
         self._position += 1
         ended = pack_counts(totals.ended)
         self._writer.execute(

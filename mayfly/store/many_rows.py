@@ -61,10 +61,12 @@ def delete_keys(writer: apsw.Connection, sql: str, keys: Sequence[tuple[int]]) -
 
 @lru_cache(maxsize=64)
 def _repeated(sql: str, count: int) -> str:
+    """Return an INSERT of one row as an INSERT of ``count`` rows."""
     head, values = sql.split(_VALUES)
     return head + _VALUES + ", ".join([values] * count)
 
 
 @lru_cache(maxsize=8)
 def _any_of(sql: str, count: int) -> str:
+    """Return a DELETE by one key as a DELETE by ``count`` keys."""
     return f"{sql.removesuffix(_KEY)} IN ({', '.join('?' * count)})"

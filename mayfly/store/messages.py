@@ -56,8 +56,8 @@ _INSERT_BARE = (
 DELETE = "DELETE FROM message WHERE k = ?"
 _BACKOUT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ?"
 IN_ORDER = f"SELECT {_COLUMNS} FROM whole_message WHERE k >= ? AND k < ? ORDER BY k"
-# The sign hides a bound value from SQLite's planner, which would prepare the statement anew for
-# each one: 23 µs against 5.
+# The plus sign hides a bound value from SQLite's planner, which would prepare the statement again
+# for each value: 23 µs against 5.
 _BY_MSG_HASH = f"""
 SELECT {_COLUMNS} FROM message WHERE msg_hash = +?1 AND k >= ?2 AND k < ?3
 UNION ALL
@@ -89,7 +89,7 @@ _OUTLINES_OF = (
     "CROSS JOIN whole_message ON k = asked.value"
 )
 _PRESENT = "SELECT k FROM json_each(?) AS asked CROSS JOIN message ON k = asked.value"
-#: Enough for the headers before the data: an MQDLH or MQXQH, and what may stand behind them.
+#: Enough for the headers before the data: an MQDLH or MQXQH, and the headers behind them.
 HEAD_BYTES = 4_096
 #: SQLite takes the beginning of no bytes for null.
 SHORT_BODY = f"ifnull(substr(body, 1, {HEAD_BYTES}), x'')"
@@ -515,7 +515,7 @@ class Messages:
         ``limit`` is for each of the two. ``numbers`` are the numbers of the queues to search. A
         delayed message is found by the MsgId that its sender knows.
         """
-        found = self._fetched(_WITH_MSG_ID, (id_hash(identifier), identifier), limit)
+        found = self._message_heads(_WITH_MSG_ID, (id_hash(identifier), identifier), limit)
         key = key_of_delayed_id(identifier)
         if key is not None and STAGING_LOW <= key < 0:
             keys = [key]
@@ -524,11 +524,11 @@ class Messages:
             keys = [key for key in candidates if key is not None]
         if keys:
             # They are not in the index, because the id contains the key.
-            found += self._fetched(
+            found += self._message_heads(
                 _WITH_KEY_IN_ID, (apsw.carray(array("q", keys)), identifier), limit
             )
         known = {each.row.k for each in found}
-        correlated = self._fetched(_WITH_CORREL_ID, (id_hash(identifier), identifier), limit)
+        correlated = self._message_heads(_WITH_CORREL_ID, (id_hash(identifier), identifier), limit)
         return found + [each for each in correlated if each.row.k not in known]
 
     def in_transit_with_correl_id(
@@ -539,9 +539,10 @@ class Messages:
         The CorrelId of 24 bytes is in the MQXQH. The key range is the queue's; only its oldest
         2,000 messages are searched.
         """
-        return self._fetched(_IN_TRANSIT, (low, high, identifier), limit)
+        return self._message_heads(_IN_TRANSIT, (low, high, identifier), limit)
 
-    def _fetched(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[MessageHead]:
+    def _message_heads(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[MessageHead]:
+        """Return up to ``limit`` rows of a statement as messages with the start of their data."""
         return [
             MessageHead(body_bytes, StoredMessage(*row))
             for body_bytes, *row in self.fetch(limited(sql, limit), bindings)
@@ -587,6 +588,7 @@ class Messages:
             writer.execute(_MOVE_OUT, (move.keys,))
 
     def _move_to_range(self, move: Move, old_keys: Sequence[int]) -> None:
+        """Move messages to consecutive keys, 500 at a time."""
         writer, keys, count = self.writer, array("q", old_keys), move.message_count
         are_alone = self._are_alone(move)
         for begin in range(0, count, _MOVE_PART):

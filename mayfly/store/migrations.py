@@ -93,13 +93,13 @@ def bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
     version = int(rows_of(writer, "PRAGMA user_version")[0][0])
     if version == SCHEMA_VERSION:
         return
-    room_bytes = files.free_bytes(file.parent)
-    if version and room_bytes < MIGRATION_BYTES:
+    free_bytes = files.free_bytes(file.parent)
+    if version and free_bytes < MIGRATION_BYTES:
         raise NoSpaceToMigrate(
             f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
-            f"{MIGRATION_BYTES} bytes, and only {room_bytes} are free; nothing has changed",
+            f"{MIGRATION_BYTES} bytes, and only {free_bytes} are free; nothing has changed",
             file.parent,
-            MIGRATION_BYTES - room_bytes,
+            MIGRATION_BYTES - free_bytes,
         )
     with writer:
         if version == 0:

@@ -41,7 +41,7 @@ _FORGET_ALL = "DELETE FROM intent WHERE member = ?"
 _GROUP, _JOINED = "sharing_group", "sharing_group_joined"
 #: In the group's store: a number given as a member was removed, higher than when that one joined.
 _REMOVED = "removed_member:"
-#: How bytes stand in JSON.
+#: The key of bytes in JSON.
 _BYTES = "base64"
 
 
@@ -131,13 +131,13 @@ def pack_unit(unit: Unit) -> str:
             "deltas": deltas,
             "statements": unit.statements,
         },
-        default=_from_bytes,
+        default=_bytes_to_json,
     )
 
 
 def unpack_unit(packed: str) -> Unit:
-    """Return the unit that :func:`pack_unit` has packed."""
-    fields = json.loads(packed, object_hook=_to_bytes)
+    """Return the unit in the JSON of :func:`pack_unit`."""
+    fields = json.loads(packed, object_hook=_bytes_from_json)
     unit = Unit()
     unit.inserts = [StoredMessage(*row) for row in fields["inserts"]]
     unit.deletes = [(key,) for (key,) in fields["deletes"]]
@@ -166,10 +166,10 @@ def _ended_rows(*values: Any) -> EndedRows:
     return ended._replace(descriptors=descriptors)
 
 
-def _from_bytes(value: object) -> dict[str, str]:
+def _bytes_to_json(value: object) -> dict[str, str]:
     assert isinstance(value, bytes)
     return {_BYTES: b64encode(value).decode()}
 
 
-def _to_bytes(value: dict[str, Any]) -> Any:
+def _bytes_from_json(value: dict[str, Any]) -> Any:
     return b64decode(value[_BYTES]) if value.keys() == {_BYTES} else value

@@ -58,10 +58,10 @@ def compact(folder: Path, manager_name: str) -> Compacted:
     with _opened(folder, manager_name) as database:
         database.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         bytes_before = file.stat().st_size
-        room_bytes = files.free_bytes(folder)
-        if room_bytes < bytes_before:
+        free_bytes = files.free_bytes(folder)
+        if free_bytes < bytes_before:
             raise StoreError(
-                f"{file} has {bytes_before} bytes, and only {room_bytes} are free for its copy",
+                f"{file} has {bytes_before} bytes, and only {free_bytes} are free for its copy",
                 folder,
             )
         new = file.with_name(file.name + _NEW_SUFFIX)
@@ -69,7 +69,7 @@ def compact(folder: Path, manager_name: str) -> Compacted:
             is_protected = _copy(file, new)
             bytes_after = new.stat().st_size
             log = folder / f"{DATABASE_FILE}-wal"
-            # A log belongs to whatever database has its name.
+            # SQLite applies a log to any database with its name.
             assert not log.stat().st_size, f"{log} was emptied just now"
             files.replace(new, file)
             log.unlink()
@@ -99,6 +99,7 @@ def _copy(file: Path, new: Path) -> bool:
 
 @contextmanager
 def _opened(folder: Path, manager_name: str, *, accepts_older: bool = False) -> Iterator[Database]:
+    """Yield the database of a stopped queue manager; errors of SQLite become StoreError."""
     database = Database(folder, accepts_older=accepts_older)
     try:
         database.claim(manager_name)

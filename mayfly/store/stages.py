@@ -36,7 +36,7 @@ _WINNERS = "SELECT id FROM stage WHERE query = ? AND batch = ? AND place IS NOT 
 _BLOBS = "SELECT id, row_count, length(rows) FROM stage_blob WHERE stage_id = ? ORDER BY id"
 _ROWS = "SELECT rows FROM stage_blob WHERE id = ?"
 _LOSERS = "SELECT id FROM stage WHERE query = ? AND batch <= ? AND place IS NULL"
-#: Rows that nobody has taken lie on stages of no partition, which are swept with their batch alone.
+#: Rows that were not taken are in stages without a partition, deleted with their batch only.
 _SURRENDERED = (
     "SELECT b.rows FROM stage s JOIN stage_blob b ON b.stage_id = s.id "
     "WHERE s.query = ? AND s.batch = ? AND s.partition = -1 ORDER BY s.id"

@@ -83,7 +83,7 @@ class Sequence:
         self.is_low = self._last > self._low_from
 
 
-#: Lives of non-persistent messages kept back for the next commit, at most.
+#: The most lives of non-persistent messages that wait for the next commit.
 _PENDING_LIVES = 10_000
 
 
@@ -119,6 +119,7 @@ class Store:
             raise
 
     def _open(self, now_ms: Callable[[], int]) -> None:
+        """Create the databases, the books and the threads of the store."""
         self._memory = Database(None, self._runtime)
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
         self._database.on_damage = self._stop
@@ -152,7 +153,7 @@ class Store:
         #: For statistics and monitoring, whose reads must not delay the other readers.
         self.statistics_reader = self._reader("statistics")
         self._pending = Unit()
-        #: Whether so many lives are kept back that the next caller should call :meth:`flush`.
+        #: Whether enough lives wait for a commit that the next caller should call :meth:`flush`.
         self.must_flush = False
         #: Flushes under way: their changes are neither in ``_pending`` nor in the stored totals.
         self._flushing = 0
@@ -171,6 +172,7 @@ class Store:
         return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
 
     def _reader(self, name: str) -> Reader:
+        """Return a new reader of the durable database, with its own lock."""
         database = self._database
         reader = Reader(database.connect_beside, self._guard(name), self._stop)
         self._readers.append(reader)
@@ -184,7 +186,7 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the durable database, None in memory."""
+        """The folder of the durable database; None for a store in memory."""
         return self._database.folder
 
     @property
@@ -255,7 +257,7 @@ class Store:
         """Flush, and wait for flushes of other threads: then every ended life is in the ledger."""
         self.flush()
         while self._flushing:
-            # Theirs goes the same way; behind it, it has been written or is kept back again.
+            # Commits are in order: after this one the other flush has written its lives, or failed.
             self.group.commit(Unit())
             self.flush()
 
@@ -340,6 +342,7 @@ class Store:
         self.group.is_broken = True
 
     def _apply(self, unit: Unit) -> None:
+        """Write messages and statements of a unit; called inside a transaction."""
         messages = self.persistent
         if unit.deletes:
             messages.delete(unit.deletes)
@@ -355,6 +358,10 @@ class Store:
             self._database.writer.execute(sql, bindings)
 
     def _commit_with(self, pending: Unit, durable: list[Unit]) -> None:
+        """Commit a flush of waiting lives together with other units.
+
+        If it fails, the lives wait again.
+        """
         try:
             self.group.commit(pending, *durable)
         finally:
@@ -365,6 +372,10 @@ class Store:
                 self.engine_lock.notify_all()
 
     def _take_pending(self) -> Unit | None:
+        """Begin a flush: return the waiting lives and totals.
+
+        None without any. Needs the lock held.
+        """
         if not self._pending.deltas:
             return None
         pending, self._pending = self._pending, Unit()
@@ -373,6 +384,7 @@ class Store:
         return pending
 
     def _put_back(self, pending: Unit) -> None:
+        """Put the lives and totals of a failed flush before those that wait now."""
         lives = pending.lives
         lives.extend(self._pending.lives)
         newer, self._pending = self._pending, pending

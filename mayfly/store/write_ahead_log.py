@@ -36,6 +36,8 @@ _Sums = tuple[int, int]
 
 
 class _LogHeader(NamedTuple):
+    """The header of a log file; ``sums`` is its checksum, with which the first frame begins."""
+
     byte_order: str
     page_bytes: int
     salts: tuple[int, int]
@@ -108,6 +110,7 @@ def salts_of(log: Path, files: Files) -> bytes:
 
 
 def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
+    """Read the header of a log; raises StoreDamaged if its checksum or format is wrong."""
     packed = file.read(_HEADER.size)
     magic, version, page_bytes, _number, *rest = _HEADER.unpack(packed)
     byte_order = ">" if magic & 1 else "<"
@@ -136,7 +139,7 @@ def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iter
             return
         _page, database_pages, *rest = _FRAME_HEAD.unpack(packed)
         salts, sums = (rest[0], rest[1]), (rest[2], rest[3])
-        # Frames of an earlier round of the log have other salts; room made ahead has none.
+        # Frames of an earlier round of the log have other salts; space made ahead has none.
         if database_pages and salts == header.salts:
             body = file.read(header.page_bytes)
             if len(body) == header.page_bytes:
@@ -160,19 +163,19 @@ def _sums_of(data: bytes, byte_order: str, before: _Sums) -> _Sums:
     return first, second
 
 
-# Its length, and its room on the disk
+# Its length, and its space on the disk
 
 
 PAGE_BYTES = 4_096
 FRAME_BYTES = PAGE_BYTES + 24
 _HEADER_BYTES = 32
 #: Writers are held back for 1 to 2 ms, once in some 300 commits.
-_ROOM_PAGES = 1_024
-#: Some 80 commits are done while the room is made.
+_LENGTHEN_PAGES = 1_024
+#: Some 80 commits are done while the log is lengthened.
 _SPARE_PAGES = 256
-#: A queue manager that commits little needs no room.
-_FIRST_ROOM_AT_PAGES = 64
-#: How often a log is checked that is begun anew while it is read.
+#: A queue manager with few commits needs no longer log.
+_FIRST_LENGTHEN_PAGES = 64
+#: How often a log is checked again because SQLite has reset it meanwhile.
 _CHECKS = 3
 
 
@@ -194,7 +197,7 @@ class WriteAheadLog:
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
         self.pages = max(self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
         #: The length in frames from which on :meth:`lengthen` should be called.
-        self.lengthen_at_pages = _FIRST_ROOM_AT_PAGES
+        self.lengthen_at_pages = _FIRST_LENGTHEN_PAGES
         #: Called after each commit that leaves ``notify_at_pages`` frames or more in the log.
         self.on_length: Callable[[], None] = lambda: None
         self.notify_at_pages = 0
@@ -279,7 +282,7 @@ class WriteAheadLog:
         """
         try:
             with self.guard:
-                end = self._files.append_zeros(self._file, _ROOM_PAGES * FRAME_BYTES)
+                end = self._files.append_zeros(self._file, _LENGTHEN_PAGES * FRAME_BYTES)
                 self.lengthen_at_pages = end // FRAME_BYTES - _SPARE_PAGES
             self._files.sync(self._file)
         except OSError:
@@ -288,10 +291,10 @@ class WriteAheadLog:
 
     def postpone_lengthening(self) -> None:
         """Let the next 1,024 frames lengthen the log file by themselves."""
-        self.lengthen_at_pages = self.pages + _ROOM_PAGES
+        self.lengthen_at_pages = self.pages + _LENGTHEN_PAGES
 
     def _unused_bytes(self) -> int:
-        # Before the first commit there is none.
+        # Before the first commit there is no file.
         return max((self._files.size_bytes(self._file) or 0) - self._used_bytes(), 0)
 
     def _used_bytes(self) -> int:
@@ -304,6 +307,7 @@ class WriteAheadLog:
             self.postpone_lengthening()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        """Record the length of the log: the hook that SQLite calls after each commit."""
         self.pages = pages
         if pages >= self.notify_at_pages:
             self.on_length()

@@ -165,6 +165,6 @@ def test_RUNCHECK_looks_up_the_names_of_this_machine(qm: QueueManager) -> None:
 
 
 def test_a_name_counts_only_when_it_leads_back() -> None:
-    assert rules._leads_to("127.0.0.1", "::ffff:127.0.0.1")
-    assert not rules._leads_to("127.0.0.1", "127.0.0.2")
+    assert rules._resolves_to("127.0.0.1", "::ffff:127.0.0.1")
+    assert not rules._resolves_to("127.0.0.1", "127.0.0.2")
     assert rules.names_of("no address") == ()

@@ -78,7 +78,7 @@ _SECURITY_TYPES: Final = ("CONNAUTH", "AUTHSERV", "SSL")
 
 
 def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV()."""
+    """Run SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV()."""
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
     entities = _entities(given)
@@ -94,7 +94,7 @@ def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP()."""
+    """Run DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP()."""
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
     entity = _entity(command, given)
@@ -107,7 +107,7 @@ def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()]."""
+    """Run DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()]."""
     given = _given(command)
     profile = one_value(given.pop("PROFILE")) if "PROFILE" in given else None
     object_type = _object_type(given.pop("OBJTYPE")) if "OBJTYPE" in given else None
@@ -122,7 +122,7 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply
 
 
 def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): the authority from all records."""
+    """Run DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): authority from all records."""
     given = _given(command)
     object_type, name = _object(queue_manager, command, given, "OBJNAME")
     entity = _entity(command, given)
@@ -133,6 +133,10 @@ def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _given(command: Command) -> dict[str, Parameter]:
+    """Return the parameters of a command by keyword.
+
+    Raises MqscSyntaxError if its object has a value.
+    """
     no_value(command.object)
     return distinct(command.parameters)
 
@@ -158,6 +162,7 @@ def _object(
 
 
 def _object_type(parameter: Parameter) -> str:
+    """Return the OBJTYPE in a parameter; raises MqscSyntaxError for an unknown one."""
     found = fold(one_value(parameter))
     if found not in OBJECT_TYPES:
         choices = ", ".join(OBJECT_TYPES)
@@ -183,6 +188,10 @@ def _entities(given: dict[str, Parameter]) -> list[Entity]:
 
 
 def _entity(command: Command, given: dict[str, Parameter]) -> Entity:
+    """Take the one user or group out of the parameters.
+
+    Raises MqscSyntaxError for none or several.
+    """
     found = _entities(given)
     if len(found) != 1:
         raise command.object.wrong(f"one {PRINCIPAL} or one {GROUP} is needed")
@@ -220,7 +229,7 @@ def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> Non
 
 
 def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)]."""
+    """Run SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)]."""
     profile = one_value(command.object)
     given = distinct(command.parameters)
     action = word_of(given.pop("ACTION", None), RULE_ACTIONS)
@@ -235,7 +244,7 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY CHLAUTH(profile) [TYPE()] [MATCH(GENERIC | EXACT | ALL | RUNCHECK)] [attributes]."""
+    """Run DISPLAY CHLAUTH(profile) [TYPE()] [MATCH()] [attributes]."""
     profile = one_value(command.object)
     given = distinct(command.parameters)
     match = word_of(given.pop("MATCH", None), RULE_MATCHES)
@@ -254,7 +263,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]."""
+    """Run REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]; every type refreshes everything."""
     given = distinct(command.parameters)
     security_type = given.pop("TYPE", None)
     if security_type is not None:
@@ -267,7 +276,7 @@ def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _run_check(
     queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
 ) -> Reply:
-    """DISPLAY CHLAUTH MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() [SSLPEER() SSLCERTI()]."""
+    """Run DISPLAY CHLAUTH MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() […]."""
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")
     asked = {}
@@ -301,6 +310,7 @@ def parameter_text(parameter: Parameter) -> str:
 
 
 def _value(parameter: Parameter, kind: str) -> Value:
+    """Return the value of a CHLAUTH attribute; raises MqscSyntaxError."""
     keyword = parameter.keyword
     if keyword not in _ROWS or keyword == "PROFILE":
         raise unknown(parameter, kind, _ROWS)

@@ -49,7 +49,10 @@ _CONN_DETAILS: Final = ("AMQ8276I", "Display Connection details.")
 
 
 def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
-    """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()], CLNTCONN too."""
+    """Run DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()].
+
+    Channels of type CLNTCONN are shown too.
+    """
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
     channel_type = _type_asked(given)
@@ -79,7 +82,7 @@ def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
 
 
 def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY CHSTATUS(generic) [attributes] [WHERE()]: channels that were ever started."""
+    """Run DISPLAY CHSTATUS(generic) [attributes] [WHERE()] for channels that were ever started."""
     pattern = object_name(command.object, generic=True)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = inquire(queue_manager, (kind,), pattern)
@@ -90,7 +93,7 @@ def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """START CHANNEL(name)."""
+    """Run START CHANNEL(name)."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     channels_of(queue_manager).start(name)
@@ -98,7 +101,7 @@ def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
+    """Run STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
     name = name_of(command.object)
     given = distinct(command.parameters)
     mode = word_of(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
@@ -109,7 +112,7 @@ def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """RESET CHANNEL(name) [SEQNUM(n)]: set the number of the next message, 1 by default."""
+    """Run RESET CHANNEL(name) [SEQNUM(n)]; n is the number of the next message, 1 by default."""
     name = name_of(command.object)
     given = distinct(command.parameters)
     number = given.pop("SEQNUM", None)
@@ -120,7 +123,7 @@ def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT)."""
+    """Run RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT)."""
     name = name_of(command.object)
     given = distinct(command.parameters)
     if "ACTION" not in given:
@@ -132,7 +135,7 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """PING CHANNEL(name): test whether its partner answers."""
+    """Run PING CHANNEL(name), a test whether its partner answers."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     try:
@@ -178,7 +181,7 @@ def _type_asked(given: dict[str, Parameter]) -> str:
 
 
 def display_connections(queue_manager: Engine, command: Command, _kind: str) -> Reply:
-    """DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()]."""
+    """Run DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()]."""
     pattern = fold(one_value(command.object))
     given = distinct(command.parameters)
     kinds = _CONN_KINDS[word_of(given.pop("TYPE", None), tuple(_CONN_KINDS))]
@@ -191,7 +194,7 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
 
 
 def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """STOP CONN(id): end a connection and back out its unit of work."""
+    """Run STOP CONN(id), which ends a connection and backs out its unit of work."""
     identifier = fold(one_value(command.object))
     nothing_else(command, kind, distinct(command.parameters))
     try:

@@ -260,11 +260,11 @@ def _clear(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
+    """Run CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
     topic = one_value(command.object)
     given = distinct(command.parameters)
-    way = given.pop("CLRTYPE", None)
-    if way is None or fold(one_value(way)) != _RETAINED:
+    clear_type = given.pop("CLRTYPE", None)
+    if clear_type is None or fold(one_value(clear_type)) != _RETAINED:
         raise command.object.wrong(f"CLEAR {kind} needs CLRTYPE({_RETAINED})")
     nothing_else(command, kind, given)
     admin.clear_topic(queue_manager, topic)
@@ -278,7 +278,7 @@ def _ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY kind(generic) [attributes] [WHERE()]."""
+    """Run DISPLAY for an object type: (generic) [attributes] [WHERE()]."""
     name = command.object
     pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
     given = distinct(command.parameters)
@@ -315,7 +315,7 @@ def _display_status(queue_manager: Engine, command: Command, kind: str) -> Reply
 
 
 def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY TPSTATUS(topic string): the values in force there, none of them ASPARENT."""
+    """Run DISPLAY TPSTATUS(topic string), the values in force there, none of them ASPARENT."""
     topic = one_value(command.object)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = admin.inquire(queue_manager, (kind,), topic)
@@ -332,7 +332,7 @@ def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Repl
 
 
 def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY PUBSUB: its neighbours in a hierarchy. DISPLAY GROUP: its queue-sharing group."""
+    """Run DISPLAY PUBSUB (neighbours in a hierarchy) or DISPLAY GROUP (queue-sharing group)."""
     no_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     found = admin.inquire(queue_manager, (kind,), queue_manager.name)
@@ -340,15 +340,15 @@ def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]; both attributes by default."""
+    """Run DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]; both attributes by default."""
     pattern = one_value(command.object)
-    # Also of generic names, which alone would tell nothing.
+    # Also for generic names, because a name alone has no information.
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     return shown(inquire(queue_manager, (kind,), pattern), wanted, pattern, _SETTING_DETAILS)
 
 
 def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """ALTER SETTING(name) VALUE(value), in force for later calls."""
+    """Run ALTER SETTING(name) VALUE(value), in force for later calls."""
     name = one_value(command.object)
     given = distinct(command.parameters)
     value = given.pop("VALUE", None)
@@ -360,7 +360,7 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """RESET SETTING(name): back to the default."""
+    """Run RESET SETTING(name), back to the default."""
     name = one_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     reset_setting(queue_manager, name)

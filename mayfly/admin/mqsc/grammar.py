@@ -98,7 +98,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """KEYWORD or KEYWORD(value …); ``values`` is None without parentheses."""
+    """A parsed KEYWORD or KEYWORD(value …); ``values`` is None without parentheses.
+
+    ``start`` and ``end`` delimit it in the statement's text.
+    """
 
     keyword: str
     values: tuple[Token, ...] | None
@@ -196,6 +199,7 @@ def parse(statement: Statement) -> Command:
 
 
 def _tokens(text: str) -> list[Token]:
+    """Return the tokens of a command; raises MqscSyntaxError."""
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         token = _token(match)
@@ -225,6 +229,7 @@ def _token(match: re.Match[str]) -> Token:
 
 
 def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:
+    """Yield the parameters in tokens; ``length`` is the end of the text. Raises MqscSyntaxError."""
     position = 0
     end = Token("end", "", length, length)
     if not tokens or tokens[-1].kind != "end":

@@ -123,7 +123,7 @@ class Admission:
                 answer, applicant, Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", text)
             )
         else:
-            work.add_done_callback(partial(_pass_on, answer))
+            work.add_done_callback(partial(_report_failure, answer))
         return answer
 
     def _look_up(self, applicant: Applicant, answer: Future[Admitted]) -> None:
@@ -132,6 +132,7 @@ class Admission:
         self._decide(replace(applicant, host_names=names), answer)
 
     def _decide(self, applicant: Applicant, answer: Future[Admitted]) -> None:
+        """Admit or refuse an applicant, or queue its password; its host names are known."""
         try:
             outcome = self._first_checks(applicant)
             if isinstance(outcome, Admitted):
@@ -141,7 +142,7 @@ class Admission:
             if work is None:
                 text = "too many passwords wait to be checked"
                 raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", text)
-            work.add_done_callback(partial(_pass_on, answer))
+            work.add_done_callback(partial(_report_failure, answer))
         except Refused as refused:
             self._refuse(answer, applicant, refused)
 
@@ -199,7 +200,7 @@ class Admission:
         if closed_ms:
             text = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", text)
-        user = _found(manager, applicant.user)
+        user = _find_user(manager, applicant.user)
         question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
         if user is not None and authenticator.remembered.knows(
             manager.name, user, applicant.password
@@ -237,9 +238,9 @@ class Admission:
     def _admit(
         self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
     ) -> Admitted:
-        """Return the terms for the user whose authority counts; raises Refused."""
+        """Return the final terms, for the user whose authority counts; raises Refused."""
         name = user_of(applicant, terms, is_verified=is_verified)
-        user = _found(manager, name) or User(name)
+        user = _find_user(manager, name) or User(name)
         is_operator = check_user(manager, applicant, user)
         return terms.admitted(user, is_operator=is_operator)
 
@@ -269,6 +270,7 @@ class Admission:
     def _refuse(
         self, answer: Future[Admitted], applicant: Applicant, refused: Refused, delay_ms: int = 0
     ) -> None:
+        """Log a refusal and set the error of the answer after ``delay_ms``."""
         error = refused.noted(applicant)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
@@ -278,7 +280,7 @@ def _source_of(applicant: Applicant) -> Source:
     return Source(applicant.queue_manager, applicant.user, address)
 
 
-def _found(manager: Engine, name: str) -> User | None:
+def _find_user(manager: Engine, name: str) -> User | None:
     """Return a user, None for an unknown one; raises Refused while the file of users is damaged."""
     try:
         return users_of(manager).find(name)
@@ -286,7 +288,7 @@ def _found(manager: Engine, name: str) -> User | None:
         raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", str(error)) from error
 
 
-def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:
+def _report_failure(answer: Future[Admitted], work: Future[None]) -> None:
     """Set the exception of an answer whose work was cancelled or has failed."""
     if work.cancelled():
         answer.set_exception(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))

@@ -185,7 +185,7 @@ class Terms(NamedTuple):
         return is_asked_for or self.rule is not None
 
     def admitted(self, user: User, *, is_operator: bool) -> Admitted:
-        """Return the terms for a user."""
+        """Return the final terms for a user: its authority and the limits of the channel."""
         channel = self.channel
         if channel is None:
             return Admitted(user=user.name, groups=user.groups, is_operator=is_operator)
@@ -202,7 +202,10 @@ class Terms(NamedTuple):
 
 
 def terms_of(manager: Engine, applicant: Applicant) -> Terms:
-    """Return what a channel offers an applicant; raises Refused."""
+    """Return what a channel offers an applicant after the checks that need no password.
+
+    Raises Refused; its subclass KeptOut for a NOACCESS map.
+    """
     authentication = _authentication(manager)
     adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
     delay_s = 0 if authentication is None else authentication.faildlay
@@ -352,6 +355,7 @@ def _authentication(manager: Engine) -> AuthenticationDefinition | None:
 
 
 def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
+    """Return the channel that an applicant names; raises Refused if it is missing or stopped."""
     wanted = c.MQCHT_RECEIVER if applicant.sending_manager else c.MQCHT_SVRCONN
     name = applicant.channel
     found = view_named(manager, CHANNEL, name) if "*" not in name else []
@@ -365,6 +369,7 @@ def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
 
 
 def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
+    """Raise Refused if TLS, a certificate or its name lacks what the channel requires."""
     if channel.sslciph and not applicant.has_tls:
         text = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
         raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", text)

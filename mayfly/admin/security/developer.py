@@ -89,7 +89,7 @@ def developer_users(
     A missing password is generated once, and stored in a private file of the folder. Raises
     ValueError for an invalid password, OSError, StoreDamaged.
     """
-    kept = _kept(folder)
+    kept = _stored_passwords(folder)
     chosen, generated = {}, {}
     for name, variable in PASSWORD_VARIABLES.items():
         chosen[name] = environment.get(variable, "")
@@ -97,7 +97,7 @@ def developer_users(
             chosen[name] = generated[name] = kept.get(name) or secrets.token_urlsafe(
                 _PASSWORD_BYTES
             )
-        _let_there_be(users, name, chosen[name])
+        _add_or_update(users, name, chosen[name])
     file = None if folder is None or not generated else folder / PASSWORDS_FILE
     if file is not None and generated != kept:
         Files().write_atomically(file, json.dumps(generated, indent=2) + "\n")
@@ -106,7 +106,7 @@ def developer_users(
 
 def check_passwords(file: Path) -> None:
     """Raise StoreDamaged if the file of generated passwords is damaged; or OSError."""
-    _kept(file.parent)
+    _stored_passwords(file.parent)
 
 
 def check_certificate(certificate: Path, key: Path) -> None:
@@ -128,7 +128,8 @@ def check_certificate(certificate: Path, key: Path) -> None:
         raise ValueError(f"{key} is not the key of {certificate.name}; remove both")
 
 
-def _let_there_be(users: Users, name: str, password: str) -> None:
+def _add_or_update(users: Users, name: str, password: str) -> None:
+    """Add a user, or set its password if that is another one."""
     found = users.find(name)
     if found is None:
         users.add(name, password, _GROUPS[name])
@@ -136,7 +137,11 @@ def _let_there_be(users: Users, name: str, password: str) -> None:
         users.change(name, password=password)
 
 
-def _kept(folder: Path | None) -> dict[str, str]:
+def _stored_passwords(folder: Path | None) -> dict[str, str]:
+    """Return the generated passwords by user.
+
+    Empty without a file. Raises StoreDamaged, OSError.
+    """
     if folder is None:
         return {}
     file = folder / PASSWORDS_FILE
@@ -158,13 +163,14 @@ def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> 
     certificate, key = folder / CERTIFICATE_FILE, folder / KEY_FILE
     now = datetime.fromtimestamp(now_ms / SECOND_MS, UTC)
     if not _is_usable(certificate, key, hosts, now):
-        key_text, certificate_text = _made(hosts, now)
+        key_text, certificate_text = _create_certificate(hosts, now)
         Files().write_atomically(key, key_text)
         Files().write_atomically(certificate, certificate_text)
     return certificate, key
 
 
 def _is_usable(certificate: Path, key: Path, hosts: Sequence[str], now: datetime) -> bool:
+    """Return True if a certificate is for these hosts and its key, and valid long enough."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -190,7 +196,7 @@ def _alternative_names(hosts: Sequence[str]) -> list[Any]:
     return names
 
 
-def _made(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
+def _create_certificate(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
     """Return a new key and a self-signed certificate for it, both in PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

@@ -73,7 +73,7 @@ def mapping(
     rules: Iterable[ChannelRuleDefinition], partner: Partner
 ) -> ChannelRuleDefinition | None:
     """Return the map that applies to a partner, None without one."""
-    found = [rule for rule in rules if rule.type in _MAPS and _is_for(rule, partner)]
+    found = [rule for rule in rules if rule.type in _MAPS and _matches_partner(rule, partner)]
     return min(found, key=_specificity, default=None)
 
 
@@ -82,7 +82,7 @@ def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> boo
     return any(
         rule.type == k.MQCAUT_USERMAP
         and has_name(partner.channel, rule.profile)
-        and _is_from(partner, rule.address)
+        and _matches_address(partner, rule.address)
         for rule in rules
     )
 
@@ -127,10 +127,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
-def _is_for(rule: ChannelRuleDefinition, partner: Partner) -> bool:
+def _matches_partner(rule: ChannelRuleDefinition, partner: Partner) -> bool:
+    """Return True if a map matches a partner."""
     if not has_name(partner.channel, rule.profile):
         return False
-    if not _is_from(partner, rule.address):
+    if not _matches_address(partner, rule.address):
         return False
     if rule.type == k.MQCAUT_SSLPEERMAP:
         return (
@@ -146,37 +147,39 @@ def _is_for(rule: ChannelRuleDefinition, partner: Partner) -> bool:
 
 
 def _specificity(rule: ChannelRuleDefinition) -> tuple[object, ...]:
+    """Return a sort key of rules, the most specific rule first."""
     return (
-        _of_name(rule.profile),
-        _of_distinguished(rule.sslpeer),
-        _of_distinguished(rule.sslcerti),
-        _of_name(rule.clntuser or rule.qmname or "*"),
-        _of_address(rule.address),
+        _name_key(rule.profile),
+        _distinguished_name_key(rule.sslpeer),
+        _distinguished_name_key(rule.sslcerti),
+        _name_key(rule.clntuser or rule.qmname or "*"),
+        _address_key(rule.address),
     )
 
 
-def _is_from(partner: Partner, pattern: str) -> bool:
+def _matches_address(partner: Partner, pattern: str) -> bool:
+    """Return True if a pattern of addresses or host names matches a partner."""
     if not is_host_name(pattern):
         return is_address_matched(partner.address, pattern)
     wanted = pattern.lower()
     return any(has_name(name.lower(), wanted) for name in partner.host_names)
 
 
-def _of_address(pattern: str) -> tuple[int, ...]:
+def _address_key(pattern: str) -> tuple[int, ...]:
     """Return a sort key: addresses before host names, and these before any address."""
     if pattern in ("", ANY_ADDRESS):
         return (2,)
     if is_host_name(pattern):
-        return (1, *_of_name(pattern))
+        return (1, *_name_key(pattern))
     return (0, *_address_specificity(pattern))
 
 
-def _of_name(pattern: str) -> tuple[int, ...]:
+def _name_key(pattern: str) -> tuple[int, ...]:
     """Return a sort key: a character before ``*``, and the end of a name before ``*``."""
     return (*(character == "*" for character in pattern), 0)
 
 
-def _of_distinguished(pattern: str) -> tuple[int, int]:
+def _distinguished_name_key(pattern: str) -> tuple[int, int]:
     """Return a sort key: the pattern with more attributes, then with fewer ``*``, first."""
     if not pattern:
         return 1, 0
@@ -206,9 +209,13 @@ def is_address_matched(address: str, pattern: str) -> bool:
     """
     if pattern in ("", ANY_ADDRESS):
         return True
-    numbers = _numbers(address)
+    numbers = _address_parts(address)
     parsed = _parsed(pattern)
-    return numbers is not None and len(numbers) == parsed.part_count and _fit(numbers, parsed.parts)
+    return (
+        numbers is not None
+        and len(numbers) == parsed.part_count
+        and _parts_match(numbers, parsed.parts)
+    )
 
 
 def _address_specificity(pattern: str) -> tuple[int, ...]:
@@ -224,7 +231,8 @@ def _address_specificity(pattern: str) -> tuple[int, ...]:
     )
 
 
-def _numbers(address: str) -> tuple[int, ...] | None:
+def _address_parts(address: str) -> tuple[int, ...] | None:
+    """Return the numbers in an address, None if it is no IP address."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -238,25 +246,27 @@ def _numbers(address: str) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1_024)
 def _parsed(pattern: str) -> _AddressPattern:
+    """Return a parsed pattern of addresses; raises ValueError."""
     is_v6 = ":" in pattern
     count, most, base = (_V6_PARTS, _V6_MAX, 16) if is_v6 else (_V4_PARTS, _V4_MAX, 10)
     if is_v6 and "*" not in pattern and "-" not in pattern:
         # It may be shortened, as in ::1.
         try:
-            numbers = _numbers(str(IPv6Address(pattern)))
+            numbers = _address_parts(str(IPv6Address(pattern)))
         except ValueError:
             numbers = None
         if numbers is not None:
             return _AddressPattern(tuple((n, n) for n in numbers), len(numbers))
     texts = pattern.split(":" if is_v6 else ".")
-    parts = tuple(_part(text, pattern, most=most, base=base) for text in texts)
+    parts = tuple(_parsed_part(text, pattern, most=most, base=base) for text in texts)
     has_star = None in parts
     if len(parts) > count or (len(parts) < count and not has_star):
         raise ValueError(f"{pattern!r} is no pattern of addresses: it has {len(parts)} parts")
     return _AddressPattern(parts, count)
 
 
-def _part(text: str, pattern: str, *, most: int, base: int) -> tuple[int, int] | None:
+def _parsed_part(text: str, pattern: str, *, most: int, base: int) -> tuple[int, int] | None:
+    """Return the range of numbers in a part of a pattern, None for ``*``; raises ValueError."""
     if text == "*":
         return None
     try:
@@ -270,13 +280,14 @@ def _part(text: str, pattern: str, *, most: int, base: int) -> tuple[int, int] |
     return low, high
 
 
-def _fit(numbers: tuple[int, ...], parts: tuple[tuple[int, int] | None, ...]) -> bool:
+def _parts_match(numbers: tuple[int, ...], parts: tuple[tuple[int, int] | None, ...]) -> bool:
+    """Return True if the parts of a pattern match the numbers of an address."""
     if not parts:
         return not numbers
     first, rest = parts[0], parts[1:]
     if first is None:
-        return any(_fit(numbers[taken:], rest) for taken in range(1, len(numbers) + 1))
-    return bool(numbers) and first[0] <= numbers[0] <= first[1] and _fit(numbers[1:], rest)
+        return any(_parts_match(numbers[taken:], rest) for taken in range(1, len(numbers) + 1))
+    return bool(numbers) and first[0] <= numbers[0] <= first[1] and _parts_match(numbers[1:], rest)
 
 
 #: Returns the names of an address.
@@ -303,19 +314,20 @@ def names_of(address: str) -> tuple[str, ...]:
         name, aliases, _addresses = socket.gethostbyaddr(address)
     except (OSError, UnicodeError):
         return ()
-    return tuple(each for each in (name, *aliases) if _leads_to(each, address))
+    return tuple(each for each in (name, *aliases) if _resolves_to(each, address))
 
 
-def _leads_to(name: str, address: str) -> bool:
+def _resolves_to(name: str, address: str) -> bool:
+    """Return True if DNS has this address for a host name."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        wanted = _number_of(address)
-        return any(_number_of(str(each[4][0])) == wanted for each in found)
+        wanted = _ip_number(address)
+        return any(_ip_number(str(each[4][0])) == wanted for each in found)
     except (OSError, UnicodeError, ValueError):
         return False
 
 
-def _number_of(address: str) -> IPv4Address | IPv6Address:
+def _ip_number(address: str) -> IPv4Address | IPv6Address:
     found = ip_address(address.partition("%")[0])
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return mapped or found

@@ -92,7 +92,7 @@ class Users:
             text = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
             raise ValueError(text)
         made = User(name, _checked_groups(groups), _hash_of(password))
-        with self._changed() as users:
+        with self._transaction() as users:
             if name in users:
                 raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"user {name} exists")
             users[name] = made
@@ -112,7 +112,7 @@ class Users:
         """
         password_hash = None if password is None else _hash_of(password)
         checked = None if groups is None else _checked_groups(groups)
-        with self._changed() as users:
+        with self._transaction() as users:
             before = _existing(users, name)
             check(before)
             users[name] = User(
@@ -126,7 +126,7 @@ class Users:
 
         ``check`` is called with the user before, as in :meth:`change`.
         """
-        with self._changed() as users:
+        with self._transaction() as users:
             check(_existing(users, name))
             del users[name]
 
@@ -135,6 +135,7 @@ class Users:
         self._stamp = None
 
     def _current(self) -> Mapping[str, User]:
+        """Return the users by name; reads the file again if it has changed."""
         if self._folder is None:
             return self._known
         file = self._folder / FILE
@@ -150,9 +151,9 @@ class Users:
         return self._known
 
     @contextlib.contextmanager
-    def _changed(self) -> Iterator[dict[str, User]]:
+    def _transaction(self) -> Iterator[dict[str, User]]:
         """Yield the users to be changed, and store them unless an exception is raised."""
-        with self._changing, self._alone():
+        with self._changing, self._lock_file():
             users = dict(self._current())
             yield users
             if self._folder is not None:
@@ -161,7 +162,7 @@ class Users:
             self._known = users
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_file(self) -> Iterator[None]:
         """Lock the file against changes by other processes; a killed process loses the lock."""
         if self._folder is None:
             yield
@@ -183,6 +184,7 @@ def users_of(manager: Engine) -> Users:
 
 
 def _existing(users: Mapping[str, User], name: str) -> User:
+    """Return a user; raises MQRC_UNKNOWN_OBJECT_NAME."""
     if name not in users:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"there is no user {name}")
     return users[name]
@@ -253,7 +255,7 @@ def hashed(password: str) -> str:
 
 
 @cache
-def _of_nobody() -> str:
+def _dummy_hash() -> str:
     """Return a hash with which unknown users are checked, so that this takes as long."""
     return hashed("nobody")
 
@@ -263,7 +265,7 @@ def is_right(password: str, password_hash: str) -> bool:
     from argon2.exceptions import InvalidHashError, VerificationError
 
     # Made for a known user too: else the first unknown one would be found by its time.
-    of_nobody = _of_nobody()
+    of_nobody = _dummy_hash()
     try:
         _hasher().verify(password_hash or of_nobody, password)
     except (VerificationError, InvalidHashError):

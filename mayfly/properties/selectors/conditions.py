@@ -116,15 +116,15 @@ def _of_floats(symbol: str, left: float, right: float) -> float:
     return left / right
 
 
-#: Gives the value of a name for the message at hand; None when it has none.
+#: Returns the value of a name for a message, None without one.
 Resolve: TypeAlias = Callable[[str], Value]
 Evaluate: TypeAlias = Callable[[Resolve], Value]
-#: The kind of a part's value as far as its text tells; the value of a name may be of any kind.
+#: The kind of a part's value, as far as the text determines it; the value of a name is of any kind.
 Kind: TypeAlias = Literal["condition", "number", "text", "bytes", "any"]
 
 #: Parts within parts; each level costs two calls for each message.
 DEPTH_LIMIT = 100
-#: To read a property is to look for its folder, its start and its end.
+#: Reading a property searches for its folder, its start and its end.
 _READ_WORK = 4
 _FOUND: dict[Kind, str] = {
     "condition": "a condition",
@@ -136,6 +136,7 @@ _FOUND: dict[Kind, str] = {
 
 
 def _no_value(name: str) -> Value:
+    """Raise AssertionError: the resolver for parts without names."""
     raise AssertionError(f"{name} in a part without names")
 
 
@@ -176,6 +177,7 @@ def sent_message_id(index: int) -> Node:
 
 
 def _reading(name: str, index: int) -> Node:
+    """Return a part that reads a name."""
     names = frozenset({name})
     return Node(
         "any", lambda resolve: resolve(name), index, names, name=name, reads=1, work=_READ_WORK
@@ -239,6 +241,7 @@ def name_of(node: Node) -> str:
 
 
 def _misplaced(node: Node, expected: str) -> Exception:
+    """Return MQRC_SELECTOR_SYNTAX_ERROR for a part of another kind than expected."""
     return syntax_error(node.index, expected, _FOUND[node.kind])
 
 
@@ -341,7 +344,10 @@ def null(part: Node, *, is_null: bool) -> Node:
 
 
 def signed(sign: str, part: Node) -> Node:
-    """Return a number with its sign."""
+    """Return the number ``-part`` or ``+part``.
+
+    MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
+    """
     value_of = number_part(part).evaluate
     apply = negative if sign == "-" else positive
     return joined("number", lambda resolve: apply(value_of(resolve)), part)
@@ -363,6 +369,7 @@ def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
 
 
 def _with_literal(part: Node, symbol: str, value: Value, other: Node) -> Node:
+    """Return the comparison of a name with a constant."""
     name = name_of(part)
     if isinstance(value, str):
         value = comparable(name, value)
@@ -413,6 +420,8 @@ def _equality_test(name: str, wanted: str | bytes | bool) -> Evaluate:
 
 
 def _opposite(test: Evaluate) -> Evaluate:
+    """Return a test with the opposite result; unknown stays unknown."""
+
     def evaluate(resolve: Resolve) -> Truth:
         truth = test(resolve)
         return None if truth is None else not truth
@@ -442,6 +451,8 @@ def _chained(tests: Sequence[Evaluate], *, ends: bool) -> Evaluate:
 
 
 def _paired(left: Evaluate, right: Evaluate, *, ends: bool) -> Evaluate:
+    """Return two tests as one like :func:`_chained`, faster."""
+
     def evaluate(resolve: Resolve) -> Value:
         one = left(resolve)
         if one is ends:

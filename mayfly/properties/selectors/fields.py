@@ -76,14 +76,14 @@ def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: byte
         found = body.find(folder, _FIXED_BYTES + _LENGTH_BYTES, end - 1)
         if found < 0:
             return NONE
-        # Where a folder begins, its length stands before it; within a text, the four characters
-        # there would make a length beyond any header.
+        # The four bytes before a folder are its length; the four characters before the same text
+        # inside a value would be a length beyond any header.
         order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
         size = int.from_bytes(body[found - _LENGTH_BYTES : found], order)
         is_complete_name = body[found + len(folder)] in _AFTER_NAME
         if is_complete_name and 0 < size <= end - found and body.find(folder, found + 1, end) < 0:
             return body[found : found + size]
-    return _read(folder, encoding, coded_char_set_id, body)
+    return _read_folder(folder, encoding, coded_char_set_id, body)
 
 
 def value_in(folder: Folder, name: str) -> Value:
@@ -173,7 +173,11 @@ def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[byte
     if at == end:
         return found
     header = header_of(encoding, coded_char_set_id, body)
-    return {} if header is None else {f"<{n}".encode(): _folder(header, n) for n in header.folders}
+    return (
+        {}
+        if header is None
+        else {f"<{n}".encode(): _folder_of_header(header, n) for n in header.folders}
+    )
 
 
 def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
@@ -234,18 +238,23 @@ def _kept_all(folder: bytes) -> Mapping[str, Value]:
 
 
 def _read_all(folder: bytes) -> Mapping[str, Value]:
+    """Return all properties of a folder, empty for a malformed one."""
     try:
         return _properties([child for root in parse(folder.decode()) for child in root.children])
     except (MQError, UnicodeDecodeError):
         return NONE
 
 
-def _read(folder: bytes, encoding: int, coded_char_set_id: int, body: bytes) -> Mapping[str, Value]:
+def _read_folder(
+    folder: bytes, encoding: int, coded_char_set_id: int, body: bytes
+) -> Mapping[str, Value]:
+    """Return the properties of a folder by parsing the complete MQRFH2."""
     header = header_of(encoding, coded_char_set_id, body)
-    return NONE if header is None else _folder(header, folder[1:].decode())
+    return NONE if header is None else _folder_of_header(header, folder[1:].decode())
 
 
-def _folder(header: Header, name: str) -> Mapping[str, Value]:
+def _folder_of_header(header: Header, name: str) -> Mapping[str, Value]:
+    """Return the properties of a folder in a parsed header, empty for a malformed one."""
     try:
         return _properties(header.folders.get(name, []))
     except MQError:
@@ -257,6 +266,7 @@ def _properties(elements: list[Element]) -> Mapping[str, Value]:
 
 
 def _value(name: str, dt: str, text: str) -> Value:
+    """Return a property's value from its data type and text; raises MQRC_RFH_FORMAT_ERROR."""
     if dt in ("i4", "i8") and text.isdecimal() and text.isascii() and len(text) <= _SHORT_INTEGER:
         return int(text)
     if dt == "boolean" and text in _BOOLEANS:
@@ -405,6 +415,7 @@ class MessageFields:
         return NONE if found is None else find_folder(start, *found)
 
     def _known_folder(self, known: _Known, start: bytes) -> Folder:
+        """Return a folder from the cache of the message; the first reads fill the cache."""
         if known.complete is None and start not in known.folders:
             coded = self._coded_header()
             if coded is None:
@@ -451,7 +462,7 @@ class MessageFields:
 Reader = Callable[[MessageFields], Value]
 
 
-def _delivery_mode(fields: MessageFields) -> Value:
+def _read_delivery_mode(fields: MessageFields) -> Value:
     return "PERSISTENT" if fields.descriptor.persistence else "NON_PERSISTENT"
 
 
@@ -460,94 +471,97 @@ def _own_headers(fields: MessageFields) -> Folder:
     return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
 
 
-def _text(folder: Folder, name: str) -> str | None:
+def _text_in(folder: Folder, name: str) -> str | None:
+    """Return the value of a property as text, None without it."""
     value = value_in(folder, name)
     return None if value is None else str(value)
 
 
-def _sent_message_id(fields: MessageFields) -> Value:
-    # A report has an id of its own, and carries the header of its original. So does the schedule.
+def _read_sent_message_id(fields: MessageFields) -> Value:
+    # A report has its own id, but carries the header of its original; so does a delayed message.
     if fields.descriptor.msg_type != c.MQMT_REPORT and fields.delay_header() is None:
-        kept = _text(fields.folder(_AMQP), "MessageId")
+        kept = _text_in(fields.folder(_AMQP), "MessageId")
         if kept:
             return sent_id_text(kept)
     return id_text(fields.row.msg_id)
 
 
-def _timestamp(fields: MessageFields) -> Value:
+def _read_timestamp(fields: MessageFields) -> Value:
     jms, put_ms = _own_headers(fields), fields.row.put_ms
     if fields.descriptor.msg_type != c.MQMT_REPORT:
         # A client of AMQP has said it by its own clock.
-        given_ms = _text(fields.folder(_AMQP), "CreationTime")
+        given_ms = _text_in(fields.folder(_AMQP), "CreationTime")
         if given_ms is not None:
             return timestamp_of(given_ms, put_ms)
     if not jms:
         return put_ms
     # A sender that disables timestamps leaves Tms out.
-    return timestamp_of(_text(jms, "Tms") or "0", put_ms)
+    return timestamp_of(_text_in(jms, "Tms") or "0", put_ms)
 
 
-def _correlation_id(fields: MessageFields) -> Value:
-    return correlation_text(fields.row.correl_id or _ZERO_ID, _text(_own_headers(fields), "Cid"))
+def _read_correlation_id(fields: MessageFields) -> Value:
+    return correlation_text(fields.row.correl_id or _ZERO_ID, _text_in(_own_headers(fields), "Cid"))
 
 
-def _type(fields: MessageFields) -> Value:
+def _read_type(fields: MessageFields) -> Value:
     mcd = fields.folder(_MCD)
-    name, set_, form, domain = (_text(mcd, part) for part in ("Type", "Set", "Fmt", "Msd"))
+    name, set_, form, domain = (_text_in(mcd, part) for part in ("Type", "Set", "Fmt", "Msd"))
     return type_of(name, set_, form, domain)
 
 
-def _group_id(fields: MessageFields) -> Value:
-    return _text(fields.folder(_JMS), "Gid") or id_text(fields.descriptor.group_id)
+def _read_group_id(fields: MessageFields) -> Value:
+    return _text_in(fields.folder(_JMS), "Gid") or id_text(fields.descriptor.group_id)
 
 
-def _group_seq(fields: MessageFields) -> Value:
-    if _group_id(fields) is not None:
+def _read_group_seq(fields: MessageFields) -> Value:
+    if _read_group_id(fields) is not None:
         return fields.descriptor.msg_seq_number
-    sequence = _text(fields.folder(_JMS), "Seq") or ""
+    sequence = _text_in(fields.folder(_JMS), "Seq") or ""
     return int(sequence) if sequence.isdecimal() and len(sequence) < 10 else None
 
 
-def _is_last_in_group(fields: MessageFields) -> Value:
+def _read_is_last_in_group(fields: MessageFields) -> Value:
     flags = fields.descriptor.msg_flags
     if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
         return bool(flags & c.MQMF_LAST_MSG_IN_GROUP)
     return None
 
 
-def _feedback(fields: MessageFields) -> Value:
+def _read_feedback(fields: MessageFields) -> Value:
     descriptor = fields.descriptor
     is_there = descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT
     return descriptor.feedback if is_there else None
 
 
-def _data_format(fields: MessageFields) -> Value:
+def _read_data_format(fields: MessageFields) -> Value:
     header = fields.header()
     if header is None:
         return (fields.delay_header() or fields.descriptor).format
     return header.data_format
 
 
-def _data_encoding(fields: MessageFields) -> Value:
+def _read_data_encoding(fields: MessageFields) -> Value:
     header = fields.header()
     if header is None:
         return (fields.delay_header() or fields.descriptor).encoding
     return header.data_encoding
 
 
-def _put_date(fields: MessageFields) -> Value:
+def _read_put_date(fields: MessageFields) -> Value:
     return (fields.descriptor.put_date or put_date(fields.row.put_ms)).strip()
 
 
-def _put_time(fields: MessageFields) -> Value:
+def _read_put_time(fields: MessageFields) -> Value:
     return (fields.descriptor.put_time or put_time(fields.row.put_ms)).strip()
 
 
 def _report_reader(bits: int) -> Reader:
+    """Return a reader of these MQRO_* bits, whose value is None if none is set."""
     return lambda fields: fields.descriptor.report & bits or None
 
 
 def _descriptor_reader(attribute: str) -> Reader:
+    """Return a reader of one field of the descriptor; texts are stripped."""
     index = Descriptor._fields.index(attribute)
 
     def read(fields: MessageFields) -> Value:
@@ -570,28 +584,28 @@ _READERS: dict[str, Reader] = {
     **{name: _descriptor_reader(attribute) for name, attribute in _ATTRIBUTES.items()},
     **{name: _report_reader(bits) for name, bits in REPORT_BITS.items()},
     **dict.fromkeys(TOPIC_STRING, lambda fields: fields.row.topic),
-    "JMSDeliveryMode": _delivery_mode,
+    "JMSDeliveryMode": _read_delivery_mode,
     "JMSMessageID": lambda fields: id_text(fields.row.msg_id),
-    SENT_MESSAGE_ID: _sent_message_id,
-    "JMSTimestamp": _timestamp,
-    "JMSCorrelationID": _correlation_id,
-    "JMSType": _type,
-    "JMSXGroupID": _group_id,
-    "JMSXGroupSeq": _group_seq,
+    SENT_MESSAGE_ID: _read_sent_message_id,
+    "JMSTimestamp": _read_timestamp,
+    "JMSCorrelationID": _read_correlation_id,
+    "JMSType": _read_type,
+    "JMSXGroupID": _read_group_id,
+    "JMSXGroupSeq": _read_group_seq,
     JMS_MAYFLY_DELAYED: lambda fields: fields.delay_header() is not None or None,
     "JMSXDeliveryCount": lambda fields: fields.row.backout_count + 1,
-    "JMS_IBM_Last_Msg_In_Group": _is_last_in_group,
-    "JMS_IBM_Feedback": _feedback,
-    "JMS_IBM_Format": _data_format,
-    "JMS_IBM_Encoding": _data_encoding,
-    "JMS_IBM_PutDate": _put_date,
-    "JMS_IBM_PutTime": _put_time,
+    "JMS_IBM_Last_Msg_In_Group": _read_is_last_in_group,
+    "JMS_IBM_Feedback": _read_feedback,
+    "JMS_IBM_Format": _read_data_format,
+    "JMS_IBM_Encoding": _read_data_encoding,
+    "JMS_IBM_PutDate": _read_put_date,
+    "JMS_IBM_PutTime": _read_put_time,
     f"{MQMD}Expiry": lambda fields: remaining_tenths(fields.row.expire_at_ms, fields.seen_ms),
     f"{MQMD}MsgId": lambda fields: fields.row.msg_id,
     f"{MQMD}CorrelId": lambda fields: fields.row.correl_id or _ZERO_ID,
     f"{MQMD}BackoutCount": lambda fields: fields.row.backout_count,
     f"{MQMD}AccountingToken": lambda f: f.descriptor.accounting_token.ljust(_TOKEN_BYTES, b"\0"),
     f"{MQMD}GroupId": lambda fields: fields.descriptor.group_id.ljust(24, b"\0"),
-    f"{MQMD}PutDate": _put_date,
-    f"{MQMD}PutTime": _put_time,
+    f"{MQMD}PutDate": _read_put_date,
+    f"{MQMD}PutTime": _read_put_time,
 }

@@ -44,92 +44,96 @@ _Parts = list[Any]
 
 
 class Builder(Transformer[Token, Node]):
-    """Makes the part for each rule of the grammar: one method for each rule, named after it.
+    """Makes the part of a selector for each rule of the grammar, by a method with the rule's name.
 
-    All methods raise MQRC_SELECTOR_SYNTAX_ERROR.
+    ``parts`` are the rule's nodes and tokens, in order. All methods raise
+    MQRC_SELECTOR_SYNTAX_ERROR.
     """
 
     def either(self, parts: _Parts) -> Node:
-        """``a OR b``."""
+        """Return the condition ``a OR b``, with any number of parts."""
         return conditions.any_of(parts)
 
     def both(self, parts: _Parts) -> Node:
-        """``a AND b``."""
+        """Return the condition ``a AND b``, with any number of parts."""
         return conditions.all_of(parts)
 
     def opposite(self, parts: _Parts) -> Node:
-        """``NOT a``."""
+        """Return the condition ``NOT a``."""
         return conditions.none_of(parts[0])
 
     def comparison(self, parts: _Parts) -> Node:
-        """``a = b``."""
+        """Return the condition ``a = b``, or one with another comparison."""
         left, symbol, right = parts
         left, right = _with_sent_id(left, right)
         right, left = _with_sent_id(right, left)
         return conditions.comparison(left, str(symbol), right)
 
     def between(self, parts: _Parts) -> Node:
-        """``a BETWEEN b AND c``."""
+        """Return the condition ``a BETWEEN b AND c``."""
         return conditions.between(*parts, is_inside=True)
 
     def not_between(self, parts: _Parts) -> Node:
-        """``a NOT BETWEEN b AND c``."""
+        """Return the condition ``a NOT BETWEEN b AND c``."""
         return conditions.between(*parts, is_inside=False)
 
     def member(self, parts: _Parts) -> Node:
-        """``a IN ('b', 'c')``."""
+        """Return the condition ``a IN ('b', 'c')``."""
         return _member(parts, is_inside=True)
 
     def not_member(self, parts: _Parts) -> Node:
-        """``a NOT IN ('b', 'c')``."""
+        """Return the condition ``a NOT IN ('b', 'c')``."""
         return _member(parts, is_inside=False)
 
     def like(self, parts: _Parts) -> Node:
-        """``a LIKE 'b' ESCAPE 'c'``."""
+        """Return the condition ``a LIKE 'b' ESCAPE 'c'``."""
         node = _like(parts, is_like=True)
         sent = _of_sent_id(parts)
         return node if sent is None else conditions.any_of([node, _like(sent, is_like=True)])
 
     def not_like(self, parts: _Parts) -> Node:
-        """``a NOT LIKE 'b' ESCAPE 'c'``."""
+        """Return the condition ``a NOT LIKE 'b' ESCAPE 'c'``."""
         node = _like(parts, is_like=False)
         sent = _of_sent_id(parts)
         return node if sent is None else conditions.all_of([node, _like(sent, is_like=False)])
 
     def null(self, parts: _Parts) -> Node:
-        """``a IS NULL``."""
+        """Return the condition ``a IS NULL``."""
         return conditions.null(parts[0], is_null=True)
 
     def not_null(self, parts: _Parts) -> Node:
-        """``a IS NOT NULL``."""
+        """Return the condition ``a IS NOT NULL``."""
         return conditions.null(parts[0], is_null=False)
 
     def calculation(self, parts: _Parts) -> Node:
-        """``a + b - c`` or ``a * b / c``."""
+        """Return the number ``a + b - c`` or ``a * b / c``."""
         symbols = [str(part) for part in parts[1::2]]
         return conditions.calculation(parts[0], list(zip(symbols, parts[2::2], strict=True)))
 
     def signed(self, parts: _Parts) -> Node:
-        """``-a``."""
+        """Return the number ``-a`` or ``+a``."""
         return conditions.signed(str(parts[0]), parts[1])
 
     def lowest(self, parts: _Parts) -> Node:
-        """``-9223372036854775808``, whose digits alone are outside of 64 bits."""
+        """Return the number ``-9223372036854775808``, whose digits alone are outside of 64 bits."""
         sign, digits = parts
         if sign == "+":
             raise _out_of_range(digits)
         return _literal("number", wrapped(_HIGHEST_DECIMAL + 1), sign)
 
     def name(self, parts: _Parts) -> Node:
-        """A name."""
+        """Return the value of a name."""
         return named(str(parts[0]), _index(parts[0]))
 
     def string(self, parts: _Parts) -> Node:
-        """``'a text'``."""
+        """Return the text ``'a text'``."""
         return _literal("text", _text(parts[0]), parts[0])
 
     def integer(self, parts: _Parts) -> Node:
-        """``57``, ``0x39`` or ``071``; an L at the end changes nothing (IBM MQ)."""
+        """Return the number ``57``, ``0x39`` or ``071``.
+
+        An L at the end changes nothing (IBM MQ).
+        """
         token = parts[0]
         digits = token.rstrip("lL")
         if digits[:2] in ("0x", "0X"):
@@ -146,7 +150,7 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", wrapped(value), token)
 
     def float(self, parts: _Parts) -> Node:
-        """``7.``, ``-57.9E2`` or any other float of Java."""
+        """Return the number ``7.``, ``-57.9E2`` or any other float of Java."""
         token = parts[0]
         try:
             value = _float(token.lower())
@@ -157,15 +161,15 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", value, token)
 
     def bytes(self, parts: _Parts) -> Node:
-        """``"0x2F1C"``, the byte string of IBM MQ."""
+        """Return the byte string ``"0x2F1C"`` of IBM MQ."""
         return _literal("bytes", bytes.fromhex(parts[0][3:-1]), parts[0])
 
     def true(self, parts: _Parts) -> Node:
-        """``TRUE``."""
+        """Return the condition ``TRUE``."""
         return _literal("condition", True, parts[0])
 
     def false(self, parts: _Parts) -> Node:
-        """``FALSE``."""
+        """Return the condition ``FALSE``."""
         return _literal("condition", False, parts[0])
 
 
@@ -227,6 +231,7 @@ def _is_sent(text: str) -> bool:
 
 
 def _like(parts: _Parts, *, is_like: bool) -> Node:
+    """Return name LIKE pattern ESCAPE character, or NOT LIKE."""
     part, pattern, escape = parts
     escape_char = None if escape is None else _text(escape)
     if escape_char is not None and len(escape_char) != 1:
@@ -355,6 +360,7 @@ def _parser() -> Lark:
 
 
 def _word(token: Token) -> Token:
+    """Turn a NAME token into a keyword's token if it is a reserved word, in any case."""
     word = token.upper()
     if word in RESERVED:
         return token.update(type=word if word in ("TRUE", "FALSE") else f"_{word}")
@@ -362,6 +368,7 @@ def _word(token: Token) -> Token:
 
 
 def _unknown_characters(text: str, index: int) -> MQError:
+    """Return the syntax error for characters that begin no token."""
     char = text[index]
     if char == "'":
         return syntax_error(index, "a text that ends with a quote", "none")
@@ -373,6 +380,7 @@ def _unknown_characters(text: str, index: int) -> MQError:
 
 
 def _unexpected(text: str, token: Token, accepted: AbstractSet[str]) -> MQError:
+    """Return the syntax error for a token that is not allowed at its place."""
     expected = _expected(set(accepted))
     if token.type == "$END":
         return syntax_error(len(text.rstrip()), expected, "the end")

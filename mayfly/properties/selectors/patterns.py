@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-#: Characters that tries of a piece may compare for each character they get on, before
-#: :meth:`Gapped._walk` takes over; and those that are not counted, for short texts.
+#: If a search compares more characters than this for each position, :meth:`Gapped._walk` takes
+#: over; the second number is not counted, for short texts.
 _PATIENCE = 16
 _FREE = 1_024
-#: CPython's ``str.find`` compares a character that often at the most: texts are searched in linear
-#: time, but for short ones, where it is as often as the needle is long.
+#: CPython's ``str.find`` compares each character this often at the most: it searches long texts in
+#: linear time; in a short text it may compare as often as the needle is long.
 _FIND_LIMIT = 100
 #: Steps of one character in :meth:`Gapped._walk`, in comparisons of ``str.find``.
 _WALK = 200
@@ -42,8 +42,8 @@ class Gapped:
         if end - start < self.length:
             return -1
         anchor, before = self._anchor, self._anchor_offset
-        # The pieces behind the anchor need their room. Without any piece the anchor is empty, and
-        # found where there is room for all of it.
+        # The pieces behind the anchor must fit too. Without any piece the anchor is empty, and
+        # found where the complete part fits.
         anchor_end = end - (self.length - before - len(anchor))
         if len(self.pieces) <= 1:
             found = text.find(anchor, start + before, anchor_end)
@@ -141,6 +141,7 @@ def _length_of(part: Part) -> int:
 
 
 def _work_of(part: Part) -> int:
+    """Return how often a part compares each character of a text at the most."""
     if isinstance(part, str):
         return min(len(part), _FIND_LIMIT)
     if len(part.pieces) <= 1:

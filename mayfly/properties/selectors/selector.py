@@ -129,6 +129,7 @@ def _compiled(text: str) -> Selector:
 
 
 def _msg_id(root: Node) -> bytes | None:
+    """Return the MsgId that every selected message has, None if there is no such id."""
     wanted = root.equal_to.get("JMSMessageID")
     if not isinstance(wanted, str):
         return _id(root.equal_to.get(f"{MQMD}MsgId"))
@@ -136,6 +137,7 @@ def _msg_id(root: Node) -> bytes | None:
 
 
 def _correl_id(root: Node) -> bytes | None:
+    """Return the CorrelId that every selected message has, None if there is no such id."""
     wanted = root.equal_to.get("JMSCorrelationID")
     if not isinstance(wanted, str):
         return _id(root.equal_to.get(f"{MQMD}CorrelId"))
@@ -143,6 +145,7 @@ def _correl_id(root: Node) -> bytes | None:
 
 
 def _text_end(root: Node) -> bytes | None:
+    """Return the end of an XML element that every selected message contains, or None."""
     for name, wanted in root.equal_to.items():
         # An empty text is left out: it may be written as <name/>.
         if isinstance(wanted, str) and wanted and is_property(name):
