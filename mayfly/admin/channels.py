@@ -277,7 +277,7 @@ def _status(definition: ChannelDefinition, status: ChannelStatus) -> Record:
 def write_table(manager: Engine) -> None:
     """Write the table of client channels (CCDT) into the folder of the queue manager.
 
-    None in memory. Raises OSError.
+    A queue manager in memory has no such file. Raises OSError.
     """
     folder = manager_folder(manager)
     if folder is not None:

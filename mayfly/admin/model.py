@@ -125,7 +125,7 @@ class ObjectType(NamedTuple):
     def row(self, keyword: str) -> Attribute | None:
         """Return the attribute with a keyword, settable or displayed only.
 
-        None for an unknown keyword.
+        Returns None for an unknown keyword.
         """
         return self.attributes.get(keyword) or self.shown.get(keyword)
 

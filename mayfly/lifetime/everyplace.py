@@ -102,7 +102,7 @@ def is_never_live(created_ms: int, expire_time: ExpireTime | None) -> bool:
 
 def check_interval_ms(interval_ms: int | None) -> None:
     """Raise MQRC_EXPIRY_ERROR unless a queue's interval is None or within 1 .. 2**63 - 1 ms."""
-    if interval_ms is not None and not _is_positive_long(interval_ms):
+    if interval_ms is not None and not is_interval_ms(interval_ms):
         raise mq_error(
             MQRC_EXPIRY_ERROR, f"expiry_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}"
         )
@@ -113,10 +113,6 @@ def next_trickle_ms(begun_ms: int, interval_ms: int, now_ms: int) -> int:
     return now_ms + interval_ms - (now_ms - begun_ms) % interval_ms
 
 
-def is_trickle_interval(interval_ms: object) -> bool:
-    """Return True for an int within 1 .. 2**63 - 1, the ms between two runs of a trickle."""
-    return _is_positive_long(interval_ms)
-
-
-def _is_positive_long(value: object) -> bool:
+def is_interval_ms(value: object) -> bool:
+    """Return True for an int within 1 .. 2**63 - 1, a number of ms that MQ Everyplace can wait."""
     return type(value) is int and 0 < value <= LONG_RANGE[1]

@@ -69,7 +69,7 @@ class Report(NamedTuple):
 def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
     """Return True if a message has asked for the report of a cause.
 
-    False for COA if the Format is MQXMIT or MQDEAD, and for COD if it is MQDEAD.
+    Returns False for COA if the Format is MQXMIT or MQDEAD, and for COD if it is MQDEAD.
     """
     if not descriptor.report & cause.value:
         return False

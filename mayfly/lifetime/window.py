@@ -66,7 +66,7 @@ def life_ms_of_expiry(
 def lowest_cap_ms(caps_tenths: Iterable[int]) -> int | None:
     """Return the lowest CAPEXPRY of the objects on a path in ms.
 
-    None when none limits the life (X3).
+    Returns None when none limits the life (X3).
     """
     limits = [cap for cap in caps_tenths if cap != MQCEX_NOLIMIT]
     return ms_of_tenths(min(limits)) if limits else None

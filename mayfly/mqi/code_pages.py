@@ -67,7 +67,7 @@ CODECS = {
 def codec_name(coded_char_set_id: int, encoding: int) -> str | None:
     """Return the Python codec of texts with a CodedCharSetId and Encoding.
 
-    None for an unknown one.
+    Returns None for an unknown one.
     """
     name = CODECS.get(coded_char_set_id)
     return "utf-16-le" if name == _UTF_16 and not is_big_endian(encoding) else name

@@ -913,7 +913,7 @@ def _vagueness(name: str) -> int:
     return 0 if name.endswith("_NONE") else 2 if name.endswith(_VAGUE_SUFFIXES) else 1
 
 
-#: Options that may be asked for, by name; of those with data the longer form comes first.
+#: Report options by name; an option with more data comes before one with less.
 REPORT_OPTIONS: Final = {
     "exception-with-full-data": MQRO_EXCEPTION_WITH_FULL_DATA,
     "exception-with-data": MQRO_EXCEPTION_WITH_DATA,
@@ -939,7 +939,7 @@ REPORT_OPTIONS: Final = {
 def report_option(text: str) -> int | None:
     """Return the MQRO_* bits of an option's name, in any case and also with MQRO_.
 
-    None if unknown.
+    Returns None if unknown.
     """
     return REPORT_OPTIONS.get(text.strip().lower().replace("_", "-").removeprefix("mqro-"))
 

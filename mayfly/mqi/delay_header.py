@@ -72,7 +72,7 @@ def read_delay_header(body: bytes) -> DelayHeader:
 def find_delay_header(format_name: str, body: bytes) -> DelayHeader | None:
     """Return the header of a message with this Format.
 
-    None for another Format or a damaged header.
+    Returns None for another Format or a damaged header.
     """
     if format_name.rstrip() != FORMAT:
         return None

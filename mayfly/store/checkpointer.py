@@ -22,7 +22,7 @@ _LOG = logging.getLogger("mayfly.store")
 _FEW_PAGES = 500
 #: Each pass leaves what was written meanwhile, less each time unless the disk cannot keep up.
 _MAX_PASSES = 10
-#: A log that is written back so often grows no more: 4 MB of it are used again and again.
+#: A log that is written back at this length stays at 4 MB.
 _PAGES_ON_A_FULL_DISK = 1_000
 
 
@@ -62,7 +62,7 @@ class Checkpointer:
     def _turn(self) -> bool:
         """Wait until the log is long, then write it back or lengthen its file.
 
-        False once stopped.
+        Returns False once stopped.
         """
         if self._connection is None and not self._stopped:
             made = self._database.connect()

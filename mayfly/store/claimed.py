@@ -282,7 +282,7 @@ class ClaimedMessages:
     ) -> list[tuple[Any, ...]]:
         """Return the first rows of a statement, up to ``max_bytes`` of data in its last column.
 
-        At least one.
+        The first row comes in any case.
         """
         return self._reader.rows(sql, bindings, Page(max_bytes, -1).read)
 

@@ -118,7 +118,7 @@ class Contents:
     def _insert(self, content: _Values) -> int | None:
         """Insert a content and return its number.
 
-        None when another content has its hash of MsgId.
+        Returns None when another content has its hash of MsgId.
         """
         # The transaction that made the trigger may have been undone.
         if not self._has_trigger():

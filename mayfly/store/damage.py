@@ -155,9 +155,9 @@ def is_checked(connection: apsw.Connection) -> bool:
 
 
 def protect(connection: apsw.Connection) -> None:
-    """Reserve space for checksums in the pages.
+    """Reserve space for checksums in the pages of a database.
 
-    Unless the database is empty, at its next VACUUM.
+    An empty database has it at once, another one after its next VACUUM.
     """
     connection.reserve_bytes(reserve=_RESERVED_BYTES)
 

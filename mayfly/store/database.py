@@ -189,9 +189,9 @@ class Database:
         """Open the database of a folder, created when missing, or one in memory for None.
 
         ``accepts_older`` is for a restore: the database may hold less than identity.json says.
-        Raises FolderInUse when another open queue manager owns the folder, NewerSchema when a later
-        version has written it, StoreDamaged when SQLite cannot read it or it holds less than
-        identity.json says.
+        Raises FolderInUse when another open queue manager owns the folder, and NewerSchema when a
+        later version has written it. Raises StoreDamaged when SQLite cannot read it, or it holds
+        less than identity.json says.
         """
         self.folder = folder
         self._runtime = runtime = Runtime() if runtime is None else runtime
@@ -353,11 +353,11 @@ def _open_lengthened_index(index: Path) -> int:
 
 
 class _EmptyDatabase(threading.local):
-    """An empty database in memory with the present schema, the source of copies.
+    """An empty database in memory with the present schema, from which others are copied.
 
-    One for each thread. Copying its pages takes an eighth of the time of the statements of the
-    schema. Two threads cannot read one connection at the same moment, and a forked child may not
-    use a connection that another thread was reading at the fork.
+    Copying its pages takes an eighth of the time of the statements of the schema. Each thread has
+    its own: two threads cannot read one connection at the same moment. Nor may a forked child use
+    one that another thread was reading at the fork.
     """
 
     def __init__(self) -> None:

@@ -48,9 +48,9 @@ class Ballast:
         self.is_given_up = size is not None and not self.is_there
 
     def damage(self) -> str | None:
-        """Return what is wrong with the file.
+        """Return what is wrong with the file, None if nothing is.
 
-        None if nothing is: all its bytes must be zero. Or OSError.
+        All its bytes must be zero. Raises OSError.
         """
         if not self.is_there:
             return None

@@ -106,7 +106,7 @@ class FolderLock:
 def holder_of(folder: Path) -> int | None:
     """Return the id of the process that holds the lock of a folder.
 
-    None when no process holds it, or when the operating system does not say; Linux does.
+    Returns None when no process holds it, or when the operating system does not say; Linux does.
     """
     try:
         place, listed = str(folder.stat().st_ino), Path("/proc/locks").read_text("ascii")

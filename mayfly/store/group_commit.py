@@ -170,7 +170,7 @@ class GroupCommit:
         try:
             with self._lock:
                 leads, queue = not self._is_led, [*self._waiting, commit]
-                # No call is in it, so an interrupt finds all of it done or nothing.
+                # The statement calls nothing, so an interrupt comes before or after it.
                 commit.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
                 # Under the lock: set later, it would keep a later leader from gathering.
                 if not leads and (is_urgent or len(queue) >= self._expected):
@@ -232,7 +232,7 @@ class GroupCommit:
             self._gathered.wait(_GATHER_SECONDS)
         with self._lock:
             now, later = next_transaction(self._waiting)
-            # No call is in it, so an interrupt finds all of it done or nothing.
+            # The statement calls nothing, so an interrupt comes before or after it.
             leader.shared, self._waiting = now, later
 
     def _run_undecided(self, commits: list[Commit]) -> None:

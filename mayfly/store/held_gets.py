@@ -67,9 +67,10 @@ class HeldGets:
         self._free: list[int] = []
 
     def leftovers(self) -> list[HeldGet]:
-        """Return what a process held that was killed; call it before the first get.
+        """Return the messages that a killed process held; call it before the first get.
 
-        Without the file the list is empty; also, with a warning in the log, if it cannot be read.
+        The list is empty without the file, and, with a warning in the log, if the file cannot be
+        read.
         """
         if self._file is None:
             return []

@@ -63,7 +63,7 @@ def priority_starts(number: int) -> list[int]:
 def next_priority(key: int) -> int | None:
     """Return the lowest key of the next lower priority than that of a key, on the same queue.
 
-    None for the lowest priority, and on the staging queue, which has no priorities.
+    Returns None for the lowest priority, and on the staging queue, which has no priorities.
     """
     order = key >> SEQUENCE_BITS
     if key < 0 or order & ((1 << PRIORITY_BITS) - 1) == MAX_PRIORITY:
@@ -110,7 +110,7 @@ def generated_id(start: bytes, key: int) -> bytes:
 def key_of_generated_id(identifier: bytes, number: int) -> int | None:
     """Return the key that a generated MsgId contains, for the queue with a number.
 
-    None for an id without a key. Another message may have the id: compare the message at the key.
+    Returns None for an id without a key. Another message may have the id, so compare the ids.
     """
     if number == STAGING_NUMBER or not identifier.startswith(GENERATED_PREFIX):
         return None

@@ -82,7 +82,7 @@ class Retention:
 
 #: Positions of a block: their hashes take some 7 ms, which other due work waits for.
 BLOCK_ROWS: Final = 4_096
-#: So many blocks at the most are written by one transaction, if they have few hashes.
+#: The most blocks that one transaction writes, if they have few hashes.
 _MAX_BLOCKS: Final = 4
 #: The hashes of a block are written in 32 rows, of which a look reads one. The key of a row is its
 #: bucket, the highest bits of its hashes, and below that its block.
@@ -352,7 +352,7 @@ class Ledger:
     def oldest(self) -> tuple[int, int] | None:
         """Return position and moment (epoch ms) of the oldest row that is kept.
 
-        None for an empty ledger.
+        Returns None for an empty ledger.
         """
         found = self._read(_OLDEST)
         return None if not found else (int(found[0][0]), int(found[0][1]))

@@ -103,7 +103,7 @@ class Totals:
     def puts_since(self, before: Totals | None) -> int:
         """Return the number of puts since earlier totals, if nothing else has changed.
 
-        0 if ``before`` is None, or if anything but persistent puts has changed the totals.
+        Returns 0 if ``before`` is None, or if anything but persistent puts has changed the totals.
         """
         if before is None or self.ended is not before.ended:
             return 0
@@ -192,7 +192,7 @@ class TotalsTable:
     def __getitem__(self, number: int) -> Totals:
         """Return the totals of a queue after the last durable transaction.
 
-        KeyError for an unknown number.
+        Raises KeyError for an unknown number.
         """
         return self._held[number]
 

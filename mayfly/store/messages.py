@@ -167,7 +167,7 @@ _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM js
 #: For consecutive new keys: the rows of an array are numbered from 1 on.
 _MOVE_RANGE_IN = _MOVED % "SELECT value AS old, ?2 + rowid AS new FROM carray(?1)"
 _MOVE_RANGE_OUT = "DELETE FROM message WHERE k IN carray(?)"
-#: So many messages are copied and deleted before the next part: the pages that they free take the
+#: Messages are copied and deleted in parts of this number: the pages that one part frees take the
 #: next ones. A transaction of 2,000 then writes 318 pages to the log instead of 383.
 _MOVE_PART: Final = 500
 #: Counts the staged messages of a range: if all of them move, one delete of the range takes a third
@@ -615,8 +615,8 @@ class Messages:
     def due_alike(self, first: Due, before: int, now_ms: int, limit: int) -> Alike | None:
         """Return staged messages from ``first`` on that one statement can move.
 
-        None if they differ. They are up to ``limit`` messages with keys below ``before``. They may
-        differ in data, ids and times only, and none may have expired at ``now_ms``.
+        Returns None if they differ. They are up to ``limit`` messages with keys below ``before``.
+        They may differ in data, ids and times only, and none may have expired at ``now_ms``.
         """
         like = (
             first.target,

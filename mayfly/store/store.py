@@ -236,7 +236,7 @@ class Store:
         if unit.volatile_backouts:
             messages.count_backouts(unit.volatile_backouts)
         if not unit.is_safe:
-            # Nothing of it was to be durable.
+            # Its lives and totals wait for the next commit.
             pending = self._pending
             pending.lives += unit.lives
             if len(pending.lives) >= _PENDING_LIVES:
@@ -374,7 +374,7 @@ class Store:
     def _take_pending(self) -> Unit | None:
         """Begin a flush: return the waiting lives and totals.
 
-        None without any. Needs the lock held.
+        Returns None without any. Needs the lock held.
         """
         if not self._pending.deltas:
             return None

@@ -390,8 +390,8 @@ class Unit:
 def merged_unit(units: Iterable[Unit]) -> Unit | None:
     """Return one unit with the changes of several.
 
-    None when their order matters: when a unit is not plain, or one deletes or backs out what
-    another inserts.
+    Returns None when their order matters: when a unit is not plain, or one deletes or backs out
+    what another inserts.
     """
     merged = Unit()
     for unit in units:

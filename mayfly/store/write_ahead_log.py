@@ -79,7 +79,7 @@ def check_end(log: Path, files: Files, valid_frames: int) -> None:
 def check_frames(log: Path, files: Files, frame_count: int) -> None:
     """Raise StoreDamaged unless the checksums of the first ``frame_count`` frames are right.
 
-    Or OSError.
+    Raises OSError when the log cannot be read.
     """
     if not frame_count:
         return
@@ -238,8 +238,8 @@ class WriteAheadLog:
     def write_back(self) -> bool:
         """Write all frames back, so that the next commit begins the log anew.
 
-        False if the disk is full. Call it with the guard held and outside of a transaction. It
-        waits for reads of this process. Raises apsw.BusyError while another process reads the
+        Returns False if the disk is full. Call it with the guard held and outside of a transaction.
+        It waits for reads of this process. Raises apsw.BusyError while another process reads the
         database.
         """
         if self.owed_bytes() > self.free_bytes():

@@ -239,7 +239,7 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
     except MQError as error:
         if error.reason not in _REFUSALS:
             raise
-        return Reply((MqscMessage(*_REFUSALS[error.reason], reason=error.reason),))
+        return _refusal(error.reason)
     return done("AMQ8877I", "IBM MQ channel authentication record set.")
 
 
@@ -258,7 +258,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
     wanted = selection(given, (kind,), generic=True)
     found = inquire_channel_rules(queue_manager, profile, rule_type=rule_type, match=match)
     if not found:
-        return _not_found()
+        return _refusal(k.MQRCCF_CHLAUTH_NOT_FOUND)
     return shown(found, wanted, profile, _DETAILS)
 
 
@@ -328,6 +328,6 @@ def _value(parameter: Parameter, kind: str) -> Value:
     return number
 
 
-def _not_found() -> Reply:
-    reason = k.MQRCCF_CHLAUTH_NOT_FOUND
+def _refusal(reason: int) -> Reply:
+    """Return the reply for one of the reason codes that SET and DISPLAY CHLAUTH answer."""
     return Reply((MqscMessage(*_REFUSALS[reason], reason=reason),))

@@ -201,9 +201,9 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
 
 
 def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]:
-    """Return the value to compare with.
+    """Return the value to compare with, and the allowed operators.
 
-    None for an invalid one, and the operators that are allowed.
+    The value is None if it is not valid for the attribute.
     """
     if row.is_text:
         return text, (*ORDERINGS, LIKE, NOT_LIKE)

@@ -239,7 +239,7 @@ def terms_of(manager: Engine, applicant: Applicant) -> Terms:
 def failure_delay_s(manager: Engine) -> int:
     """Return FAILDLAY, the delay of the answer to a wrong password in seconds.
 
-    0 without CONNAUTH.
+    Returns 0 without CONNAUTH.
     """
     try:
         authentication = _authentication(manager)

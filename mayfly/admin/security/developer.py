@@ -138,9 +138,9 @@ def _add_or_update(users: Users, name: str, password: str) -> None:
 
 
 def _stored_passwords(folder: Path | None) -> dict[str, str]:
-    """Return the generated passwords by user.
+    """Return the generated passwords by user, none without a file.
 
-    Empty without a file. Raises StoreDamaged, OSError.
+    Raises StoreDamaged, OSError.
     """
     if folder is None:
         return {}

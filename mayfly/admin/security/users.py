@@ -105,10 +105,10 @@ class Users:
         groups: Sequence[str] | None = None,
         check: Callable[[User], None] = lambda _before: None,
     ) -> None:
-        """Change the password or groups of a user.
+        """Change the password or groups of a user; None leaves them as they are.
 
-        None leaves them. Raises MQRC_UNKNOWN_OBJECT_NAME, ValueError. ``check`` is called with the
-        user before the change, while no other process can change it; if it raises, nothing changes.
+        ``check`` is called with the user before the change, while no other process can change it;
+        if it raises, nothing changes. Raises MQRC_UNKNOWN_OBJECT_NAME, ValueError.
         """
         password_hash = None if password is None else _hash_of(password)
         checked = None if groups is None else _checked_groups(groups)

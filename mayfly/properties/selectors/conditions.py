@@ -40,10 +40,10 @@ _TOP = 1 << (_BITS - 1)
 
 
 def compared(symbol: str, left: Value, right: Value) -> Truth:
-    """Return the result of a comparison: None (unknown) when a side is NULL.
+    """Return the result of a comparison.
 
-    False for unlike types. Only numbers are ordered; an integer compared with a float becomes a
-    float (JMS, "Message Selector Syntax").
+    It is None (unknown) when a side is NULL, and False for unlike types. Only numbers are ordered;
+    an integer compared with a float becomes a float (JMS, "Message Selector Syntax").
     """
     if left is None or right is None:
         return None
@@ -288,7 +288,7 @@ def comparison(left: Node, symbol: str, right: Node) -> Node:
 def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
     """Return part BETWEEN low AND high, or NOT BETWEEN; the part is evaluated once.
 
-    Both bounds are inside.
+    Both bounds are inside of the range.
     """
     parts = [number_part(node) for node in (part, low, high)]
     value_of, low_of, high_of = (node.evaluate for node in parts)
@@ -346,7 +346,7 @@ def null(part: Node, *, is_null: bool) -> Node:
 def signed(sign: str, part: Node) -> Node:
     """Return the number ``-part`` or ``+part``.
 
-    MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
     """
     value_of = number_part(part).evaluate
     apply = negative if sign == "-" else positive

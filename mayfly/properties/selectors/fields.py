@@ -59,7 +59,7 @@ _SHORT_INTEGER = 9
 #: Characters behind the name of a folder: ``<usr2>`` is not ``usr``.
 _AFTER_NAME = b"> /\t\r\n"
 #: The properties of the last few folders up to this length are cached.
-_KEPT_BYTES = 16 * 1024
+_CACHED_BYTES = 16 * 1024
 _TAG = re.compile(rb"<(/?)([^\s/>]*)")
 #: An element as programs write it, with or without its type.
 _ORDINARY = re.compile(rb"<([^\s/>]*)(?: dt='([a-z0-9.]+)')?>([^<&]*)</([^>]*)>")
@@ -181,7 +181,7 @@ def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[byte
 
 
 def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
-    """Return True if an MQRFH2 may contain a text that ends with ``ending``, as ``>red</colour``.
+    """Return True if an MQRFH2 may contain a text with this end, as ``>red</colour``.
 
     False is certain: without entities, text is in a header in UTF-8 as it is.
     """
@@ -209,7 +209,7 @@ def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | No
 def _end_of_plain(fixed: bytes, encoding: int) -> int:
     """Return the end of the folders.
 
-    0 unless this is the fixed part of a single MQRFH2 in UTF-8.
+    Returns 0 unless this is the fixed part of a single MQRFH2 in UTF-8.
     """
     if len(fixed) < _FIXED_BYTES:
         return 0
@@ -229,12 +229,7 @@ def _searched(name: str) -> tuple[re.Pattern[bytes], bytes]:
 
 def _all(folder: bytes) -> Mapping[str, Value]:
     """Return all properties of a folder; cached for the other names of the same message."""
-    return _kept_all(folder) if len(folder) <= _KEPT_BYTES else _read_all(folder)
-
-
-@lru_cache(maxsize=64)
-def _kept_all(folder: bytes) -> Mapping[str, Value]:
-    return _read_all(folder)
+    return _cached_all(folder) if len(folder) <= _CACHED_BYTES else _read_all(folder)
 
 
 def _read_all(folder: bytes) -> Mapping[str, Value]:
@@ -243,6 +238,9 @@ def _read_all(folder: bytes) -> Mapping[str, Value]:
         return _properties([child for root in parse(folder.decode()) for child in root.children])
     except (MQError, UnicodeDecodeError):
         return NONE
+
+
+_cached_all = lru_cache(maxsize=64)(_read_all)
 
 
 def _read_folder(
@@ -384,10 +382,7 @@ class MessageFields:
         return value
 
     def may_hold(self, text_end: bytes) -> bool:
-        """Return True if the MQRFH2 may contain a text that ends with ``ending``.
-
-        False is certain.
-        """
+        """Return True if the MQRFH2 may contain a text with this end; False is certain."""
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
             return may_hold(text_end, descriptor.encoding, self.row.body)
@@ -435,7 +430,7 @@ class MessageFields:
     def _coded_header(self) -> tuple[int, int, bytes] | None:
         """Return encoding, character set and bytes of the MQRFH2 and what follows it.
 
-        None without one.
+        Returns None without one.
         """
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
@@ -451,7 +446,7 @@ class MessageFields:
     def _behind_delay(self) -> tuple[int, int, bytes] | None:
         """Return encoding, character set and bytes of an MQRFH2 behind an MQHDDLY.
 
-        None without one.
+        Returns None without one.
         """
         delay = self.delay_header()
         if delay is None or delay.format != FORMAT:

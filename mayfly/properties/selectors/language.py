@@ -219,7 +219,7 @@ def _with_sent_id(part: Node, other: Node) -> tuple[Node, Node]:
 def _of_sent_id(parts: _Parts) -> _Parts | None:
     """Return the parts of a LIKE for the id as it was sent.
 
-    None unless the name is JMSMessageID.
+    Returns None unless the name is JMSMessageID.
     """
     part = parts[0]
     return [sent_message_id(part.index), *parts[1:]] if part.name == MESSAGE_ID else None

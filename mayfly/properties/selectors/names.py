@@ -68,8 +68,9 @@ def correlation_bytes(text: str) -> bytes:
 def correlation_text(correl_id: bytes, text: str | None) -> str | None:
     """Return the JMSCorrelationID for a CorrelId of 24 bytes and the text in the MQRFH2.
 
-    None without both. The text counts only if the CorrelId is made from it. A program that has set
-    another CorrelId did not know the text, and selectors find both by the index on the CorrelId.
+    Returns None if there is neither. The text counts only if the CorrelId is made from it. A
+    program that has set another CorrelId did not know the text, and selectors find both by the
+    index on the CorrelId.
     """
     if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
         return text
@@ -121,7 +122,7 @@ MESSAGE_ID = "JMSMessageID"
 #: The id that an AMQP client has given a message, else its MsgId. No selector can contain the name:
 #: a comparison of JMSMessageID with an id that is no MQ id becomes a comparison of this name.
 SENT_MESSAGE_ID = "JMSMessageID as sent"
-#: The properties of JMS that stand for report options, by the names of IBM's constants.
+#: The properties of JMS for report options, by the names of IBM's constants.
 JMS_IBM_REPORT_EXCEPTION = "JMS_IBM_Report_Exception"
 JMS_IBM_REPORT_EXPIRATION = "JMS_IBM_Report_Expiration"
 JMS_IBM_REPORT_COA = "JMS_IBM_Report_COA"

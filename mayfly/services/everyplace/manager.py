@@ -18,7 +18,7 @@ from mayfly.lifetime.everyplace import (
     LONG_RANGE,
     Timepiece,
     driver_of,
-    is_trickle_interval,
+    is_interval_ms,
     next_trickle_ms,
 )
 from mayfly.mqi import reasons as rc
@@ -578,7 +578,7 @@ class Trickle:
 
         Raises MQRC_OPTIONS_ERROR for a wrong interval, or a clock that cannot drive work.
         """
-        if not is_trickle_interval(interval_ms):
+        if not is_interval_ms(interval_ms):
             raise EveryplaceError(
                 rc.MQRC_OPTIONS_ERROR,
                 f"interval_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}",
