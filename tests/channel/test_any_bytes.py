@@ -29,6 +29,7 @@ from tests.channel.scene import (
     standing,
 )
 from tests.channel.test_moving import TRANSIT, put_by_hand
+from tests.examples import examples
 
 UNCHECKED: dict[str, SettingValue] = {
     "xqh.enforce_format": False,
@@ -84,7 +85,7 @@ def changed(data: bytes, changes: list[tuple[int, int]], cut: int) -> bytes:
     cut=st.sampled_from([0, 0, 0, 1, 400]),
     persistence=st.sampled_from([0, 1]),
 )
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_no_bytes_stop_a_channel_or_what_is_behind_them(
     queue: str,
     expiry: int,

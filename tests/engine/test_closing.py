@@ -317,9 +317,9 @@ def test_a_start_that_fails_frees_the_folder(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_opening_and_closing_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.enumerate()
-    for _ in range(200):
+    for _ in range(40):
         QueueManager("QM1", clock=SystemClock()).close()
-    for _ in range(10):
+    for _ in range(4):
         QueueManager("QM1", tmp_path, SystemClock()).close()
     assert begun_since(before) == []
 

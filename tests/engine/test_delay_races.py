@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -172,26 +172,43 @@ def test_a_list_during_a_release_is_in_order_and_misses_nothing_that_stays(
     assert list(delivered(qm)) == going
 
 
+#: Fewer than are changed in a batch (``small_batches``).
+PUTS_BESIDE_A_BULK = 2
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_a_bulk_while_puts_go_on_counts_what_it_has_done(on_clock: QueueManager) -> None:
     qm = on_clock
     ids: list[bytes] = []
     is_over = threading.Event()
+    # A few for each batch: puts that are faster than the bulk would never let it end.
+    room = threading.Semaphore(PUTS_BESIDE_A_BULK)
 
     def keep_putting() -> None:
         with qm.session() as session:
-            while not is_over.is_set():
+            while room.acquire() and not is_over.is_set():
                 ids.append(session.put("Q1", b"x", delay_ms=LONG_MS, persistent=len(ids) % 2 == 0))
+
+    def let_go_on() -> None:
+        room.release(PUTS_BESIDE_A_BULK)
+
+    def counted(bulk: Iterator[int]) -> int:
+        counts = [0]
+        for count in bulk:
+            counts.append(count)
+            let_go_on()
+        return counts[-1]
 
     ids += put_many(qm, 50)
     putting = Running(keep_putting)
     schedule = qm.session().schedule
     try:
-        moved = [*schedule.reschedule_all(EVERYTHING, delay_ms=2 * LONG_MS)][-1]
-        moved_by = [*schedule.reschedule_all(EVERYTHING, by_ms=1)][-1]
-        cancelled = [*schedule.cancel_all(EVERYTHING)][-1]
+        moved = counted(schedule.reschedule_all(EVERYTHING, delay_ms=2 * LONG_MS))
+        moved_by = counted(schedule.reschedule_all(EVERYTHING, by_ms=1))
+        cancelled = counted(schedule.cancel_all(EVERYTHING))
     finally:
         is_over.set()
+        let_go_on()
         putting.finish()
     assert min(moved, moved_by, cancelled) >= 50
     assert schedule.count() == len(ids) - cancelled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,20 +37,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("clock", ["embedded", "spark"], indirect=True)
 
 
+#: Pairs of a queue manager and a persistence that ``make soak`` takes. Each of both is in the other
+#: pairs: volatile messages in memory, persistent ones in a folder.
+SOAK_PAIRS = ({"memory", "persistent"}, {"folder", "volatile"})
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what a pipeline would not meet: a queue manager that is only in memory.
 
     Where the rule is not about release, a folder and a pipeline are tested in a pair.
     """
     items[:] = [item for item in items if not _is_left_out(item)]
+    for item in items:
+        if item.path.parent == Path(__file__).parent and _is_any(item, SOAK_PAIRS):
+            item.add_marker(pytest.mark.soak)
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    kinds = set(item.name.partition("[")[2].rstrip("]").split("-"))
     left_out = [{"memory", "spark"}]
     if item.path.stem in DELAY_TESTS - RELEASE_TESTS:
         left_out.append({"folder", "embedded"})
-    return any(pair <= kinds for pair in left_out)
+    return _is_any(item, left_out)
+
+
+def _is_any(item: pytest.Item, pairs: Iterable[set[str]]) -> bool:
+    """Return True for a test whose parameters have both words of one of the pairs."""
+    kinds = set(item.name.partition("[")[2].rstrip("]").split("-"))
+    return any(pair <= kinds for pair in pairs)
 
 
 @pytest.fixture
