@@ -16,8 +16,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-README_LIMIT = 120
-
 #: The rooms below the engine, and the engine. What each room may import is in pyproject.toml, for
 #: import-linter.
 ENGINE_AND_BELOW = frozenset(
@@ -95,8 +93,6 @@ RUNTIME_EXCEPTIONS = {
     ("mayfly/store/damage.py", "threading"): "SQLite's list of file systems is the process's",
     ("mayfly/store/database.py", "threading"): "a template for each thread of the process",
 }
-#: It may fall, not rise.
-MAX_RUNTIME_EXCEPTIONS = 5
 
 DURATION_WORDS = frozenset("timeout interval delay expiry ttl deadline elapsed".split())
 QUALIFIERS = frozenset("default max min limit total value left".split())
@@ -424,11 +420,6 @@ def check_units(source: Source) -> Problems:
             yield source.at(node, f"{name} is in what unit? End it in _ms, _tenths, _seconds, …")
 
 
-def check_docstring(source: Source) -> Problems:
-    if not (ast.get_docstring(source.tree) or "").strip():
-        yield f"{source.path}:1: the first line says in one sentence what the module is for"
-
-
 def check_file_name(source: Source) -> Problems:
     if FORBIDDEN_FILES & set(source.module.split(".")):
         yield f"{source.path}:1: name it after what is in it"
@@ -461,7 +452,6 @@ def run(check: Check, files: list[Source]) -> None:
     [
         check_prints,
         check_units,
-        check_docstring,
         check_runtime,
         check_queue_state,
         check_engine_inside,
@@ -490,7 +480,7 @@ def test_benchmark_source(check: Check) -> None:
     run(check, BENCHMARKS)
 
 
-def test_exceptions_from_the_runtime_are_needed_and_become_no_more() -> None:
+def test_exceptions_from_the_runtime_are_needed() -> None:
     used = {
         (source.path, name)
         for source in PRODUCTION
@@ -499,7 +489,6 @@ def test_exceptions_from_the_runtime_are_needed_and_become_no_more() -> None:
         for name in (alias.name for alias in node.names)
     }
     assert used >= RUNTIME_EXCEPTIONS.keys()
-    assert len(RUNTIME_EXCEPTIONS) <= MAX_RUNTIME_EXCEPTIONS
 
 
 def test_imports_go_in_no_circle() -> None:
@@ -534,10 +523,6 @@ def test_fewer_and_fewer_tests_reach_inside_the_engine() -> None:
         )
     }
     assert len(insiders) <= TESTS_INSIDE_THE_ENGINE, "\n".join(sorted(insiders))
-
-
-def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= README_LIMIT
 
 
 def test_every_glossary_term_is_in_the_source() -> None:
@@ -648,8 +633,6 @@ core.hidden.pop(k)""",
     ),
     (check_queue_state, "mayfly/engine/queue_state.py", "import mayfly.engine.b\nq.depth += 1", []),
     (check_queue_state, "mayfly/store/a.py", "totals.claimed += 1", []),
-    (check_docstring, "mayfly/a.py", "x = 1", [1]),
-    (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
     (check_kernel, "mayfly/engine/core.py", "def f(core):\n    core.marks.forget(1)", [2]),
     (check_kernel, "mayfly/engine/get.py", "from mayfly.engine.marks import Marks", [1]),
     (check_kernel, "mayfly/engine/browse.py", "def f(core):\n    core.marks", []),

@@ -664,7 +664,6 @@ def test_the_documented_program_prints_what_is_shown() -> None:
     assert printed.getvalue() == output
 
 
-def test_the_documentation_names_every_receipt_and_is_short() -> None:
+def test_the_documentation_names_every_receipt() -> None:
     text = (ROOT / "docs/SCHEDULE.md").read_text("utf-8")
     assert re.findall(r"^\| ([a-z-]+) \|", text, re.MULTILINE)[1:] == [*Receipt]
-    assert len(text.splitlines()) <= 130  # of at most 100 characters: tests/test_docs.py

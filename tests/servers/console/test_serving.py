@@ -15,7 +15,6 @@ from tests.servers.http.conftest import Web
 PAGE = Path(__file__).parents[3] / "mayfly" / "servers" / "console" / "page"
 #: Bytes of all files together as they cross the network, and of those that the first page loads.
 MAX_COMPRESSED = MAX_OF_FIRST_PAGE = 150_000
-LINES = 300
 #: An import of a module at the head of another one; pages of their own are imported when needed.
 _IMPORT = re.compile(r"^(?:import|}).* from '\.{1,2}/([\w/.-]+)'", re.MULTILINE)
 
@@ -34,12 +33,11 @@ def test_the_console_is_small_however_its_size_is_told() -> None:
     assert sum(len(found[name].plain) for name in first) <= MAX_OF_FIRST_PAGE
 
 
-def test_scripts_are_short_and_no_file_holds_script_or_style_within_its_markup() -> None:
+def test_no_file_holds_script_or_style_within_its_markup() -> None:
     ours = [path for path in PAGE.rglob("*.*") if path.parent.name != "vendor"]
     assert {path.suffix for path in ours} == {".html", ".js", ".css", ".svg"}
     for path in ours:
         text = path.read_text("utf-8")
-        assert len(text.splitlines()) <= LINES, path.name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|\beval\(", text), path.name
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), path.name
     page = (PAGE / "index.html").read_text("utf-8")
