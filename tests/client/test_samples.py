@@ -33,6 +33,8 @@ from tests.pymqi.samples import (
 from tests.servers.certificates import certificate_of
 
 QUEUES = sorted({r.profile for name in BY_NAME for r in rights_of(name) if r.kind == "QUEUE"})
+#: A message of a sample lives for 100 ms: a scan in between would send its report too early.
+NO_SCAN = ("--expiry-interval", "0")
 #: Without this one the program is told nothing: its report becomes a dead letter (R6).
 UNTOLD = Right("AIRPORT", "QUEUE", "GATE.REPORTS", "PUT")
 #: One authority of each sample that names no channel.
@@ -76,7 +78,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         script += [f"SET CHLAUTH(APP.SVRCONN) {rule}"]
         script += [right.mqsc(user) for right in rights_of(name)]
     (folder / "who.mqsc").write_text("\n".join(script))
-    words = ["--mqsc", str(SAMPLES / "airport.mqsc"), "--mqsc", str(folder / "who.mqsc")]
+    words = [*NO_SCAN, "--mqsc", str(SAMPLES / "airport.mqsc"), "--mqsc", str(folder / "who.mqsc")]
     words += ["--tls-certificate", str(own), "--tls-key", str(key)]
     words += ["--tls-client-roots", str(folder / "roots.pem")]
     with serving(folder, ["AIRPORT"], "127.0.0.1:0", *words) as ready:
@@ -176,7 +178,7 @@ def airport(
 ) -> Iterator[tuple[str, Client]]:
     """Serve AIRPORT for a block; yields where, and an operator."""
     (home / "who.mqsc").write_text(script)
-    words = ["--mqsc", str(SAMPLES / "airport.mqsc"), "--mqsc", str(home / "who.mqsc")]
+    words = [*NO_SCAN, "--mqsc", str(SAMPLES / "airport.mqsc"), "--mqsc", str(home / "who.mqsc")]
     with (
         serving(home, ["AIRPORT"], address, *words, machine=machine) as ready,
         operating(home, "AIRPORT") as operator,
