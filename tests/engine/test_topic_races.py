@@ -122,10 +122,11 @@ def test_what_was_retained_is_off_the_disk_when_its_end_is_acknowledged(
             is_over.set()
 
     def put() -> None:
-        """Whoever puts runs what others have left to do."""
+        """Whoever puts runs what others have left to do; a look at the disk reads all that stay."""
         with qm.session() as session:
             while not is_over.is_set():
                 session.put("Q1", b"x", persistent=True)
+                session.get("Q1")
 
     on_threads(publish, *[put] * 3)
     reader.close()
