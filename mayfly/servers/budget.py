@@ -46,7 +46,7 @@ class Budget:
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._changing = threading.Lock()
-        self._limit = self._left = limit_bytes
+        self._limit = self.left_bytes = limit_bytes
         #: The first one is served first, so that a long message is not passed over for ever.
         self._waiting: deque[Reservation] = deque()
 
@@ -57,7 +57,7 @@ class Budget:
     def limit(self, limit_bytes: int) -> None:
         """Set another limit, which applies to reservations from now on."""
         with self._changing:
-            self._left += limit_bytes - self._limit
+            self.left_bytes += limit_bytes - self._limit
             self._limit = limit_bytes
             there = self._served()
         _tell(there)
@@ -65,12 +65,12 @@ class Budget:
     @property
     def is_used_up(self) -> bool:
         """Whether no byte is left: clients get no more messages."""
-        return self._left < 0
+        return self.left_bytes < 0
 
     @property
     def is_scarce(self) -> bool:
         """Whether less than an eighth is left: no messages are read ahead."""
-        return self._left * 8 < self._limit
+        return self.left_bytes * 8 < self._limit
 
     @property
     def is_waited_for(self) -> bool:
@@ -80,12 +80,12 @@ class Budget:
     def take(self, count: int) -> None:
         """Count bytes that are already in memory, even above the limit."""
         with self._changing:
-            self._left -= count
+            self.left_bytes -= count
 
     def give(self, count: int) -> None:
         """Return counted bytes; this may end the wait of reservations."""
         with self._changing:
-            self._left += count
+            self.left_bytes += count
             there = self._served()
         _tell(there)
 
@@ -100,7 +100,7 @@ class Budget:
         made = Reservation(self, count, on_there)
         with self._changing:
             if not self._waiting and self._fits(count):
-                self._left -= count
+                self.left_bytes -= count
                 made.is_there = True
             elif on_there is None:
                 return None
@@ -115,7 +115,7 @@ class Budget:
                 return
             reservation.is_over = True
             if reservation.is_there:
-                self._left += reservation.count
+                self.left_bytes += reservation.count
             else:
                 self._waiting.remove(reservation)
             there = self._served()
@@ -123,14 +123,14 @@ class Budget:
 
     def _fits(self, count: int) -> bool:
         # The limit may have been lowered since: a longer message then has all of it.
-        return count <= self._left or (self._left == self._limit)
+        return count <= self.left_bytes or (self.left_bytes == self._limit)
 
     def _served(self) -> list[Reservation]:
         """Give bytes to waiting reservations in their order; return those that have them now."""
         there: list[Reservation] = []
         while self._waiting and self._fits(self._waiting[0].count):
             reservation = self._waiting.popleft()
-            self._left -= reservation.count
+            self.left_bytes -= reservation.count
             reservation.is_there = True
             there.append(reservation)
         return there

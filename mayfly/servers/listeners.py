@@ -290,7 +290,7 @@ class HttpListener(Listener):
         self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
         self._server: HttpServer | None = None
-        self._service: Service | None = None
+        self.service: Service | None = None
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
@@ -306,7 +306,7 @@ class HttpListener(Listener):
         except ModuleNotFoundError as error:
             raise OSError(f"--http needs mayfly-mq[http]: {error}") from error
         self._context = tls_context(self._tls)
-        self._service = service = Service(
+        self.service = service = Service(
             self._managers,
             self._admission,
             self._standing,
@@ -332,17 +332,17 @@ class HttpListener(Listener):
 
         Probes are still answered.
         """
-        if self._service is not None:
-            self._service.message_waits.end()
-            self._service.feeds.end()
+        if self.service is not None:
+            self.service.message_waits.end()
+            self.service.feeds.end()
         if self._server is not None:
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
         """Close all connections, live streams and experiments."""
-        if self._service is not None:
-            self._service.feeds.end()
-            self._service.experiments.end()
+        if self.service is not None:
+            self.service.feeds.end()
+            self.service.experiments.end()
         self._known.close()
         if self._server is not None:
             self._server.close()

@@ -71,8 +71,8 @@ class RawSender(Raw):
     def answer_to(self, request: int) -> Any:
         """Read until the answer to a request comes; return it."""
         while True:
-            length, _conversation, answered = HEADER.unpack(self._read(HEADER.size))
-            payload = self._read(length)
+            length, _conversation, answered = HEADER.unpack(self.read(HEADER.size))
+            payload = self.read(length)
             if answered == request:
                 outcome, value = msgpack.decode(payload)
                 return [outcome, value] if outcome == DONE else [outcome, *value]
@@ -80,8 +80,8 @@ class RawSender(Raw):
     def end_said(self) -> str:
         """Wait until the server ends the connection; return why."""
         while True:
-            length, conversation, request = HEADER.unpack(self._read(HEADER.size))
-            payload = self._read(length)
+            length, conversation, request = HEADER.unpack(self.read(HEADER.size))
+            payload = self.read(length)
             if (conversation, request) == (0, ENDED):
                 said: str = msgpack.decode(payload)[1][2]
                 return said

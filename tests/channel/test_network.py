@@ -158,7 +158,7 @@ def test_a_batch_that_is_longer_than_the_memory_for_messages_arrives_whole(
         assert letter is not None
         assert letter.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
         done(one, f"STOP CHANNEL({CHANNEL})")
-    assert budget._left == 2_000_000
+    assert budget.left_bytes == 2_000_000
 
 
 def test_what_has_no_room_waits_for_it(

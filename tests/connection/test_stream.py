@@ -63,18 +63,3 @@ def test_an_abort_ends_a_receive_that_looks_or_sleeps(
     stream.abort()
     reader.join(60)
     assert received == [b""]
-
-
-def test_looks_in_vain_are_fewer_and_fewer(ends: tuple[PlainStream, socket.socket]) -> None:
-    """A program whose answers take longer, as durable ones do, does not spend its time on looks."""
-    stream, server = ends
-    for passes in (1, 2, 4, 8, 16, 32, 64, 64):
-        assert stream._looked_for() is None
-        assert stream._passes == passes
-    server.sendall(b"x")
-    assert stream._looked_for() == b"x"
-    assert stream._looked_for() is None
-    assert stream._passes == 1
-    server.sendall(b"y")
-    assert stream.receive() == b"y"
-    assert stream._passes == 0

@@ -23,10 +23,10 @@ def test_those_that_wait_are_served_in_their_order() -> None:
     assert told == [80, 10]
     assert long is not None
     assert short is not None
-    assert (long.is_there, short.is_there, budget._left) == (True, True, 10)
+    assert (long.is_there, short.is_there, budget.left_bytes) == (True, True, 10)
     for reservation in (long, long, short, first):
         reservation.end()
-    assert (budget._left, budget.is_waited_for) == (100, False)
+    assert (budget.left_bytes, budget.is_waited_for) == (100, False)
 
 
 def test_room_that_nobody_waits_for_any_more_goes_to_others() -> None:
@@ -41,7 +41,7 @@ def test_room_that_nobody_waits_for_any_more_goes_to_others() -> None:
     assert told == ["other"]
     first.end()
     other.end()
-    assert (told, budget._left) == (["other"], 100)
+    assert (told, budget.left_bytes) == (["other"], 100)
 
 
 def test_what_is_in_memory_already_is_taken_whether_it_is_left_or_not() -> None:
@@ -52,7 +52,7 @@ def test_what_is_in_memory_already_is_taken_whether_it_is_left_or_not() -> None:
     budget.give(40)
     assert told == []
     budget.give(110)
-    assert (told, budget.is_used_up, budget._left) == ([0], False, 100)
+    assert (told, budget.is_used_up, budget.left_bytes) == ([0], False, 100)
 
 
 def test_a_limit_that_is_lowered_keeps_nobody_waiting_for_ever() -> None:
@@ -64,9 +64,9 @@ def test_a_limit_that_is_lowered_keeps_nobody_waiting_for_ever() -> None:
     assert (budget.longest(90), budget.longest(40), told) == (50, 40, [])
     assert held is not None
     held.end()
-    assert (told, budget._left) == ([90], -40)
+    assert (told, budget.left_bytes) == ([90], -40)
     budget.limit(200)
-    assert budget._left == 110
+    assert budget.left_bytes == 110
 
 
 def test_a_connection_has_some_bytes_that_nobody_counts() -> None:
@@ -74,7 +74,7 @@ def test_a_connection_has_some_bytes_that_nobody_counts() -> None:
     held = Held(budget)
     for count, left in ((OWN_BYTES, 100), (OWN_BYTES + 7, 93), (OWN_BYTES + 2, 98), (0, 100)):
         held.note(count)
-        assert budget._left == left
+        assert budget.left_bytes == left
 
 
 def test_who_is_slow_is_ended_while_others_wait_and_not_before(
@@ -109,6 +109,6 @@ def test_calls_are_made_when_something_is_left_and_none_of_a_connection_that_has
     other.call(lambda: told.append(3))
     other.end()
     budget.give(101)
-    assert (told, budget._left, budget.is_waited_for) == ([1, 2], 100, False)
+    assert (told, budget.left_bytes, budget.is_waited_for) == ([1, 2], 100, False)
     one.call(lambda: told.append(4))
     assert told == [1, 2, 4]

@@ -52,11 +52,11 @@ class AmqpServer:
         ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
         host name is that of no queue manager is connected to the first one.
         """
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
         limits = limits or AmqpLimits()
-        self._service = AmqpService(
-            self._loop,
+        self.service = AmqpService(
+            self.loop,
             self._executor,
             admission,
             connect,
@@ -65,11 +65,11 @@ class AmqpServer:
             Budget() if budget is None else budget,
             channel,
             Instances(),
-            Unhurried(self._loop),
+            Unhurried(self.loop),
             Amended(),
             Nodes(),
         )
-        self._open: set[AmqpConnection] = set()
+        self.open_connections: set[AmqpConnection] = set()
         self._visitors = _Handler(self)
         self._acceptors: list[Acceptor] = []
         self._is_ending = False
@@ -88,7 +88,7 @@ class AmqpServer:
 
     def connections(self) -> list[ClientConnection]:
         return self._in_loop(
-            lambda: [each for connection in self._open for each in connection.status()]
+            lambda: [each for connection in self.open_connections for each in connection.status()]
         )
 
     def end(self, number: int) -> bool:
@@ -122,16 +122,16 @@ class AmqpServer:
 
     def _connection_of(self, number: int) -> AmqpConnection | None:
         """Return the connection that has a conversation of this number, None without one."""
-        for connection in self._open:
+        for connection in self.open_connections:
             if any(each.number == number for each in connection.status()):
                 return connection
         return None
 
     def _look_at(self, connection: AmqpConnection) -> None:
         """Look whether the work of a client is done, until it has gone."""
-        if connection in self._open:
+        if connection in self.open_connections:
             connection.quiesce(FORCED, "the channel was stopped by an operator")
-            self._loop.call_later(_POLL_SECONDS, self._look_at, connection)
+            self.loop.call_later(_POLL_SECONDS, self._look_at, connection)
 
     def drain(self, timeout_ms: int) -> None:
         """Take no new connection; return when those there have gone, or after a time.
@@ -142,8 +142,8 @@ class AmqpServer:
         async def stop_listening() -> None:
             for acceptor in self._acceptors:
                 acceptor.close()
-            deadline = self._loop.time() + timeout_ms / 1000
-            while self._open and self._loop.time() < deadline:
+            deadline = self.loop.time() + timeout_ms / 1000
+            while self.open_connections and self.loop.time() < deadline:
                 self._each(lambda connection: connection.quiesce(FORCED, "the server ends"))
                 await asyncio.sleep(_POLL_SECONDS)
 
@@ -158,24 +158,24 @@ class AmqpServer:
                 await acceptor.cut()
             self._each(lambda connection: connection.end(FORCED, "the server ends"))
             for _ in range(20):
-                if not self._open:
+                if not self.open_connections:
                     break
                 await asyncio.sleep(_POLL_SECONDS)
             self._each(AmqpConnection.cut)
             await asyncio.sleep(0)
 
-        if self._loop.is_closed():
+        if self.loop.is_closed():
             return
         self._call(end())
         self._is_ending = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self._executor.shutdown()
-        self._loop.close()
+        self.loop.close()
 
     def _each(self, work: Callable[[AmqpConnection], object]) -> None:
         """Do something for each client; one for which it cannot be done is cut off."""
-        for connection in list(self._open):
+        for connection in list(self.open_connections):
             try:
                 work(connection)
             except Exception:  # noqa: BLE001 - one client's mistake is not the others'
@@ -183,8 +183,8 @@ class AmqpServer:
                 connection.cut()
 
     def _run(self) -> bool:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
         return not self._is_ending
 
     def _in_loop(self, call: Callable[[], _T]) -> _T:
@@ -194,7 +194,7 @@ class AmqpServer:
         return self._call(run())
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
 
 class _Handler:
@@ -209,11 +209,11 @@ class _Handler:
         return ENTRANCE_SECONDS
 
     def capacity(self) -> int:
-        return _MAX_CONNECTIONS - len(self._server._open)
+        return _MAX_CONNECTIONS - len(self._server.open_connections)
 
     def new(self) -> AmqpConnection:
         server = self._server
-        return AmqpConnection(server._service, next(INSTANCE_NUMBERS), server._open)
+        return AmqpConnection(server.service, next(INSTANCE_NUMBERS), server.open_connections)
 
     def without_tls(self, client: str, first: bytes) -> bytes:
         """Log a client that speaks without TLS; return TLS's protocol header for one of AMQP."""

@@ -25,12 +25,12 @@ def in_loop(server: AmqpServer, look: Callable[[], int]) -> int:
     async def ask() -> int:
         return look()
 
-    return asyncio.run_coroutine_threadsafe(ask(), server._loop).result()
+    return asyncio.run_coroutine_threadsafe(ask(), server.loop).result()
 
 
 def link_count(server: AmqpServer) -> int:
     """Return how many links proton keeps for the one connection there is."""
-    (peer,) = server._open
+    (peer,) = server.open_connections
     assert peer._connection is not None
     link = cproton.pn_link_head(peer._connection._impl, 0)
     for number in count():

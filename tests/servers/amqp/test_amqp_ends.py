@@ -100,7 +100,7 @@ def test_AMQP_2_7_5_whole_transfers_before_the_close_of_a_socket_that_reads_noth
 ) -> None:
     # Each is answered, and the answers are refused by the machine of the client: its socket is gone
     # while most of what it has sent is still to be read.
-    server._service = server._service._replace(limits=AmqpLimits(credit=200))
+    server.service = server.service._replace(limits=AmqpLimits(credit=200))
     one = client()
     link = one.sender("Q1")
     for n in range(60):
@@ -141,7 +141,7 @@ def test_AMQP_4_3_discharge_read_with_the_end_decides_posts_and_outcomes(
 def test_AMQP_2_7_9_clients_that_close_right_behind_lose_and_double_nothing(
     server: AmqpServer, qm: QueueManager, client: New, rounds: int
 ) -> None:
-    server._service = server._service._replace(limits=AmqpLimits(credit=50))
+    server.service = server.service._replace(limits=AmqpLimits(credit=50))
     random = Random(rounds)
     for done in range(rounds):
         sending = client()

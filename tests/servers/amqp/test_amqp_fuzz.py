@@ -94,7 +94,7 @@ def a_little_of_everything(one: Client) -> None:
 
 
 def is_as_before(server: AmqpServer) -> bool:
-    return not server._open and server._service.budget._left == BUDGET_BYTES
+    return not server.open_connections and server.service.budget.left_bytes == BUDGET_BYTES
 
 
 @pytest.mark.slow

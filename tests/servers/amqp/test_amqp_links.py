@@ -555,8 +555,8 @@ def begun(server: AmqpServer, one: Client, count: int) -> tuple[Link, Delivery]:
     delivery = link.delivery("slow")
     link.stream(LONG[:-1])
     one.push()
-    budget = server._service.budget
-    wait_until(lambda: budget._left <= BUDGET_BYTES - count * 1_000_000)
+    budget = server.service.budget
+    wait_until(lambda: budget.left_bytes <= BUDGET_BYTES - count * 1_000_000)
     return link, delivery
 
 
@@ -573,7 +573,7 @@ def test_a_message_that_comes_in_part_waits_for_room_and_is_put_then(
     qm: QueueManager, server: AmqpServer, client: New
 ) -> None:
     """Its connection is not read from while others have all the memory for messages."""
-    budget = server._service.budget
+    budget = server.service.budget
     slow = [client(), client()]
     parts = [begun(server, one, count) for count, one in enumerate(slow, 1)]
     other = client()
@@ -586,7 +586,7 @@ def test_a_message_that_comes_in_part_waits_for_room_and_is_put_then(
     other.until(lambda: late.settled)
     assert late.remote_state == Delivery.ACCEPTED
     assert live(qm) == 3
-    wait_until(lambda: budget._left == BUDGET_BYTES)
+    wait_until(lambda: budget.left_bytes == BUDGET_BYTES)
 
 
 def test_a_message_that_waits_too_long_for_room_is_refused_with_MQRC_RESOURCE_PROBLEM(
@@ -607,7 +607,7 @@ def test_a_message_that_waits_too_long_for_room_is_refused_with_MQRC_RESOURCE_PR
         assert ended(one, *part) == Delivery.ACCEPTED
     assert other.send(sender, LONG).remote_state == Delivery.ACCEPTED
     assert live(qm) == 3
-    wait_until(lambda: server._service.budget._left == BUDGET_BYTES)
+    wait_until(lambda: server.service.budget.left_bytes == BUDGET_BYTES)
 
 
 def test_a_connection_that_has_room_for_one_message_never_waits_for_another(
@@ -635,7 +635,7 @@ def test_a_slow_client_keeps_no_room_that_others_wait_for(
         begun(server, one, count)
     other = client()
     assert other.send(other.sender("Q1"), LONG).remote_state == Delivery.ACCEPTED
-    wait_until(lambda: len(server._open) < 3)
+    wait_until(lambda: len(server.open_connections) < 3)
     assert live(qm) == 1
 
 
@@ -646,10 +646,10 @@ def test_a_connection_that_is_cut_gives_its_room_back(
     begun(server, one, 1)
     begun(server, other, 2)
     delivery = late.begin(late.sender("Q1"), LONG)
-    wait_until(lambda: server._service.budget.is_waited_for)
+    wait_until(lambda: server.service.budget.is_waited_for)
     one.cut()
     late.until(lambda: delivery.settled)
     assert delivery.remote_state == Delivery.ACCEPTED
     other.cut()
-    wait_until(lambda: server._service.budget._left == BUDGET_BYTES)
+    wait_until(lambda: server.service.budget.left_bytes == BUDGET_BYTES)
     assert live(qm) == 1

@@ -61,7 +61,7 @@ def test_a_client_that_is_ahead_of_the_disk_waits_and_goes_on(
     server: AmqpServer, qm: QueueManager, client: New
 ) -> None:
     # Each message is more than may be on its way to the disk.
-    server._service = server._service._replace(limits=AmqpLimits(credit=10, put_bytes=1))
+    server.service = server.service._replace(limits=AmqpLimits(credit=10, put_bytes=1))
     one = client()
     link = one.sender("Q1")
     for _ in range(5):
@@ -192,5 +192,5 @@ def test_a_link_that_browses_has_one_timer(server: AmqpServer, client: New) -> N
     for _ in range(20):
         receiver.flow(1)
         one.settle_down()
-    loop = server._service.loop
+    loop = server.service.loop
     assert len([timer for timer in loop._scheduled if not timer.cancelled()]) <= 1  # type: ignore[attr-defined]  # asyncio's own list of timers

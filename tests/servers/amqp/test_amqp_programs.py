@@ -75,7 +75,7 @@ def server(qm: QueueManager) -> Iterator[AmqpServer]:
 @pytest.fixture
 def let_pass(server: AmqpServer, monkeypatch: pytest.MonkeyPatch) -> Passing:
     """Let time pass for the loop of the server; its timers that fall due are done on return."""
-    loop, passed_seconds = server._loop, [0.0]
+    loop, passed_seconds = server.loop, [0.0]
     own_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: own_time() + passed_seconds[0])
 

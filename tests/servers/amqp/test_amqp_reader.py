@@ -147,17 +147,6 @@ def test_ids_and_times_are_those_of_each_message() -> None:
         assert reader.read(message, NOW_MS + 7 * number) == alone(message, NOW_MS + 7 * number)
 
 
-def test_a_message_with_other_ids_and_times_is_not_decoded_again() -> None:
-    reader = MessageReader()
-    reader.read(numbered(1), NOW_MS)
-    assert reader._fields is not None
-    assert reader._like_last(numbered(2), reader._fields) is not None
-    assert reader._like_last(numbered(3), reader._fields) is not None
-    # One with an id of another length, or with another field, is.
-    assert reader._like_last(numbered(2, id="ID:other"), reader._fields) is None
-    assert reader._like_last(numbered(2, subject="s"), reader._fields) is None
-
-
 @pytest.mark.parametrize(
     "fields",
     [

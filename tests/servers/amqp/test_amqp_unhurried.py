@@ -39,9 +39,9 @@ def qm(tmp_path: Path) -> Iterator[QueueManager]:
 @pytest.fixture
 def patient(server: AmqpServer) -> Patient:
     """Nothing of the server is settled because time has passed."""
-    service = server._service
+    service = server.service
     unhurried = Patient(service.loop)
-    server._service = service._replace(unhurried=unhurried)
+    server.service = service._replace(unhurried=unhurried)
     return unhurried
 
 
@@ -127,8 +127,8 @@ def test_a_message_that_needs_no_disk_is_settled_at_once(
 def test_a_client_that_may_hold_no_more_gets_the_next_as_it_settles(
     qm: QueueManager, client: New, server: AmqpServer, patient: Patient
 ) -> None:
-    limits = server._service.limits._replace(unsettled=1)
-    server._service = server._service._replace(limits=limits)
+    limits = server.service.limits._replace(unsettled=1)
+    server.service = server.service._replace(limits=limits)
     one = client()
     put(one, "1", "2", "3")
     receiver = one.receiver("Q1", credit=3)

@@ -171,8 +171,8 @@ def test_a_client_that_comes_back_goes_on_where_it_was(
 def test_nothing_is_computed_while_nobody_listens(
     site: Site, queue_manager: QueueManager, clock: VirtualClock
 ) -> None:
-    assert site.listener._service is not None
-    feed = site.listener._service.feeds.of(queue_manager.engine)
+    assert site.listener.service is not None
+    feed = site.listener.service.feeds.of(queue_manager.engine)
     with streaming(site.web) as stream:
         run = stream.frame().frame_id.partition("-")[0]
         assert feed in clock._driven
@@ -328,8 +328,8 @@ def test_a_client_that_goes_leaves_no_error(
     site: Site, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whether the server notices at its next frame, or before."""
-    assert site.listener._service is not None
-    feeds = site.listener._service.feeds
+    assert site.listener.service is not None
+    feeds = site.listener.service.feeds
     for _ in range(5):
         with streaming(site.web) as stream:
             stream.frame()

@@ -69,7 +69,7 @@ def test_a_listener_is_advised(web: Web, queue_manager: QueueManager, clock: Vir
 
 
 def test_experiments_are_bounded_and_of_one_kind(site: Site, queue_manager: QueueManager) -> None:
-    service = site.listener._service
+    service = site.listener.service
     assert service is not None
     for state in (Progress.RUNNING, Progress.RUNNING, Progress.DONE):
         one = Experiment(queue_manager.engine, "replay", [], where=None, state=state)  # type: ignore[arg-type] # it is not run

@@ -38,14 +38,14 @@ def narrow(queue_manager: QueueManager, budget: Budget) -> Iterator[Web]:
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     for site in listening(queue_manager, admission=AdmitEverybody(), budget=budget):
         yield site.web
-    assert (budget._left, budget.is_waited_for) == (LIMIT_BYTES, False)
+    assert (budget.left_bytes, budget.is_waited_for) == (LIMIT_BYTES, False)
 
 
 def begun(web: Web, stack: contextlib.ExitStack, budget: Budget, count: int) -> socket.socket:
     """Send a long put but for its last byte, the one of this number that has come in part."""
     client = stack.enter_context(talking(web))
     client.sendall(PUT + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(LONG) + LONG[1:])
-    wait_until(lambda: budget._left == LIMIT_BYTES - count * len(LONG))
+    wait_until(lambda: budget.left_bytes == LIMIT_BYTES - count * len(LONG))
     return client
 
 
@@ -161,7 +161,7 @@ def test_a_body_that_waits_too_long_is_refused_with_MQRC_RESOURCE_PROBLEM(
             status, _number, reason, said = error_of(rest.put("Q1", LONG.decode()))
             assert (status, reason) == (503, rc.MQRC_RESOURCE_PROBLEM)
             assert "send it again" in said
-    wait_until(lambda: budget._left == LIMIT_BYTES)
+    wait_until(lambda: budget.left_bytes == LIMIT_BYTES)
     with talking(narrow) as client:
         client.sendall(chunked)
         assert read_to_end(client).startswith(b"HTTP/1.1 201 ")
@@ -207,7 +207,7 @@ def test_clients_that_do_not_read_are_given_no_more_than_there_is_room_for_toget
             deaf.append(stack.enter_context(talking(narrow, receive_bytes=4_096)))
             deaf[-1].sendall(get)
         wait_until(lambda: budget.is_waited_for)
-        assert budget._left > -2 * 3_500_000
+        assert budget.left_bytes > -2 * 3_500_000
         with ThreadPoolExecutor(len(deaf)) as threads:
             for answer in threads.map(read_to_end, deaf):
                 assert answer.startswith(b"HTTP/1.1 200 ")

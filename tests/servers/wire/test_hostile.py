@@ -59,9 +59,9 @@ class Raw:
         self.socket = socket.create_connection(address)
         self.socket.settimeout(JOIN_SECONDS)
         self.conversation = conversation
-        self._last_request = 0
+        self.last_request = 0
         self.socket.sendall(versions.packed())
-        assert self._read(PREAMBLE.size) == OURS.packed()
+        assert self.read(PREAMBLE.size) == OURS.packed()
 
     def __enter__(self) -> Self:
         return self
@@ -71,18 +71,18 @@ class Raw:
 
     def send(self, payload: bytes) -> int:
         """Send a frame; return the number of the request."""
-        self._last_request += 1
+        self.last_request += 1
         self.socket.sendall(
-            HEADER.pack(len(payload), self.conversation, self._last_request) + payload
+            HEADER.pack(len(payload), self.conversation, self.last_request) + payload
         )
-        return self._last_request
+        return self.last_request
 
     def ask(self, *values: object) -> Any:
         """Send a request and return its answer."""
         request = self.send(msgpack.encode(values))
         while True:
-            length, _conversation, answered = HEADER.unpack(self._read(HEADER.size))
-            payload = self._read(length)
+            length, _conversation, answered = HEADER.unpack(self.read(HEADER.size))
+            payload = self.read(length)
             if answered == request:
                 return answer_in(payload)
 
@@ -104,7 +104,7 @@ class Raw:
                 pass
         return True
 
-    def _read(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
             more = self.socket.recv(count - len(data))
@@ -393,8 +393,8 @@ def test_a_client_that_does_not_read_gets_no_more_messages_and_keeps_nobody_wait
         deaf.socket.settimeout(JOIN_SECONDS)
         held = 0
         while held < 400 - 1:
-            length, _conversation, request = HEADER.unpack(deaf._read(HEADER.size))
-            deaf._read(length)
+            length, _conversation, request = HEADER.unpack(deaf.read(HEADER.size))
+            deaf.read(length)
             held += request > 2
         assert Administration(other.call).counts("Q1").live == 0
         other.close()
@@ -414,7 +414,7 @@ def test_long_puts_that_the_disk_has_not_taken_are_not_read_without_end(
             raw.send(payload)
         answered = 0
         while answered < 200:
-            length, _conversation, request = HEADER.unpack(raw._read(HEADER.size))
-            assert msgpack.decode(raw._read(length))[0] == DONE
+            length, _conversation, request = HEADER.unpack(raw.read(HEADER.size))
+            assert msgpack.decode(raw.read(length))[0] == DONE
             answered += request > 2
     assert queue_manager.curdepth("Q1") == 200

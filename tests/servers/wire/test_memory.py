@@ -37,7 +37,7 @@ def served(queue_manager: QueueManager, budget: Budget) -> Iterator[Served]:
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(100000)").ok
     with serving(queue_manager, budget=budget) as it:
         yield it
-    assert (budget._left, budget.is_waited_for) == (LIMIT_BYTES, False)
+    assert (budget.left_bytes, budget.is_waited_for) == (LIMIT_BYTES, False)
 
 
 def entered(served: Served) -> Raw:
@@ -50,15 +50,15 @@ def entered(served: Served) -> Raw:
 def long_put(raw: Raw) -> bytes:
     """Return the frame of a long put, under a request number of its own."""
     payload: bytes = msgpack.encode([verb_of(ask.Put), *_put_fields(raw.opened(), body=LONG)])
-    raw._last_request += 1
-    return framed(raw.conversation, raw._last_request, payload)
+    raw.last_request += 1
+    return framed(raw.conversation, raw.last_request, payload)
 
 
 def begun(raw: Raw, budget: Budget, count: int) -> bytes:
     """Send a long put but for its last bytes, the one of this number; return these."""
     frame = long_put(raw)
     raw.socket.sendall(frame[:-10])
-    wait_until(lambda: budget._left <= LIMIT_BYTES - count * len(LONG))
+    wait_until(lambda: budget.left_bytes <= LIMIT_BYTES - count * len(LONG))
     return frame[-10:]
 
 
@@ -66,15 +66,15 @@ def outcome(raw: Raw) -> int:
     """Return whether the last request was done."""
     while True:
         _conversation, request, payload = read_frame(raw)
-        if request == raw._last_request:
+        if request == raw.last_request:
             found: int = msgpack.decode(payload)[0]
             return found
 
 
 def read_frame(raw: Raw) -> tuple[int, int, bytes]:
     """Return the conversation, the request and the payload of the next frame."""
-    length, conversation, request = HEADER.unpack(raw._read(HEADER.size))
-    return conversation, request, raw._read(length)
+    length, conversation, request = HEADER.unpack(raw.read(HEADER.size))
+    return conversation, request, raw.read(length)
 
 
 def test_a_long_message_waits_for_room_and_is_put_then(
@@ -140,12 +140,12 @@ def test_a_client_that_does_not_read_is_given_no_more_than_there_is_room_for(
     with entered(served) as deaf:
         asked = [deaf.opened(), c.MQGMO_BROWSE_FIRST, 0, None, b"", b"", b"", None, None, None]
         payload = msgpack.encode([verb_of(ask.Get), *asked, False, False])
-        first = deaf._last_request + 1
+        first = deaf.last_request + 1
         for _ in range(200):
             deaf.send(payload)
-        wait_until(lambda: budget._left < LIMIT_BYTES)
+        wait_until(lambda: budget.left_bytes < LIMIT_BYTES)
         # The kernel has some, the budget counts the rest.
-        assert budget._left > LIMIT_BYTES - 4 * len(LONG)
+        assert budget.left_bytes > LIMIT_BYTES - 4 * len(LONG)
         for number in range(first, first + 200):
             _conversation, request, answer = read_frame(deaf)
             assert (request, answer[1]) == (number, DONE)
@@ -170,7 +170,7 @@ def test_clients_that_do_not_read_are_given_no_more_than_there_is_room_for_toget
             for _ in range(2):
                 raw.send(payload)
         wait_until(lambda: budget.is_waited_for)
-        assert budget._left > -2 * 3_600_000
+        assert budget.left_bytes > -2 * 3_600_000
         with ThreadPoolExecutor(len(deaf)) as threads:
             assert list(threads.map(outcome, deaf)) == [DONE] * len(deaf)
     finally:

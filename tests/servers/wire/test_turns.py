@@ -35,8 +35,8 @@ def answers(raw: Raw, count: int) -> list[tuple[int, list[Any]]]:
     """Read so many frames: request and values."""
     found = []
     for _ in range(count):
-        length, _conversation, request = HEADER.unpack(raw._read(HEADER.size))
-        found.append((request, answer_in(raw._read(length))))
+        length, _conversation, request = HEADER.unpack(raw.read(HEADER.size))
+        found.append((request, answer_in(raw.read(length))))
     return found
 
 
