@@ -165,6 +165,7 @@ def _put_part(
     bodies: Sequence[bytes],
     begin: Callable[[bytes, OnDone[PutResult | None]], object],
 ) -> list[Outcome]:
+    """Begin the puts of some messages together, wait for all, and return their outcomes."""
     outcomes: list[Outcome] = [None] * len(bodies)
     reported_count = 0
     is_done = connection.runtime.event()

@@ -411,6 +411,7 @@ def connected(
 
 
 def _tls(wanted: TlsWanted) -> Tls | None:
+    """Return the Tls for a ``tls`` argument, None without encryption."""
     if isinstance(wanted, Tls):
         return wanted
     if isinstance(wanted, bool) or wanted is None:

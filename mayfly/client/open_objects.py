@@ -16,10 +16,10 @@ from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
 
 _T = TypeVar("_T")
-#: So many stay open; MAXHANDS is 256 where nobody has changed it.
+#: The number of handles that stay open; the default of MAXHANDS is 256.
 MAX_OPEN = 32
-#: Handles are looked at so often, and closed by the second look that finds them unused: an open
-#: object can be neither cleared nor deleted (2042).
+#: The time between checks in ms. The second check that finds a handle unused closes it: an open
+#: object can be neither cleared nor deleted (MQRC_OBJECT_IN_USE).
 LOOK_MS = 500
 #: An object is not what it was when it was opened: it is opened again, and nothing was done.
 OUTDATED = frozenset({rc.MQRC_OBJECT_CHANGED, rc.MQRC_Q_DELETED, rc.MQRC_HOBJ_ERROR})
@@ -28,14 +28,14 @@ _THREAD = "mayfly-client"
 _keeper = Keeper(Runtime(), _THREAD)
 
 
-def _begin_anew() -> None:
+def _forget_clients() -> None:
     """Begin without clients in a forked child: they and the thread belong to the parent."""
     global _keeper  # noqa: PLW0603 - the thread of the old one is not there
     _keeper = Keeper(Runtime(), _THREAD)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_forget_clients)
 
 
 class ObjectToOpen(NamedTuple):

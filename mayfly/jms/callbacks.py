@@ -64,12 +64,13 @@ class ExceptionReports:
         self._report(jms_error(change))
 
     def _report(self, error: JMSException) -> None:
+        """Call the exception listener with an error, unless it need not be reported."""
         listener = self._begin(error)
         if listener is None:
             return
         try:
             listener(error)
-        except BaseException:  # noqa: BLE001 - the application's; nobody else would hear of it
+        except BaseException:  # noqa: BLE001 - the application's own; only the log shows it
             _LOG.exception("the exception listener failed")
         finally:
             with self._changed:
@@ -214,12 +215,13 @@ class Completions(CallingThread):
             self._is_ending = True
             thread = self._thread
             self._changed.notify_all()
-        # A listener's error is told to the exception listener on this thread. The exception
+        # The exception listener gets a listener's error on this thread. The exception
         # listener may close the session, and no thread can wait for its own end.
         if thread is not None and not self._is_own_thread():
             thread.join()
 
     def _add(self, call: Callable[[], None]) -> None:
+        """Queue a call for the thread, which is started if needed."""
         with self._changed:
             self._calls.append(call)
             is_new = self._thread is None

@@ -134,6 +134,7 @@ class Connection:
         return {number for number in numbers if number}
 
     def _conversations(self) -> list[QueueConnection]:
+        """Return the connections to the queue manager: its own and those of its sessions."""
         own = [] if self._mq is None else [self._mq]
         return own + [session.mq for session in self.sessions()]
 
@@ -341,6 +342,7 @@ class Connection:
 
     @classic
     def _claim(self, client_id: str) -> None:
+        """Claim a client id; raises InvalidClientIDException if another connection has it."""
         try:
             self.mq.call(ask.ClaimClientId(client_id))
         except ObjectError as error:
@@ -352,6 +354,10 @@ class Connection:
 
     @classic
     def _delete_temporary(self, name: str) -> None:
+        """Delete a temporary queue of the connection.
+
+        Raises JMSException with MQRC_OBJECT_IN_USE while it is open for input.
+        """
         with self._lock:
             opened = self._temporary.get(name)
             if opened is None:

@@ -202,6 +202,7 @@ def selector_text(selector: str | None) -> str | None:
 
 
 def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
+    """Return the topic of a request; raises JMSException if it cannot be subscribed to."""
     topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")
@@ -254,6 +255,7 @@ def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
 
 
 def _dead_letter(mq: QueueConnection, message: QueueMessage) -> None:
+    """Put a message on the dead-letter queue; raises MQRC_BACKOUT_THRESHOLD_REACHED."""
     try:
         mq.call(ask.DeadLetter(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED))
     except MQError as error:
@@ -391,7 +393,7 @@ class MessageConsumer:
                     raise
                 return None
             except MQError as error:
-                # The connection was lost with the message, and made again: it comes again.
+                # The message was lost in a reconnect, and is delivered again.
                 if error.reason != rc.MQRC_BACKED_OUT or not self.is_automatic:
                     raise
                 continue
@@ -440,6 +442,7 @@ class MessageConsumer:
         self._session.forget(self)
 
     def _release(self, held: Delivery | None) -> None:
+        """Return a held message to its queue, then close handle and source."""
         if self._mq.is_open:
             if held is not None:
                 self._settle(held, is_done=False)
@@ -523,6 +526,7 @@ class MessageConsumer:
             return True, self._hand_out(delivery, received, body_type)
 
     def _get(self, handle: int, until_ms: int | None) -> Delivery:
+        """Get a message: held as a delivery, or in the unit of work. Raises NoMessage."""
         wait_ms = _FOREVER
         if until_ms is not None:
             wait_ms = 0 if until_ms == _NOW else max(until_ms - self._mq.now_ms(), 0)
@@ -533,6 +537,10 @@ class MessageConsumer:
         return Delivery(0, result, handle)
 
     def _hand_out(self, delivery: Delivery, received: Message, body_type: type | None) -> Message:
+        """Return a message to the program and acknowledge it if automatic.
+
+        Raises MessageFormatException for a body of another type; the message is held if automatic.
+        """
         if body_type is not None and not has_body(received, body_type):
             if self.is_automatic:
                 self._held = delivery, received
@@ -545,6 +553,10 @@ class MessageConsumer:
         return received
 
     def _move_away(self, handle: int, delivery: Delivery) -> None:
+        """Move a poisonous message away in the unit of work.
+
+        If that fails, the message goes back, or a commit of the session is prevented.
+        """
         mq = self._mq
         if self.is_automatic:
             # The unit of work has nothing else in it.

@@ -28,7 +28,7 @@ from mayfly.verbs.checks import check_name
 from mayfly.verbs.topic_strings import check_topic_string
 
 _QUEUE, _TOPIC = "queue://", "topic://"
-#: Characters of a topic string that have a meaning of their own in a URI.
+#: Characters of a topic string that are escaped in a URI.
 _QUOTED = str.maketrans({"%": "%25", "?": "%3F"})
 
 
@@ -87,6 +87,7 @@ class Queue(Destination):
     queue_manager: str = ""
 
     def _address(self) -> str:
+        """Return ``queue://manager/name``."""
         return f"{_QUEUE}{self.queue_manager}/{self.queue_name}"
 
 
@@ -97,6 +98,7 @@ class Topic(Destination):
     topic_name: str
 
     def _address(self) -> str:
+        """Return ``topic://`` with the topic string."""
         # One slash behind the two is none of the topic string's.
         slash = "/" if self.topic_name.startswith("/") else ""
         return f"{_TOPIC}{slash}{self.topic_name.translate(_QUOTED)}"
@@ -201,6 +203,7 @@ def _topic_of_uri(uri: str) -> Topic:
 
 
 def _options(uri: str, query: str) -> dict[str, int]:
+    """Return the settings in the query of a URI; raises InvalidDestinationException."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     found = {
         "priority": _number(uri, options.pop("priority", "-2"), -2, MAX_PRIORITY),
@@ -216,6 +219,7 @@ def _options(uri: str, query: str) -> dict[str, int]:
 
 
 def _checked_queue(queue: Queue) -> Queue:
+    """Return a queue with valid names; raises InvalidDestinationException."""
     try:
         check_name(queue.queue_name)
         if queue.queue_manager:

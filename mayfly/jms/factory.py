@@ -204,6 +204,7 @@ def _connector(
     table_url: str,
     reconnect: Reconnect | None,
 ) -> Connector:
+    """Return the connector for the arguments of a factory; raises ValueError, TypeError."""
     if endpoint is None and not table_url and not name:
         return LocalConnector(manager)
     if manager is not None:
@@ -216,6 +217,7 @@ def _connector(
 def _endpoint(
     host: str | None, port: int, names: str | None, channel: str, tls: Tls | Path | bool | None
 ) -> Endpoint | None:
+    """Return the endpoint for host or names, None without either."""
     if host is None and names is None:
         return None
     if host is not None and names is not None:

@@ -219,6 +219,7 @@ class Listening(CallingThread):
         return self._is_ending
 
     def _may_get(self) -> bool:
+        """Return True if the connection is started and a listener may get a message."""
         is_started = self._session.connection.is_started
         return is_started and any(not listener.is_held for listener in self._listeners)
 
@@ -270,16 +271,19 @@ class Listening(CallingThread):
             self._session.begin_work(delivery.result.message.seen_ms)
 
     def _refuse(self, _handle: int, error: MQError) -> None:
+        """Store the error of a queue that cannot be read."""
         with self._changed:
             self._refusals.append(error)
             self._changed.notify_all()
 
     def _settle(self) -> None:
+        """Record that no listener has a message."""
         with self._changed:
             self._current, self._waiting_for = None, []
             self._changed.notify_all()
 
     def _process(self, listener: ListenerState, delivery: Delivery) -> None:
+        """Convert a delivery and call its listener; an error stops that listener for now."""
         try:
             message = listener.consumer.accept(delivery)
         except MQError as error:
@@ -300,6 +304,7 @@ class Listening(CallingThread):
         self._settle()
 
     def _call_listener(self, listener: ListenerState, delivery: Delivery, message: Message) -> None:
+        """Call a listener, then settle its message and report its exception."""
         failure = self._failure_in(partial(listener.call, message))
         try:
             is_done = failure is None and not listener.must_recover
@@ -313,6 +318,10 @@ class Listening(CallingThread):
             self._session.connection.reports.report(failure)
 
     def _hold(self, listener: ListenerState, error: MQError) -> None:
+        """Report an error.
+
+        Stop the listener until definitions change or the connection restarts.
+        """
         if error.reason == rc.MQRC_BACKED_OUT:
             # It was lost with its connection: the next one brings it, its backout count raised.
             self._session.connection.reports.report(jms_error(error))

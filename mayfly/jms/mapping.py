@@ -154,6 +154,7 @@ def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge)
 
 
 def _parts(descriptor: Descriptor, body: bytes) -> ParsedMessage:
+    """Parse a message by its MQRFH2, if it has a valid one."""
     if descriptor.format.strip() == FORMAT:
         try:
             header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
@@ -192,6 +193,7 @@ def _without_header(descriptor: Descriptor, body: bytes) -> ParsedMessage:
 def _with_body(
     parts: ParsedMessage, descriptor: Descriptor, body: bytes
 ) -> tuple[Message, ParsedMessage]:
+    """Return a message with its body; a malformed body becomes a BytesMessage."""
     try:
         return _message(parts), parts
     except (MQError, UnicodeDecodeError):
@@ -202,6 +204,7 @@ def _with_body(
 
 
 def _message(parts: ParsedMessage) -> Message:
+    """Return a message of the kind that the MQRFH2 or the format says, with its body."""
     domain = parts.mcd.get("Msd")
     kind = _KINDS.get("" if domain is None else domain.text)
     if kind is None:
@@ -219,6 +222,7 @@ def _message(parts: ParsedMessage) -> Message:
 
 
 def _codec(parts: ParsedMessage) -> str | None:
+    """Return the codec of the data, None for an unknown character set."""
     try:
         codec = codec_of(parts.coded_char_set_id)
     except MQError:
@@ -231,6 +235,7 @@ def _codec(parts: ParsedMessage) -> str | None:
 def _set_headers(
     received: Message, message: QueueMessage, parts: ParsedMessage, manager_name: str
 ) -> None:
+    """Set the JMS headers from the descriptor and the MQRFH2."""
     descriptor = message.descriptor
     # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
     is_report = descriptor.msg_type == c.MQMT_REPORT
@@ -271,6 +276,7 @@ def _queue(name: str) -> Queue:
 def _reply_to(
     descriptor: Descriptor, uri: str | None, manager_name: str, *, has_header: bool
 ) -> Destination | None:
+    """Return the destination for replies, None without one."""
     name = descriptor.reply_to_q.strip()
     named = None if uri is None else destination_of_uri(uri)
     if not name or (isinstance(named, Queue) and named.queue_name == name):
@@ -290,6 +296,7 @@ def _type(mcd: dict[str, Element]) -> str | None:
 def _properties(
     message: QueueMessage, descriptor: Descriptor, parts: ParsedMessage
 ) -> dict[str, Typed]:
+    """Return the program's properties, and the JMSX and JMS_IBM properties."""
     properties = {
         name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
         for name, typed in parts.usr
@@ -529,6 +536,7 @@ def _pack(folder: str) -> bytes:
 
 
 def _report(found: dict[str, Typed]) -> int:
+    """Return the report options of the JMS_IBM_Report properties."""
     report = c.MQRO_NONE
     for name, allowed in REPORT_BITS.items():
         value = _number(found, name)
@@ -557,6 +565,7 @@ def _text(found: dict[str, Typed], name: str) -> str | None:
 
 
 def _group_seq(number: int | None) -> int | None:
+    """Return a valid JMSXGroupSeq; raises JMSException with MQRC_MSG_SEQ_NUMBER_ERROR."""
     if number is not None and not 1 <= number <= _LARGEST_SEQUENCE_NUMBER:
         refuse(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"JMSXGroupSeq {number}")
     return number

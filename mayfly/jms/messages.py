@@ -54,7 +54,7 @@ class Message(PropertyAccess):
         self.jms_delivery_time = 0
         self.jms_priority = DEFAULT_PRIORITY
         self._properties: dict[str, Typed] = {}
-        #: Reads the properties of a received message, until somebody asks for them.
+        #: Parses the properties of a received message; None once they are parsed.
         self._unread: Callable[[], dict[str, Typed]] | None = None
         self._are_properties_writeable = True
         self._is_body_writeable = True
@@ -182,7 +182,7 @@ class TextMessage(Message):
     def __init__(self, text: str | None = None) -> None:
         super().__init__()
         self._text: str | None = None
-        #: A received body and its character set, until somebody reads the text.
+        #: A received body and its character set; None once the text is decoded.
         self._raw: tuple[bytes, str | None, int] | None = None
         self.set_text(text)
 
@@ -234,6 +234,7 @@ class TextMessage(Message):
 
 
 def _text_or_none(name: str, text: str | None) -> str | None:
+    """Return a value that is text or None; raises MessageFormatException for another."""
     if text is not None and not isinstance(text, str):
         raise MessageFormatException(f"{name} {text!r} is not text")
     return text
@@ -444,6 +445,7 @@ class MapMessage(Message):
         return {name: typed.value for name, typed in self._map.items()}
 
     def _set(self, name: str, value: Typed) -> None:
+        """Set a value; raises ValueError for an empty name, MessageNotWriteableException."""
         self._check_writeable()
         if not name:
             raise ValueError("a value of a map needs a name")
@@ -519,6 +521,7 @@ class StreamMessage(TypedStream, Message):
         return value
 
     def _next(self) -> Typed:
+        """Return the next value without moving; raises MessageEOFException at the end."""
         if self._is_body_writeable:
             raise MessageNotReadableException("the stream is being written: reset it first")
         if self._at >= len(self._parts):
@@ -685,6 +688,7 @@ class BytesMessage(TypedStream, Message):
         return chr(cast(int, value)) if dt == v.CHAR else value
 
     def _take(self, length: int) -> bytes:
+        """Return the next ``length`` bytes; raises MessageEOFException if fewer are left."""
         self._check_readable()
         if self._at + length > len(self._received):
             raise MessageEOFException(f"{len(self._received) - self._at} of {length} bytes left")
@@ -697,6 +701,7 @@ class BytesMessage(TypedStream, Message):
 
 
 def _modified_utf_8(unit: int) -> bytes:
+    """Return a UTF-16 unit in Java's modified UTF-8."""
     if 0 < unit < 0x80:
         return bytes((unit,))
     if unit < 0x800:

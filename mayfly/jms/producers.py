@@ -139,6 +139,11 @@ class MessageProducer(ShowsSettings):
     def _arguments(
         self, what: tuple[object, ...], terms: dict[str, int]
     ) -> tuple[Queue | Topic, object, SendSettings]:
+        """Return destination, message and settings of a send, from its arguments.
+
+        Raises InvalidDestinationException without a destination, IllegalStateException for a second
+        one, and TypeError for other wrong arguments.
+        """
         destination = self._destination
         if destination is None:
             if not what or not isinstance(what[0], Destination):
@@ -310,6 +315,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return begins_every_life_at_the_put(self._session.mq)
 
     def _set_headers(self, message: Message) -> None:
+        """Set the headers of this producer in a message."""
         headers = self._headers
         if headers.jms_correlation_id is not None:
             message.jms_correlation_id = headers.jms_correlation_id
@@ -334,6 +340,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
 
 def _message_of(body: object) -> Message:
+    """Return a message with a body; raises MessageFormatException for another type."""
     if isinstance(body, str):
         return TextMessage(body)
     if isinstance(body, (bytes, bytearray, memoryview)):

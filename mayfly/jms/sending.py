@@ -222,6 +222,7 @@ class _Sending(NamedTuple):
     life_ms: int
 
     def publish(self, topic: Topic) -> Sent:
+        """Publish the message to a topic."""
         options = self._options(is_topic=True)
         return self._put1("", options, kind=c.MQOT_TOPIC, topic=topic.topic_name)
 
@@ -274,6 +275,7 @@ class _Sending(NamedTuple):
     def _put1(
         self, name: str, options: int, *, kind: int = c.MQOT_Q, manager: str = "", topic: str = ""
     ) -> Sent:
+        """Put the message with MQPUT1."""
         mq = self.session.mq
         now_ms = mq.now_ms()
         encoded, terms = self._encoded(now_ms, now_ms)
@@ -304,7 +306,7 @@ class _Sending(NamedTuple):
             persistence_choice if persistence_choice == k.AS_QUEUE_DEFINITION else mode
         ]
         if is_temporary:
-            # JMS sends persistent messages unless told otherwise, and such a queue holds none.
+            # The default of JMS is persistent, which a temporary queue does not hold.
             mode, persistence = k.NON_PERSISTENT, c.MQPER_NOT_PERSISTENT
         priority = settings.priority if destination.priority < 0 else destination.priority
         as_defined = destination.priority == k.AS_QUEUE_DEFINITION
@@ -326,6 +328,7 @@ class _Sending(NamedTuple):
 def _fill_in(
     message: Message, destination: Destination, settings: SendSettings, sent: Sent
 ) -> None:
+    """Set the headers of a sent message."""
     result, terms = sent
     window = result.window
     message.jms_message_id = None if settings.disables_id else id_text(result.msg_id)

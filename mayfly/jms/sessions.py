@@ -391,6 +391,10 @@ class Session:
             raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
     def _commit(self) -> None:
+        """Commit.
+
+        Raises TransactionRolledBackException if the unit of work is backed out instead.
+        """
         cause = self.must_roll_back or self._lateness()
         if cause is not None:
             self._back_out()
@@ -421,6 +425,7 @@ class Session:
         self.mq.call(ask.Backout())
 
     def _close_outputs(self) -> None:
+        """Close the queues that the unit of work has kept open."""
         outputs, self._outputs = self._outputs, {}
         for opened in outputs.values():
             self.close_handle(opened.handle)

@@ -121,6 +121,7 @@ def text_of(found: Typed) -> str:
 
 
 def _null(dt: str) -> Value:
+    """Return null read as a type; raises MessageFormatException or NumberFormatException."""
     if dt in (STRING, BYTES):
         return None
     if dt == BOOLEAN:
@@ -131,6 +132,7 @@ def _null(dt: str) -> Value:
 
 
 def _parsed(text: str, dt: str) -> Value:
+    """Return a text read as a type; raises NumberFormatException."""
     if dt == BOOLEAN:
         return text.lower() == "true"
     try:

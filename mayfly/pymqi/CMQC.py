@@ -14,6 +14,7 @@ _NUMBERS_IN_PYMQI = ("MQGS_", "MQSS_", "MQSEG_")
 
 
 def _known_to_mqi() -> dict[str, int | bytes]:
+    """Return the constants that `mayfly.mqi` has, by name."""
     return {
         name: value[0] if isinstance(value, bytes) and name.startswith(_NUMBERS_IN_PYMQI) else value
         for module in (constants, reasons)
@@ -27,6 +28,7 @@ def _value_of(text: str) -> int | bytes:
 
 
 def _known_here() -> dict[str, int | bytes]:
+    """Return the constants in CMQC.tsv, by name."""
     lines = Path(__file__).with_suffix(".tsv").read_text(encoding="ascii").splitlines()
     rows = (line.split("\t") for line in lines if not line.startswith("#"))
     return {name: _value_of(text) for name, text in rows}

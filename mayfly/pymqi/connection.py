@@ -156,6 +156,7 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
 
 
 def _endpoint_of(cd: CD) -> Endpoint:
+    """Return the endpoint of a CD; raises the errors of :func:`wanted_of`."""
     for exit_name in _EXITS:
         if given := _field(cd, exit_name):
             text = f"CD.{exit_name} {given!r}: exits are programs for IBM's client"
@@ -183,6 +184,7 @@ def _cd_error(field: str, value: object) -> MQError:
 
 
 def _field(structure: MQOpts, field: str) -> str:
+    """Return a text field without padding."""
     return text_of(structure[field]).rstrip(" \0")
 
 
@@ -407,6 +409,7 @@ def connect(
 
 
 def _sts_of(status: Status, manager_name: str) -> STS:
+    """Return the MQSTS for the status of asynchronous puts."""
     return STS(
         CompCode=status.comp,
         Reason=status.reason,

@@ -159,7 +159,7 @@ class CodedHeader:
             else:
                 made += padded(field.name, value, field.length, codec)
         if self._layout is RFH2 and wanted.order != self._source.order:
-            return made + self._turned_folders()
+            return made + self._swapped_folders()
         return made + self._area
 
     def _changed(self, wanted: Coding, behind: Coding) -> dict[str, int]:
@@ -172,7 +172,7 @@ class CodedHeader:
             return changed if behind.ccsid == wanted.ccsid else {**changed, ccsid: behind.ccsid}
         return {**changed, ccsid: behind.ccsid} if changed else {}
 
-    def _turned_folders(self) -> bytes:
+    def _swapped_folders(self) -> bytes:
         """Return the MQRFH2 folders with the other byte order."""
         made, at = b"", 0
         ccsid = self._number("NameValueCCSID", 0)
@@ -192,6 +192,7 @@ class CodedHeader:
         return made
 
     def _fields(self) -> Iterator[tuple[Field, bytes]]:
+        """Yield each field of the header with its bytes."""
         at = 0
         for field in self._layout.fields:
             if at < len(self._fixed):
@@ -199,6 +200,7 @@ class CodedHeader:
             at += field.length
 
     def _value(self, field: Field, data: bytes, codec: str) -> int | str:
+        """Return the value of a field; raises MQRC_NOT_CONVERTED for invalid text."""
         if field.kind != "char":
             return int.from_bytes(data, self._source.order, signed=True)
         try:
@@ -271,7 +273,7 @@ def converted(
         return as_it_is
     is_cut = len(body) < result.data_length
     try:
-        made = _part(descriptor.format, body, source, wanted, is_cut=is_cut)
+        made = _convert(descriptor.format, body, source, wanted, is_cut=is_cut)
     except MQError as error:
         return as_it_is._replace(reason=error.reason)
     described = descriptor._replace(
@@ -282,11 +284,13 @@ def converted(
         return Returned(made.body, described, length, made.reason or result.warning)
     if not options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
         return as_it_is._replace(reason=rc.MQRC_CONVERTED_MSG_TOO_BIG)
-    shown = _fitting(made, buffer_bytes, wanted)
+    shown = _truncated(made, buffer_bytes, wanted)
     return Returned(shown, described, result.data_length, rc.MQRC_TRUNCATED_MSG_ACCEPTED)
 
 
-def _part(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
+def _convert(
+    format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool
+) -> _Made:
     """Convert headers and the data after them; raises MQError if nothing can be converted."""
     headers: list[_Placed] = []
     start, coding, view = 0, source, memoryview(raw)
@@ -296,15 +300,15 @@ def _part(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cu
             headers.append(_Placed(start, coding, header))
             start += header.length
             format_name, coding = header.format_behind, header.coding_behind
-        made = _last(format_name, raw[start:], coding, wanted, is_cut=is_cut)
+        made = _without_headers(format_name, raw[start:], coding, wanted, is_cut=is_cut)
     except MQError as error:
         if not start:
             raise
         made = _Made(raw[start:], coding, error.reason)
-    return _behind(headers, raw, made, wanted)
+    return _with_headers(headers, raw, made, wanted)
 
 
-def _behind(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
+def _with_headers(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
     """Return the headers, converted, and the data after them.
 
     Raises MQError if the first header fails.
@@ -327,7 +331,9 @@ def _behind(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding)
     return made._replace(body=b"".join(reversed(parts)))
 
 
-def _last(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
+def _without_headers(
+    format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool
+) -> _Made:
     """Convert data that do not begin with a header.
 
     Raises MQRC_FORMAT_ERROR for other than text.
@@ -341,6 +347,7 @@ def _last(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cu
 
 
 def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
+    """Return converted text; raises MQRC_NOT_CONVERTED if a character set cannot express it."""
     codec = source.codec(rc.MQRC_SOURCE_CCSID_ERROR)
     target = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
     try:
@@ -349,7 +356,7 @@ def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
         raise mq_error(rc.MQRC_NOT_CONVERTED, str(error)) from None
 
 
-def _fitting(made: _Made, buffer_bytes: int, wanted: Coding) -> bytes:
+def _truncated(made: _Made, buffer_bytes: int, wanted: Coding) -> bytes:
     """Return the data that fit the buffer, without an incomplete character at the end."""
     start = len(made.body) - made.text_bytes
     if buffer_bytes <= start:

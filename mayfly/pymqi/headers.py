@@ -267,6 +267,7 @@ def header_list(opts: tuple[Any, ...]) -> list[RFH2] | None:
 
 
 def _folders_in(buff: bytes, struc_length: int, order: str) -> list[tuple[str, bytes]]:
+    """Return the folders of an MQRFH2 by name; raises PYIFError for damaged ones."""
     if struc_length < 0:
         raise PYIFError("RFH2 - 'StrucLength' is negative. Check numeric encoding.")
     if len(buff) > _FIXED_BYTES and struc_length > len(buff):
@@ -289,6 +290,7 @@ def _folders_in(buff: bytes, struc_length: int, order: str) -> list[tuple[str, b
 
 
 def _folder_name(folder: bytes) -> str:
+    """Return the name of a folder's XML element; raises PYIFError for malformed XML."""
     try:
         roots = parse(folder.decode())
     except (MQError, UnicodeDecodeError) as error:

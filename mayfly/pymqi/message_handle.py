@@ -167,6 +167,7 @@ class HandleContents:
             self._cursor = self._cursor - 1 if self._cursor else None
 
     def _place_for(self, name: str, options: int) -> int:
+        """Return the index at which MQSETMP sets a property with these options."""
         if options == c.MQSMPO_APPEND_PROPERTY:
             return len(self.properties)
         if options == c.MQSMPO_SET_FIRST:
@@ -203,6 +204,7 @@ class HandleContents:
         return Typed("i8" if name == "JMSTimestamp" else _TYPES[type(value)], value)
 
     def _under_cursor(self) -> int:
+        """Return the index of the cursor; raises MQRC_PROPERTY_NOT_AVAILABLE without one."""
         if self._cursor is None or self._cursor >= len(self.properties):
             raise mq_error(rc.MQRC_PROPERTY_NOT_AVAILABLE, "no property is under the cursor")
         return self._cursor
@@ -235,6 +237,7 @@ def copied(properties: list[Property], copy_option: int) -> list[Property]:
 
 
 def _matches(name: str, wanted: str) -> bool:
+    """Return True if a property name matches a pattern, which may end with ``%``."""
     if not wanted.endswith("%"):
         return name == wanted
     start = wanted[:-1]
@@ -244,6 +247,7 @@ def _matches(name: str, wanted: str) -> bool:
 
 
 def _check_description(description: Description) -> None:
+    """Raise MQRC_PD_ERROR for a wrong property descriptor."""
     support, context, copy_options = description
     if support not in _SUPPORT:
         raise mq_error(rc.MQRC_PD_ERROR, f"PD.Support {support:#x}")
@@ -395,6 +399,7 @@ class _Properties:
         self._target().delete(_text(name), dmpo.Options)
 
     def _target(self) -> HandleContents:
+        """Return the contents of the message handle; raises MQRC_HCONN_ERROR, MQRC_HMSG_ERROR."""
         if self.conn_handle is not None and not self.conn_handle.is_open:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the connection of the message handle is closed")
         return handle_of(self.msg_handle)
@@ -471,6 +476,7 @@ def _measured(value: object, property_type: int, length: int) -> object:
 
 
 def _too_big(error: ValueTooBig, max_bytes: int) -> MQMIError:
+    """Return the MQMIError with the part of a value that fits."""
     value, raw = error.typed.value, raw_value(error.typed)
     if isinstance(value, str):
         value = raw[:max_bytes].decode(errors="ignore")

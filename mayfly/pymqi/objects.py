@@ -64,6 +64,7 @@ class _Openable:
         put_message(mq, self._opened or self._open_for(c.MQOO_OUTPUT), body, md, pmo)
 
     def _open_for(self, options: int) -> Opened:
+        """Open the object with these options; raises PYIFError without an OD."""
         if self._od is None:
             raise PYIFError(f"The {self._WHAT} Descriptor has not been set.")
         self._opened = open_object(self._connection.get_handle(), self._od, options)
@@ -362,6 +363,7 @@ class Subscription:
         return handle if is_open else c.MQHO_NONE
 
     def _new_desc(self) -> SD:
+        """Return an SD for the names and options of this subscription."""
         made = c.MQSO_CREATE | c.MQSO_NON_DURABLE | c.MQSO_MANAGED
         desc = SD(Options=self.sub_opts or made)
         if self.sub_name:
@@ -374,6 +376,7 @@ class Subscription:
 
 
 def _alters(sub_desc: SD, opened: Subscribed) -> bool:
+    """Return True if an SD alters an open subscription, which it must name."""
     name = (sub_desc.get_vs("SubName") or b"").decode(errors="replace")
     return bool(sub_desc.Options & c.MQSO_ALTER) and name == opened.facts.name
 
@@ -385,6 +388,7 @@ def _handle_of(given: Queue | int | None) -> int:
 
 
 def _check_request(action: int, sro: SRO) -> None:
+    """Raise MQError for a wrong action or SRO of MQSUBRQ."""
     if action != _RETAINED:
         raise mq_error(rc.MQRC_ACTION_ERROR, f"sub_action {action}")
     check_structure(vars(sro), b"SRO ", (1,), rc.MQRC_SRO_ERROR)
@@ -393,6 +397,7 @@ def _check_request(action: int, sro: SRO) -> None:
 
 
 def _check_close(opened: Subscribed, options: int) -> None:
+    """Raise MQError for options that the close of a subscription does not allow."""
     both = options & _KEEP_OR_REMOVE == _KEEP_OR_REMOVE
     if both or options & ~(_KEEP_OR_REMOVE | c.MQCO_QUIESCE):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x} for a subscription")
@@ -484,6 +489,7 @@ class Topic(_Openable):
             self.close()
 
     def _set_desc(self, desc: OD | None) -> None:
+        """Store the OD of the topic; raises PYIFError for an OD that is not a topic's."""
         if desc is None:
             desc = OD(ObjectType=c.MQOT_TOPIC, Version=c.MQOD_VERSION_4)
             if self.topic_name:

@@ -136,6 +136,7 @@ class _Member(NamedTuple):
 
 
 def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
+    """Return the member for a field of a layout."""
     name = field.name.replace(".", "") if field.name else _PAD_NAME
     first = initial.get(name)
     if field.kind in _NUMBER_CODES:

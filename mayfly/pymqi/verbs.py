@@ -158,6 +158,7 @@ def _check_od(fields: Fields) -> None:
 
 
 def _selector_in(fields: Fields, options: int) -> str | None:
+    """Return the selector in an OD, None without one; raises MQRC_SELECTOR_INVALID_FOR_TYPE."""
     if fields["Version"] < c.MQOD_VERSION_4:
         return None
     selector = string_in(fields, "SelectionString", rc.MQRC_SELECTION_STRING_ERROR)
@@ -293,6 +294,7 @@ def with_extension_applied(requested: Descriptor, body: bytes) -> tuple[Descript
 
 
 def _is_extended(requested: Descriptor) -> bool:
+    """Return True if a descriptor has values of its own for groups and segments."""
     return requested != requested._replace(
         group_id=requested.group_id if not requested.group_id.strip(b"\0") else b"",
         msg_seq_number=_PLAIN.msg_seq_number,
@@ -356,7 +358,7 @@ def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo
     if properties:
         note_put(given, properties)
     if final.format != given_format:
-        # The MD tells of the data, as its program gave them.
+        # The MD describes the data in the form that the program gave.
         final = final._replace(format=given_format)
     if not options & c.MQPMO_MD_FOR_OUTPUT_ONLY:
         fields.update(put_fields_of(final, fields["Version"]))
@@ -479,6 +481,7 @@ def _match(fields: Fields, given: Fields) -> MatchArguments:
 
 
 def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None:
+    """Raise an MQError for match options that MD and GMO versions do not allow (G3)."""
     if wanted & ~(_MATCH_IDS | _MATCH_GROUP | c.MQMO_MATCH_MSG_TOKEN):
         raise mq_error(rc.MQRC_MATCH_OPTIONS_ERROR, f"GMO.MatchOptions {wanted:#x}")
     what = f"MatchOptions {wanted:#x}"
@@ -500,6 +503,7 @@ def _check_gmo_version(version: int, needed: int, what: str) -> None:
 
 
 def _unlock(connection: Connection, handle: int, options: int) -> bytes:
+    """Unlock the browsed message; warns with MQRC_NO_MSG_LOCKED."""
     reason = connection.call(ask.Unlock(handle, options))
     if reason:
         raise warning(reason)

@@ -43,7 +43,7 @@ from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
 
-#: Gets from the queue of a handle, waiting for so many ms.
+#: Gets from the queue of a handle, with a wait interval in ms.
 Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
 
 
@@ -359,6 +359,7 @@ class AsyncClient:
         await self.close(commit=kind is None)
 
     async def _get_many_by(self, handle: int, max_messages: int, wait_ms: int) -> list[Message]:
+        """Get messages from an open queue; see :meth:`get_many`."""
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
 
         def there(max_messages: int) -> list[Message]:
@@ -379,6 +380,10 @@ class AsyncClient:
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> Message | None:
+        """Get a message from an open queue as a delivery and settle it; None when none comes.
+
+        A delivery that was lost in a reconnect is got again, unless the client is transacted.
+        """
         request = ask.GetAny(
             [handle], get_options(wait_ms), wait_ms, msg_id=msg_id, correl_id=correl_id
         )
@@ -390,7 +395,7 @@ class AsyncClient:
             try:
                 await self._outcomes.settle_taken(delivery, self._within)
             except MQError as error:
-                # The connection was lost, and made again: with the message, or before it.
+                # The delivery was lost in a reconnect.
                 if error.reason != rc.MQRC_BACKED_OUT:
                     raise
                 self._outcomes.give_back(delivery)

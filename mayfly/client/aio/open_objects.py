@@ -55,7 +55,7 @@ class AsyncOpenObjects:
         shared = self._find(opening)
         shared.users += 1
         try:
-            # The task that opens it may be cancelled; the others go on waiting for the handle.
+            # The task that opens it may be cancelled; other tasks still wait for the handle.
             return await verb(await asyncio.shield(shared.handle))
         except MQError as error:
             is_open = shared.is_open
@@ -89,6 +89,7 @@ class AsyncOpenObjects:
             self._timer = asyncio.get_running_loop().call_later(LOOK_MS / SECOND_MS, self._tick)
 
     def _tick(self) -> None:
+        """Close the handles that were not used since the last check but one."""
         self._timer = None
         self._look += 1
         for opening, shared in list(self._shared.items()):
@@ -100,6 +101,7 @@ class AsyncOpenObjects:
         self._watch()
 
     def _find(self, opening: ObjectToOpen) -> _Shared:
+        """Return the shared handle for an object, which is opened if needed."""
         shared = self._shared.pop(opening, None)
         if shared is None:
             shared = _Shared(asyncio.ensure_future(self._open(opening)))
@@ -114,6 +116,7 @@ class AsyncOpenObjects:
             del self._shared[opening]
 
     async def _open(self, opening: ObjectToOpen) -> int:
+        """Open an object; closes the least recently used idle handle if MAX_OPEN are open."""
         if len(self._shared) >= MAX_OPEN:
             idle = next((key for key, shared in self._shared.items() if not shared.users), None)
             if idle is not None:

@@ -18,7 +18,7 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 
 _T = TypeVar("_T")
-#: A get that was cancelled waits so long for its end: a server that is stuck holds up no timeout.
+#: How long a cancelled get waits for its end: a stuck server must not delay a timeout.
 _CANCEL_SECONDS = 1.0
 #: Begins a verb that ends with the callback it is given.
 Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
@@ -39,7 +39,7 @@ class VerbFutures:
         #: VerbFutures that callbacks have left for the loop, as calls that it has not yet made.
         self._outcomes: deque[Callable[[], None]] = deque()
         self._is_woken = False
-        #: The puts of this turn of the loop.
+        #: The puts of this iteration of the loop.
         self._together: AbstractContextManager[object] | None = None
         #: Deliveries that become messages of their tasks.
         self.settling: set[int] = set()
@@ -186,11 +186,13 @@ class VerbFutures:
         return future, on_done
 
     def _end_together(self) -> None:
+        """Send the puts of this iteration of the event loop."""
         together, self._together = self._together, None
         if together is not None:
             together.__exit__(None, None, None)
 
     def _report_outcomes(self) -> None:
+        """Set the results that callbacks have left; runs in the event loop."""
         # Reset before the first look, so that an outcome after the last look wakes the loop again.
         self._is_woken = False
         while self._outcomes:
@@ -198,6 +200,7 @@ class VerbFutures:
 
 
 def _or_raised(outcome: _T | MQError) -> _T:
+    """Return an outcome, or raise it if it is an MQError."""
     if isinstance(outcome, MQError):
         raise outcome
     return outcome

@@ -14,7 +14,7 @@ from mayfly.runtime.virtual_clock import ClockWait
 
 _T = TypeVar("_T")
 #: Gets that wait are looked at this often, in the machine's time.
-_LOOK_SECONDS = 0.002
+_CHECK_SECONDS = 0.002
 #: The future of ``asyncio.gather``, which is done when its tasks are.
 _GATHERING: type = getattr(asyncio.tasks, "_GatheringFuture", asyncio.Task)
 #: Tasks that wait for a get under such a clock, in all loops.
@@ -49,31 +49,32 @@ class VirtualWaits:
         self._gets[future] = get
         future.add_done_callback(partial(self._end, task))
         if self._wait is None:
-            self._wait = self._time.clock.begin_wait(self._is_one_over, of_task=True)
-            self._look_later()
+            self._wait = self._time.clock.begin_wait(self._is_any_done, of_task=True)
+            self._check_later()
         else:
             self._time.clock.note_change()
 
     def _end(self, task: asyncio.Task[Any], future: asyncio.Future[Any]) -> None:
+        """Stop watching a get that is done."""
         _WAITING.discard(task)
         del self._gets[future]
         if self._wait is not None:
             self._time.clock.note_change()
 
-    def _is_one_over(self) -> bool:
+    def _is_any_done(self) -> bool:
         return any(future.done() for future in tuple(self._gets))
 
-    def _look_later(self) -> None:
-        self._loop.call_later(_LOOK_SECONDS, self._look)
+    def _check_later(self) -> None:
+        self._loop.call_later(_CHECK_SECONDS, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """If every task waits, advance the clock or fail the gets; then schedule the next check."""
         clock, wait = self._time.clock, self._wait
         assert wait is not None
         if not self._gets:
             self._stop(wait)
-        elif self._is_one_over() or not all_tasks_wait(self._loop):
-            self._look_later()
+        elif self._is_any_done() or not all_tasks_wait(self._loop):
+            self._check_later()
         elif wait.turn != clock.turn:
             self._run_on_thread(
                 partial(_all_pending, tuple(self._gets.values())),
@@ -90,7 +91,7 @@ class VirtualWaits:
                     partial(_cancel_all, dict(self._gets)), partial(self._on_cancelled, error)
                 )
             else:
-                self._look_later()
+                self._check_later()
 
     def _run_on_thread(
         self, question: Callable[[], _T], answered: Callable[[asyncio.Future[_T]], None]
@@ -105,23 +106,25 @@ class VirtualWaits:
             answer.add_done_callback(answered)
 
     def _on_pending(self, turn: int, answer: asyncio.Future[bool]) -> None:
+        """Check again at once if all gets were pending at this turn of the clock, else later."""
         if self._wait is not None and not answer.cancelled():
             if answer.result():
                 self._wait.turn = turn
-                self._look()
+                self._check()
             else:
                 # One is decided, and its callback is on the way.
-                self._look_later()
+                self._check_later()
 
     def _on_cancelled(
         self, error: RuntimeError, answer: asyncio.Future[list[asyncio.Future[Any]]]
     ) -> None:
+        """Fail the futures of cancelled gets with the RuntimeError of the clock."""
         if answer.cancelled():
             return
         for future in answer.result():
             if not future.done():
                 future.set_exception(RuntimeError(*error.args))
-        self._look_later()
+        self._check_later()
 
     def _stop(self, wait: ClockWait | None) -> None:
         if wait is not None:
@@ -130,6 +133,7 @@ class VirtualWaits:
 
 
 def _all_pending(gets: tuple[PendingRequest, ...]) -> bool:
+    """Return True if no get is decided."""
     return all(get.is_pending() for get in gets)
 
 

@@ -49,7 +49,7 @@ def connect_to_server_of(
         account = user or getpass.getuser()
         return connect_remote(endpoint, account, _token(folder), application=program)
     except MQError as error:
-        # A server that was killed has left its socket, which nobody answers.
+        # A killed server has left a socket that does not answer.
         if error.reason in (rc.MQRC_Q_MGR_NOT_AVAILABLE, rc.MQRC_HOST_NOT_AVAILABLE):
             return None
         raise
@@ -65,6 +65,7 @@ def _is_empty(file: Path) -> bool:
 
 
 def _token(folder: Path) -> str:
+    """Return the operator's token of the server of a folder; raises MQRC_NOT_AUTHORIZED."""
     token_file = None
     with suppress(OSError, ValueError, AttributeError):
         token_file = json.loads((folder / _SERVED_FILE).read_bytes()).get("token_file")
@@ -127,6 +128,7 @@ def _connect_away(
     program: str,
     wanted: ConnectOptions,
 ) -> Connection:
+    """Connect over a network, with reconnection if program and channel allow it."""
     account = getpass.getuser() if user is None else user
     first = next(ways)
     how = wanted.reconnect or first.reconnect
@@ -150,6 +152,10 @@ def _connect_by(
     program: str,
     sharing: Sharing | None,
 ) -> Connection:
+    """Connect by the first route that works; raises the error of the last one.
+
+    Errors that another route cannot avoid, such as MQRC_NOT_AUTHORIZED, are raised at once.
+    """
     from mayfly.client.connection.remote import connect as connect_remote
 
     failure: MQError | None = None
@@ -167,6 +173,7 @@ def _connect_by(
 
 
 def _connect_here(name: str, user: str | None, program: str) -> Connection:
+    """Connect to a queue manager of this machine; see :func:`connect` for the errors."""
     running = {n: m for n, m in open_here().items() if not m.is_stopped}
     if not name and len(running) == 1:
         (name,) = running

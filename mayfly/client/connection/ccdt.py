@@ -132,7 +132,7 @@ def table_of(content: bytes, path: str) -> ChannelTable:
         text = content.decode("utf-8-sig")
         if "\0" in text:
             raise _wrong(path, "", _BINARY)
-        values = json.loads(text, object_pairs_hook=_once)
+        values = json.loads(text, object_pairs_hook=_without_repeats)
     except UnicodeDecodeError:
         raise _wrong(path, "", _BINARY) from None
     except (ValueError, RecursionError) as error:
@@ -150,6 +150,7 @@ _BINARY = (
 
 
 def _channel(row: _Object) -> ClientChannel:
+    """Return a channel of the table; raises MQRC_CLIENT_CONN_ERROR for a wrong value or key."""
     row.word("type", {"clientConnection": None})
     name = row.text("name")
     if not name or len(name) > 20:
@@ -201,6 +202,7 @@ def _address(row: _Object) -> Address:
 
 
 def _refuse_exits(exits: _Object) -> None:
+    """Raise MQRC_CLIENT_CONN_ERROR if the channel names an exit."""
     for kind in ("receive", "send", "security"):
         value = exits.take(kind)
         entries = value if isinstance(value, list) else [value]
@@ -220,13 +222,16 @@ class _Object:
         self._path, self._where = path, where
 
     def error(self, key: str, text: str) -> MQError:
+        """Return an MQRC_CLIENT_CONN_ERROR about a key, with its place in the file."""
         return _wrong(self._path, self._place(key), text)
 
     def take(self, key: str) -> Any:
+        """Return the value of a key, None if it is missing, and record that the key was read."""
         self._asked.append(key)
         return self._left.pop(key, None)
 
     def text(self, key: str, default: str | None = None) -> str:
+        """Return a string; ``default`` if the key is missing, an error if that is None."""
         value = self.take(key)
         if value is None and default is not None:
             return default
@@ -237,6 +242,7 @@ class _Object:
         return value
 
     def word(self, key: str, words: dict[str, Any], default: Any = None) -> Any:
+        """Return what ``words`` has for a string; raises an error for another string."""
         value = self.text(key, None if default is None else "")
         if not value and default is not None:
             return default
@@ -245,6 +251,7 @@ class _Object:
         return words[value]
 
     def number(self, key: str, lowest: int, highest: int, *, default: int) -> int:
+        """Return an integer from ``lowest`` to ``highest``; ``default`` for a missing key."""
         value = self.take(key)
         if value is None:
             return default
@@ -253,10 +260,12 @@ class _Object:
         return value
 
     def object(self, key: str) -> _Object:
+        """Return a nested object, an empty one if the key is missing."""
         value = self.take(key)
         return _Object({} if value is None else value, self._path, self._place(key))
 
     def objects(self, key: str) -> list[_Object]:
+        """Return a list of nested objects; raises an error if the key is missing."""
         value = self.take(key)
         if not isinstance(value, list):
             text = "is missing" if value is None else f"{value!r} is no list: write […]"
@@ -267,6 +276,7 @@ class _Object:
         ]
 
     def refuse_the_rest(self) -> None:
+        """Raise an error for a key that was not read: it is unknown."""
         for key in self._left:
             raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
 
@@ -274,7 +284,7 @@ class _Object:
         return f"{self._where}.{key}" if self._where else key
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict.
 
     Raises ValueError for a repeated key, where JSON keeps the last.
@@ -292,7 +302,7 @@ def _wrong(path: str, where: str, text: str) -> MQError:
     return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{place}: {text}")
 
 
-#: A web server has so long for the whole table, which has at most so many bytes.
+#: The time limit for fetching the complete table, and its largest size.
 PATIENCE_SECONDS: Final = 30
 MAX_BYTES: Final = 4_194_304
 _CHUNK_BYTES: Final = 65_536
@@ -315,11 +325,11 @@ def named_table(environment: Mapping[str, str]) -> ChannelTable | None:
     if url := environment.get("MQCCDTURL"):
         parts = _parts_of(url)
         if parts.scheme in ("http", "https"):
-            return _on_web(url, parts)
+            return _from_web(url, parts)
         path = _path_of_url(url, parts)
         if not path.is_file():
             raise mq_error(rc.MQRC_CCDT_URL_ERROR, f"MQCCDTURL {url!r}: {path} is not there")
-        return _in_file(path)
+        return _from_file(path)
     folder, file = environment.get("MQCHLLIB"), environment.get("MQCHLTAB")
     if not folder and not file:
         return None
@@ -327,19 +337,21 @@ def named_table(environment: Mapping[str, str]) -> ChannelTable | None:
     if not path.is_file():
         text = f"MQCHLLIB and MQCHLTAB name {path}, which is not there"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
-    return _in_file(path)
+    return _from_file(path)
 
 
 def _parts_of(url: str) -> SplitResult:
+    """Split a URL; raises MQRC_CCDT_URL_ERROR, whose text has no password."""
     try:
         return urlsplit(url)
     except ValueError:
-        # A password may stand before the host, and in what the library says.
+        # The URL, and so the library's error text, may contain a password.
         text = "the host in MQCCDTURL is no name and no address"
         raise mq_error(rc.MQRC_CCDT_URL_ERROR, text) from None
 
 
 def _path_of_url(url: str, parts: SplitResult) -> Path:
+    """Return the path in a ``file:`` URL, or a plain path; raises MQRC_CCDT_URL_ERROR."""
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
             text = f"MQCCDTURL {url!r} is not file:///path"
@@ -351,7 +363,8 @@ def _path_of_url(url: str, parts: SplitResult) -> Path:
     return Path(url)
 
 
-def _in_file(path: Path) -> ChannelTable:
+def _from_file(path: Path) -> ChannelTable:
+    """Return the table in a file, parsed again only if the file has changed."""
     try:
         state = path.stat()
         version = state.st_mtime_ns, state.st_size
@@ -366,11 +379,12 @@ def _in_file(path: Path) -> ChannelTable:
     return table
 
 
-def _on_web(url: str, parts: SplitResult) -> ChannelTable:
+def _from_web(url: str, parts: SplitResult) -> ChannelTable:
+    """Fetch the table at a URL, parsed again only if it has changed."""
     # A password does not belong into errors and logs.
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     try:
-        content = _fetched(_request(parts, shown), shown)
+        content = _fetch(_request(parts, shown), shown)
     except HTTPError as error:
         error.close()
         raise _unavailable(shown, str(error)) from None
@@ -384,6 +398,7 @@ def _on_web(url: str, parts: SplitResult) -> ChannelTable:
 
 
 def _request(parts: SplitResult, shown: str) -> Request:
+    """Return the HTTP request for a table, with the user and password of the URL."""
     request = Request(shown, headers={"Accept": "application/json"})
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -393,7 +408,8 @@ def _request(parts: SplitResult, shown: str) -> Request:
     return request
 
 
-def _fetched(request: Request, shown: str) -> bytes:
+def _fetch(request: Request, shown: str) -> bytes:
+    """Return the body of the answer; raises MQRC_CCDT_URL_ERROR if it is too long or too slow."""
     end_ms = elapsed_ms() + PATIENCE_SECONDS * SECOND_MS
     content = b""
     with urlopen(request, timeout=PATIENCE_SECONDS) as answer:

@@ -10,7 +10,7 @@ from typing import Any
 from mayfly.channel import ChannelDefinition, LinkDown, Traffic
 from mayfly.client.connection.endpoint import Address, Endpoint, Tls, addresses_of
 from mayfly.client.connection.remote_link import Link, answer_of
-from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, opened
+from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, open_stream
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -48,9 +48,9 @@ from mayfly.verbs.contracts.wire import HEAD_BYTES
 #: The one conversation of a connection.
 _CONVERSATION = 1
 _MS_PER_S = 1_000
-#: How long an end is told; a partner that does not hear of it finds out by itself.
+#: How long a close waits for the partner, which otherwise notices the lost connection.
 _END_SECONDS = 5.0
-#: A frame of messages has about so many bytes, unless one message alone is longer.
+#: The approximate size of a frame of messages, unless a single message is longer.
 _FRAME_BYTES = 1_048_576
 #: With these the partner cannot be reached, or has not answered.
 _DOWN = frozenset(
@@ -166,6 +166,7 @@ class ChannelLink:
     def _first_that_answers(
         self, definition: ChannelDefinition, introduction: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
+        """Connect to the addresses of CONNAME in order; raises LinkDown when none answers."""
         tls, failures = _tls_of(definition), []
         for address in addresses_of(definition.conname):
             endpoint = Endpoint((address,), definition.name, definition.qmname, tls)
@@ -181,7 +182,8 @@ class ChannelLink:
     def _connected(
         self, endpoint: Endpoint, address: Address, introduction: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
-        stream = _CountedStream(opened(endpoint, address, runtime))
+        """Connect to one address and introduce the channel; raises MQError."""
+        stream = _CountedStream(open_stream(endpoint, address, runtime))
         stream.limit(self._admission_seconds)
         link = Link(stream, address, runtime)
         try:
@@ -197,6 +199,7 @@ class ChannelLink:
         return link, stream
 
     def _upload(self, kind: type[PutBatch | KeepBatch], envelopes: Sequence[Envelope]) -> Any:
+        """Send a batch in frames of limited size; return the answer of the last request."""
         *parts_before, rest = parts(envelopes, self._max_bytes)
         if kind is KeepBatch and not parts_before:
             # The receiver counts the time from here on: the batch may take long to come in.
@@ -223,6 +226,7 @@ class ChannelLink:
                 raise _failed(error) from error
 
     def _ask(self, request: ChannelRequest) -> Any:
+        """Send a request and return its answer; raises LinkDown or MQError."""
         with self._calling:
             self._check_open()
             try:
@@ -284,6 +288,7 @@ def _token_of(definition: ChannelDefinition) -> str:
 
 
 def _tls_of(definition: ChannelDefinition) -> Tls | None:
+    """Return the TLS of a channel definition, None without SSLCIPH."""
     if not definition.sslciph:
         return None
     roots, certificate, key = (

@@ -128,12 +128,12 @@ def routes(
         return None
     keys = wanted.key_repository or environment.get("MQSSLKEYR", "")
     if wanted.endpoint is not None:
-        endpoint = _named(wanted.endpoint, name)
-        return iter([ClientRoute(_keyed(endpoint, keys, wanted.certificate_label))])
+        endpoint = _for_queue_manager(wanted.endpoint, name)
+        return iter([ClientRoute(_with_keys(endpoint, keys, wanted.certificate_label))])
     if wanted.table_url:
         environment = {"MQCCDTURL": wanted.table_url}
     if server := environment.get("MQSERVER"):
-        return iter([ClientRoute(_named(endpoint_of_mqserver(server), name))])
+        return iter([ClientRoute(_for_queue_manager(endpoint_of_mqserver(server), name))])
     table = _table_of(environment)
     if table is None and wanted.binding is Binding.CLIENT:
         text = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
@@ -141,7 +141,7 @@ def routes(
     if table is None:
         return None
     source = Runtime().random_bytes if random_bytes is None else random_bytes
-    return _rows(table, name, keys, wanted.certificate_label, source)
+    return _table_routes(table, name, keys, wanted.certificate_label, source)
 
 
 def endpoint_of_mqserver(value: str) -> Endpoint:
@@ -173,22 +173,24 @@ def _table_of(environment: Mapping[str, str]) -> ChannelTable | None:
     return named_table(environment)
 
 
-def _rows(
+def _table_routes(
     table: ChannelTable,
     name: str,
     keys: str,
     label: str,
     random_bytes: Callable[[int], bytes],
 ) -> Iterator[ClientRoute]:
+    """Yield the routes for a name from a channel table, with key files."""
     for row in table.candidates(name, random_bytes):
-        yield ClientRoute(_keyed(row.endpoint, keys, label or row.label), row.reconnect)
+        yield ClientRoute(_with_keys(row.endpoint, keys, label or row.label), row.reconnect)
 
 
-def _named(endpoint: Endpoint, name: str) -> Endpoint:
+def _for_queue_manager(endpoint: Endpoint, name: str) -> Endpoint:
+    """Return the endpoint for a queue manager name; ``*GROUP`` accepts any queue manager."""
     return endpoint._replace(queue_manager="" if name.startswith("*") else name)
 
 
-def _keyed(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
+def _with_keys(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
     """Return the endpoint with the files of a key repository, unless it already names files."""
     tls = endpoint.tls
     if tls is None or tls.authorities is not None or tls.certificate is not None:

@@ -226,6 +226,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _with(tls: Tls, given: dict[str, str]) -> Tls:
+    """Return TLS with the values that URL parameters replace."""
     return Tls(
         given.get("cipher", tls.cipher),
         Path(given["ca"]) if "ca" in given else tls.authorities,
@@ -235,6 +236,7 @@ def _with(tls: Tls, given: dict[str, str]) -> Tls:
 
 
 def _address(text: str, url: str) -> Address:
+    """Return the address for ``host:port``; raises MQRC_CLIENT_CONN_ERROR."""
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port

@@ -104,7 +104,7 @@ class HandleTable:
         #: their ``is_open`` is False.
         self.handles: dict[int, AnyHandle] = {}
 
-    def enter(self, handle: AnyHandle) -> int:
+    def register(self, handle: AnyHandle) -> int:
         """Register an open handle and return its number, by which the other methods find it."""
         number = handle.number
         self.handles[number] = handle
@@ -131,7 +131,7 @@ class HandleTable:
             raise mq_error(reason, f"handle {index(number)} is no queue")
         return handle
 
-    def no(self, reason: int, number: SupportsIndex) -> MQError:
+    def wrong_handle(self, reason: int, number: SupportsIndex) -> MQError:
         """Return the error for a number that is not the kind of handle that a verb needs.
 
         It has MQRC_HOBJ_ERROR when nothing is open under the number, else ``reason``.
@@ -313,7 +313,7 @@ class LocalConnection(Connection):
         """
         target = self.opened.handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
-            raise self.opened.no(rc.MQRC_NOT_OPEN_FOR_OUTPUT, handle)
+            raise self.opened.wrong_handle(rc.MQRC_NOT_OPEN_FOR_OUTPUT, handle)
         if time_to_live_ms is not None:
             check_life_ms(time_to_live_ms)
         if expiry_tenths != c.MQEI_UNLIMITED:
@@ -345,7 +345,7 @@ class LocalConnection(Connection):
         """Get a message (MQGET) as ``requests.Get`` does, without the cost of a request object."""
         source = self.opened.handles.get(handle)
         if not isinstance(source, Handle):
-            raise self.opened.no(rc.MQRC_NOT_OPEN_FOR_INPUT, handle)
+            raise self.opened.wrong_handle(rc.MQRC_NOT_OPEN_FOR_INPUT, handle)
         match = ANY
         if group_id or sequence_number is not None or offset is not None:
             ids = msg_id or None, correl_id or None, group_id or None
@@ -415,7 +415,7 @@ class LocalConnection(Connection):
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"subscription {number} is not open here")
         return found
 
-    def enter_subscription(self, opened: OpenSubscription) -> int:
+    def register_subscription(self, opened: OpenSubscription) -> int:
         """Register an open subscription and return its new number."""
         number = next(self.numbers)
         self.subscriptions[number] = opened
@@ -440,8 +440,8 @@ class LocalConnection(Connection):
 
 
 def _open(connection: LocalConnection, request: ask.Open) -> Opened:
-    handle = _opened(connection, request)
-    name, number = connection.name, connection.opened.enter(handle)
+    handle = _open_named(connection, request)
+    name, number = connection.name, connection.opened.register(handle)
     if isinstance(handle, DefinitionHandle):
         return Opened(number, request.kind, "", name)
     if isinstance(handle, TopicHandle):
@@ -452,7 +452,7 @@ def _open(connection: LocalConnection, request: ask.Open) -> Opened:
     return Opened(number, c.MQOT_Q, queue, manager, made, definition_type=kind)
 
 
-def _opened(connection: LocalConnection, request: ask.Open) -> AnyHandle:
+def _open_named(connection: LocalConnection, request: ask.Open) -> AnyHandle:
     """Open the queue, topic or definition that a request names; the handle is not registered yet.
 
     Raises MQRC_OBJECT_TYPE_ERROR for another object type, MQRC_UNKNOWN_REMOTE_Q_MGR for a topic and
@@ -548,6 +548,7 @@ def _put_to(
     context: int = c.MQHO_NONE,
     completion: Completion | None = None,
 ) -> PutResult | None:
+    """Put the message of a request to an open handle."""
     message = request.message
     return connection.put(
         handle,
@@ -594,11 +595,17 @@ def _put_here(
     on_done: OnDone[PutResult | None],
     _on_event: OnRefused | None,
 ) -> tuple[PutResult | None] | UnderWay:
+    """Put; return the result alone in a tuple unless the put waits for the disk."""
     result, completion = _attempt_put(connection, request)
     return (result,) if completion.is_empty else connection.end_with(completion, on_done, result)
 
 
 def _put1(connection: LocalConnection, request: ask.Put1) -> PutResult:
+    """Open, put and close (MQPUT1).
+
+    Raises MQRC_OPTIONS_ERROR for options that MQPUT1 does not allow, MQRC_OBJECT_TYPE_ERROR for an
+    object that is neither queue nor topic.
+    """
     options = request.options
     if options & _NOT_FOR_PUT1:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x} of MQPUT1")
@@ -612,11 +619,11 @@ def _put1(connection: LocalConnection, request: ask.Put1) -> PutResult:
         opens |= c.MQOO_SET_ALL_CONTEXT if options & c.MQPMO_SET_ALL_CONTEXT else 0
         opens |= c.MQOO_SET_IDENTITY_CONTEXT if options & c.MQPMO_SET_IDENTITY_CONTEXT else 0
     wanted = ask.Open(request.name, opens, request.kind, request.manager, request.topic)
-    opened = _opened(connection, wanted)
+    opened = _open_named(connection, wanted)
     if not isinstance(opened, (Handle, TopicHandle)):
         opened.close()
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {request.kind} of MQPUT1")
-    number = connection.opened.enter(opened)
+    number = connection.opened.register(opened)
     try:
         result = _put_to(connection, number, request)
     finally:
@@ -691,6 +698,7 @@ def _get(connection: LocalConnection, request: ask.Get) -> GetResult:
 def _pending_get(
     connection: LocalConnection, request: ask.Get, on_done: OnDone[GetResult]
 ) -> PendingGet:
+    """Return a get with a callback, which the caller begins."""
     source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     return source.begin_get(_get_request(source, request), request.options, on_done)
 
@@ -712,6 +720,7 @@ def _get_here(
     on_done: OnDone[GetResult],
     _on_event: OnRefused | None,
 ) -> tuple[GetResult] | UnderWay:
+    """Get; return the result alone in a tuple, or the pending get if it waits."""
     pending = _pending_get(connection, request, on_done)
     outcome = pending.begin_at_once()
     if outcome is None:
@@ -722,6 +731,11 @@ def _get_here(
 
 
 def _get_many(connection: LocalConnection, request: ask.GetMany) -> list[Message]:
+    """Get several messages by one transaction, without waiting.
+
+    Raises MQRC_OPTIONS_ERROR for other options than syncpoint and properties, and for a handle with
+    a selector.
+    """
     options, session = request.options, connection.session
     check_max_messages(request.max_messages)
     queue = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
@@ -757,6 +771,7 @@ def _begin_get_any(
     on_done: OnDone[Delivery],
     on_refused: OnRefused | None,
 ) -> UnderWay:
+    """Begin a get from several queues: held as a delivery, in the unit of work, or browsed."""
     deliveries, options, getters = connection.session.deliveries, request.options, {}
     held = unit = None
     if options & c.MQGMO_SYNCPOINT:
@@ -779,6 +794,7 @@ def _begin_get_any(
 
 
 def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Delivery]:
+    """Get several messages of one queue without waiting, each held as a delivery."""
     options = request.options
     check_held(options, c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT)
     queue = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
@@ -815,6 +831,7 @@ def _begin_settle(
 def _settle_with(
     connection: LocalConnection, request: ask.Settle, completion: Completion | None
 ) -> None:
+    """Settle deliveries, or move them into the unit of work of the connection ``within``."""
     if request.within:
         _move_into_unit(connection, request.deliveries, request.settlement, request.within)
     else:
@@ -829,6 +846,11 @@ def _settle_with(
 def _move_into_unit(
     connection: LocalConnection, deliveries: Iterable[int], settlement: Settlement, within: int
 ) -> None:
+    """Move deliveries into the unit of work of another connection.
+
+    Raises MQRC_UOW_NOT_AVAILABLE if that connection is closed or belongs to another queue manager,
+    MQRC_OPTIONS_ERROR for another settlement than TAKEN.
+    """
     session = _sessions.get(within)
     if session is None or session.core is not connection.core or not session.is_open:
         text = f"conversation {within} is none of {connection.core.name}"
@@ -845,6 +867,10 @@ def _put_elsewhere(
     unit_of_work: UnitOfWork,
     message: Message,
 ) -> None:
+    """Put a rejected message on the dead-letter queue, or set it aside, as the queue manager.
+
+    Raises MQRC_OPTIONS_ERROR for reason 0.
+    """
     if not reason:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
     # The queue manager moves it: its user has only said that it is of no use.
@@ -870,6 +896,7 @@ def _begin_commit(
 def _found(
     connection: LocalConnection, request: ask.Forward | ask.DeadLetter | ask.ReportException
 ) -> Message:
+    """Return a message that the unit of work has got; raises MQRC_NO_MSG_AVAILABLE for another."""
     found = find_got_message(connection.session, request.queue, request.token)
     if found is None:
         text = f"message: the unit of work has got none of {request.queue!r} with this MsgToken"
@@ -907,6 +934,7 @@ def _move(connection: LocalConnection, request: ask.Move) -> int:
 
 
 def _reply(connection: LocalConnection, request: ask.Reply) -> int:
+    """Put a reply with all context; raises MQRC_NOT_AUTHORIZED for a limited user."""
     session = connection.session
     if session.authority is not None:
         text = "a user of limited authority says no context of replies"
@@ -943,11 +971,12 @@ def _subscribe(connection: LocalConnection, request: ask.Subscribe) -> Subscribe
     held = _queue_or_none(connection, request.held)
     opened, handle = subscribe_as(connection.session, wanted, altered=current, held=held)
     if opened is not current:
-        number = connection.enter_subscription(opened)
-    return Subscribed(number, connection.opened.enter(handle), facts_of(opened))
+        number = connection.register_subscription(opened)
+    return Subscribed(number, connection.opened.register(handle), facts_of(opened))
 
 
 def _queue_or_none(connection: LocalConnection, number: int) -> Handle | None:
+    """Return the queue handle with a number, None for MQHO_NONE; raises MQRC_HOBJ_ERROR."""
     return None if number == c.MQHO_NONE else connection.opened.queue(number, rc.MQRC_HOBJ_ERROR)
 
 
@@ -970,8 +999,8 @@ def _join(connection: LocalConnection, request: ask.JoinSubscription) -> Subscri
             shared=request.is_shared,
             no_local=request.no_local,
         )
-    handle = c.MQHO_NONE if opened.handle is None else connection.opened.enter(opened.handle)
-    return Subscribed(connection.enter_subscription(opened), handle, facts_of(opened))
+    handle = c.MQHO_NONE if opened.handle is None else connection.opened.register(opened.handle)
+    return Subscribed(connection.register_subscription(opened), handle, facts_of(opened))
 
 
 def _close_subscription(connection: LocalConnection, request: ask.CloseSubscription) -> None:
@@ -991,6 +1020,10 @@ def _make_temporary_topic(connection: LocalConnection, _request: ask.MakeTempora
 
 
 def _delete_temporary_topic(connection: LocalConnection, request: ask.DeleteTemporaryTopic) -> None:
+    """Delete a temporary topic of this connection.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for another topic, MQRC_OBJECT_IN_USE while it has a subscriber.
+    """
     topic = request.topic
     if topic not in connection.temporary_topics:
         text = f"{topic} is no temporary topic of this one"
@@ -1046,6 +1079,7 @@ def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
 
 
 def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
+    """Run the next step of a bulk change; return the number of messages so far, None at its end."""
     progress = connection.steps.get(request.number)
     if progress is None:
         text = f"number: no change of the schedule is {request.number}"
@@ -1091,6 +1125,7 @@ def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition)
 
 
 def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.LedgerPage:
+    """Return a page of the ledger; it has the first position if retention has removed the row."""
     try:
         rows = connection.operated.ledger.page(request.after_position, request.max_rows)
     except PositionTrimmed as trimmed:
@@ -1242,5 +1277,6 @@ HERE: Final[dict[type[ask.Request[Any]], BeginsHere]] = {
 
 
 def _unknown(request: Request[Any]) -> MQError:
+    """Return the MQRC_FUNCTION_NOT_SUPPORTED error for an unknown request."""
     text = f"verb: {verb_name(type(request))} is not known here"
     return mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, text)

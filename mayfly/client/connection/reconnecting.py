@@ -129,12 +129,13 @@ class BegunVerbs:
                 if begun.has_ended() or (begun.at == at and not is_lost):
                     return False
                 if begun.at == at:
-                    # Its callback, if one comes, tells of what went back with the connection.
+                    # A callback that still comes is about a message that went back with the connection.
                     begun.is_over = True
                     return True
         return False
 
     def _begin(self, begun: BegunVerb[Any]) -> None:
+        """Begin a verb on the current connection, unless it is cancelled."""
         connection, number = self._reconnection.now
         with self._changed:
             if begun.is_over:
@@ -246,6 +247,7 @@ class BegunVerbs:
     def _fail(
         self, begun: BegunVerb[Any], connection: Connection, number: int, failure: MQError
     ) -> None:
+        """Report that there is no new connection to a verb, unless it is cancelled."""
         with self._changed:
             is_reported = not begun.is_over
             begun.is_over = True
@@ -266,7 +268,7 @@ class _Started:
 
 
 _R = TypeVar("_R")
-#: These settlements give a message back, as the end of its connection does: they need no repeat.
+#: Settlements that return a message, as the end of its connection does: no repetition is needed.
 _GOES_BACK = frozenset({Settlement.RETURNED, Settlement.BACKED_OUT})
 _OF_CLAIMS = (ask.AskInstance, ask.ListConsumers, ask.EndWritten, ask.ReleaseClaims)
 _WAYS = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
@@ -279,7 +281,7 @@ class DeliveryNumbers:
         self._numbers = count(1)
         self._known: dict[int, tuple[Connection, int]] = {}
 
-    def enter(self, connection: Connection, delivery: Delivery, handle: int) -> Delivery:
+    def register(self, connection: Connection, delivery: Delivery, handle: int) -> Delivery:
         """Return the delivery with a lasting number and the program's handle.
 
         Number 0, of a message that is not held, stays 0.
@@ -340,7 +342,7 @@ class ReconnectingConnection(Connection):
         self._begun = BegunVerbs(reconnection)
         self._deliveries = DeliveryNumbers()
         self._temporary_topics: set[str] = set()
-        #: Changes of the schedule that go on step by step: the connection and their number there.
+        #: Bulk changes of the schedule: the connection of each, and its number there.
         self._steps: dict[int, tuple[Connection, int]] = {}
         self._step_numbers = count(1)
 
@@ -475,6 +477,7 @@ class ReconnectingConnection(Connection):
         return replace(request, **changes) if changes else request
 
     def _run(self, request: Request[_R], enter: Callable[[_R], _R] | None = None) -> _R:
+        """Send a request with current handles; ``enter`` registers its answer."""
         return self._reconnection.run(
             lambda now: now.call(self._inner(request)), in_unit=request.in_unit, enter=enter
         )
@@ -482,6 +485,8 @@ class ReconnectingConnection(Connection):
     # Objects and subscriptions.
 
     def _open(self, request: ask.Open) -> Opened:
+        """Open an object under a lasting handle, and again on each new connection."""
+
         def open_as(now: Connection, name: str, dynamic_name: str) -> Opened:
             return now.call(replace(request, name=name, dynamic_name=dynamic_name))
 
@@ -492,8 +497,8 @@ class ReconnectingConnection(Connection):
         def enter(opened: Opened) -> Opened:
             if opened.made:
                 reopen_made = reopen_dynamic(open_as, request.name, opened.made)
-                return self._opened.enter(opened, reopen_made)
-            return self._opened.enter(opened, reopen)
+                return self._opened.register(opened, reopen_made)
+            return self._opened.register(opened, reopen)
 
         return self._reconnection.run(lambda now: reopen(now, self._opened.now), enter=enter)
 
@@ -503,6 +508,7 @@ class ReconnectingConnection(Connection):
         return reason
 
     def _subscribe(self, request: ask.Subscribe) -> Subscribed:
+        """Subscribe under a lasting number, and again on each new connection."""
         options = request.options & ~_WAYS
         if options & c.MQSO_DURABLE:
             options |= c.MQSO_RESUME
@@ -514,13 +520,15 @@ class ReconnectingConnection(Connection):
             return now.call(replace(request, options=options, queue=queue, altered=0, held=0))
 
         def enter(made: Subscribed) -> Subscribed:
-            return self._opened.subscribe(made, resubscribe, request.queue)
+            return self._opened.register_subscription(made, resubscribe, request.queue)
 
         return self._run(request, enter)
 
     def _join(self, request: ask.JoinSubscription) -> Subscribed:
         def enter(made: Subscribed) -> Subscribed:
-            return self._opened.subscribe(made, lambda now, _queue: now.call(request), c.MQHO_NONE)
+            return self._opened.register_subscription(
+                made, lambda now, _queue: now.call(request), c.MQHO_NONE
+            )
 
         return self._run(request, enter)
 
@@ -568,18 +576,22 @@ class ReconnectingConnection(Connection):
     def _get_held(self, request: ask.GetAny) -> Delivery:
         def get(now: Connection) -> Delivery:
             delivery = now.call(self._inner(request))
-            return self._deliveries.enter(now, delivery, request.handles[0])
+            return self._deliveries.register(now, delivery, request.handles[0])
 
         return self._reconnection.wait(get)
 
     def _take_held(self, request: ask.TakeHeld) -> list[Delivery]:
         def take(now: Connection) -> list[Delivery]:
             taken = now.call(self._inner(request))
-            return [self._deliveries.enter(now, each, request.handle) for each in taken]
+            return [self._deliveries.register(now, each, request.handle) for each in taken]
 
         return self._reconnection.run(take)
 
     def _settle(self, request: ask.Settle) -> None:
+        """Settle deliveries.
+
+        Raises MQRC_CALL_INTERRUPTED if that may have taken effect for good.
+        """
         settling = self._settling(request)
         while True:
             try:
@@ -651,6 +663,8 @@ class ReconnectingConnection(Connection):
     # Changes of many delayed messages, step by step.
 
     def _begin_steps(self, request: Request[int]) -> int:
+        """Begin a bulk change of the schedule and return its lasting number."""
+
         def begin(now: Connection) -> tuple[Connection, int]:
             return now, now.call(request)
 
@@ -659,6 +673,7 @@ class ReconnectingConnection(Connection):
         return number
 
     def _go_on(self, request: ask.GoOn) -> int | None:
+        """Continue a bulk change; raises MQRC_CALL_INTERRUPTED if its connection was lost."""
         begun_on, inner = self._steps.get(request.number, (None, 0))
 
         def go_on(now: Connection) -> int | None:
@@ -708,7 +723,7 @@ class ReconnectingConnection(Connection):
             if not isinstance(outcome, MQError):
                 if request.in_unit:
                     self._reconnection.note_work(number)
-                outcome = self._deliveries.enter(now, outcome, outers[outcome.handle])
+                outcome = self._deliveries.register(now, outcome, outers[outcome.handle])
             on_done(outcome)
 
         return BegunVerb(begin, report, is_wait=True)
@@ -763,20 +778,23 @@ class ReconnectingConnection(Connection):
         return BegunVerb(begin, report, is_final=self._is_final(request))
 
     def _check_unit(self, request: Request[Any]) -> None:
+        """Raise MQRC_BACKED_OUT for a request in a unit of work that was lost."""
         if request.in_unit and self._reconnection.is_backed_out:
             raise backed_out()
 
 
 def _settle_on(now: Connection, asked: ask.Settle) -> None:
+    """Settle deliveries on a connection, unless all of them went back."""
     if asked.deliveries:
         now.call(asked)
 
 
 def _reporting(on_done: OnDone[_R]) -> Callable[[Connection, int, _R | MQError], object]:
+    """Return a report function that passes only the outcome to ``on_done``."""
     return lambda _connection, _number, outcome: on_done(outcome)
 
 
-#: Requests that are more than made again, by what is done for each.
+#: Requests that need more than repetition on a new connection, with their methods.
 _CALLS: Final[dict[type[Request[Any]], Callable[[ReconnectingConnection, Any], Any]]] = {
     ask.Open: ReconnectingConnection._open,
     ask.CloseObject: ReconnectingConnection._close_object,
@@ -810,5 +828,5 @@ _BEGINS: Final[
     ask.Commit: ReconnectingConnection._begun_commit,
     ask.Settle: ReconnectingConnection._begun_settle,
 }
-#: Requests that may be dropped with their connection: they change nothing.
+#: Requests that change nothing, and so may end with their connection.
 _WAITS: Final = frozenset({ask.WaitUntil, ask.AwaitDefinitions})

@@ -70,14 +70,14 @@ class OpenedObjects:
     """The open objects of a reconnecting connection, and how to reopen them in order."""
 
     now: Numbers = field(default_factory=Numbers)
-    #: By the words of an error message.
+    #: By the name of the object for error messages.
     _reopeners: dict[str, Callable[[Connection, Numbers], None]] = field(default_factory=dict)
     #: The handle of the queue of each subscription.
     _queues: dict[int, int] = field(default_factory=dict)
     _handles: count[int] = field(default_factory=lambda: count(1))
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
-    def enter(self, opened: Opened, reopen: Reopen) -> Opened:
+    def register(self, opened: Opened, reopen: Reopen) -> Opened:
         """Give an opened object a lasting handle, and return it with that handle."""
         handle = next(self._handles)
 
@@ -88,7 +88,9 @@ class OpenedObjects:
         self._reopeners[_object(handle)] = renew
         return opened._replace(handle=handle)
 
-    def subscribe(self, made: Subscribed, resubscribe: Resubscribe, queue: int) -> Subscribed:
+    def register_subscription(
+        self, made: Subscribed, resubscribe: Resubscribe, queue: int
+    ) -> Subscribed:
         """Give a subscription and its queue handle lasting numbers; return it with these.
 
         ``queue`` is the handle of the queue that the program gave for publications, 0 for a managed
@@ -98,7 +100,7 @@ class OpenedObjects:
             (own for own, inner in self.now.subscriptions.items() if inner == made.number), 0
         )
         if number:
-            # One that was altered has a new handle, and is made again as it is now.
+            # An altered subscription has a new handle, and is renewed with its current attributes.
             handle = self._queues[number]
         else:
             number, handle = next(self._numbers), self._outer_of(made.handle)
@@ -230,7 +232,7 @@ _LOG = logging.getLogger("mayfly.client")
 #: of work has ended.
 DRAINED = frozenset({rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_CONNECTION_QUIESCING})
 _FINAL = frozenset({rc.MQRC_RECONNECT_FAILED, rc.MQRC_RECONNECT_QMID_MISMATCH})
-#: How often a connection that is being drained is looked at.
+#: The time between checks of a draining connection.
 _LOOK_SECONDS = 0.02
 
 
@@ -295,17 +297,17 @@ class Reconnection:
         self.runtime = Runtime()
         self.objects = OpenedObjects()
         self._lock = self.runtime.reentrant_lock("reconnect")
-        #: Held for moments, so that open objects and unit of work are seen with one connection.
+        #: Held briefly, so that open objects and unit of work match the connection.
         self._state = self.runtime.lock("reconnected")
         #: Whether there are no attempts any more, and whether the program has closed it.
         self._ends = attempts.ends or self.runtime.event()
         self.is_closed = False
-        #: The connection of now and its number: one tuple, so that no thread sees halves of two.
+        #: The current connection and its number: one tuple, so that both change together.
         self.now: tuple[Connection, int] = connect(), 0
         self._identifier = _identifier_of(self.now[0]) if self.is_to_same else ""
-        #: Why there will be no other connection.
+        #: Why no other connection will be made.
         self.failure: MQError | None = None
-        #: Whether the unit of work has something, and whether it was lost with its connection.
+        #: Whether the unit of work has work, and whether it was lost with its connection.
         self.has_work = False
         self.is_backed_out = False
         #: Numbers of two units of work: that of verbs that are called now, and that of verbs that
@@ -481,6 +483,11 @@ class Reconnection:
         return self._ends.is_set()
 
     def _try_to_reconnect(self, number: int) -> None:
+        """Make attempts to reconnect until one succeeds or the time is over.
+
+        Raises MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH, MQRC_RECONNECT_TIMED_OUT, or
+        MQRC_HCONN_ERROR after a close.
+        """
         until_ms, wait_ms = elapsed_ms() + self._patience.total_ms, 0
         while True:
             self._ends.wait(wait_ms / 1_000)
@@ -508,6 +515,7 @@ class Reconnection:
             self._on_change(change)
 
     def _take_over(self, number: int) -> None:
+        """Connect, reopen all objects and make this the current connection."""
         made = self._connect()
         try:
             if self.is_to_same and _identifier_of(made) != self._identifier:
@@ -524,6 +532,10 @@ class Reconnection:
             raise
 
     def _install(self, made: Connection, number: int, numbers: Numbers) -> bool:
+        """Make a connection current if all objects are open on it.
+
+        Return False if one is missing.
+        """
         with self._state:
             if not self.objects.install(numbers):
                 return False

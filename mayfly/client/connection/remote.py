@@ -21,7 +21,7 @@ from mayfly.client.connection.interface import (
 from mayfly.client.connection.remote_conversation import Conversation, Way, shared_links
 from mayfly.client.connection.remote_link import Link
 from mayfly.client.connection.remote_puts import CallbackPuts, UnansweredPuts
-from mayfly.client.connection.remote_stream import opened
+from mayfly.client.connection.remote_stream import open_stream
 from mayfly.client.connection.virtual_time import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
@@ -68,7 +68,7 @@ def connect(
     failure: MQError | None = None
     for address in endpoint.addresses:
         try:
-            return _connected_to(address, endpoint, user, password, application, sharing)
+            return _connect_address(address, endpoint, user, password, application, sharing)
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
@@ -78,7 +78,7 @@ def connect(
     raise failure
 
 
-def _connected_to(
+def _connect_address(
     address: AnyAddress,
     endpoint: Endpoint,
     user: str,
@@ -98,7 +98,7 @@ def _connected_to(
         if conversation is not None:
             link = conversation.link
             try:
-                return _connected(conversation, endpoint, user, password, application)
+                return _connect_conversation(conversation, endpoint, user, password, application)
             except MQError as error:
                 conversation.leave()
                 # It was about to end, or the server has not yet forgotten one that has ended.
@@ -108,9 +108,9 @@ def _connected_to(
                 conversation.leave()
                 raise
     runtime = Runtime()
-    link = Link(opened(endpoint, address, runtime), address, runtime)
+    link = Link(open_stream(endpoint, address, runtime), address, runtime)
     try:
-        made = _connected(Conversation(link), endpoint, user, password, application)
+        made = _connect_conversation(Conversation(link), endpoint, user, password, application)
     except BaseException:
         link.close()
         raise
@@ -119,10 +119,11 @@ def _connected_to(
     return made
 
 
-def _connected(
+def _connect_conversation(
     conversation: Conversation, endpoint: Endpoint, user: str, password: str, application: str
 ) -> RemoteConnection:
-    # A user or program name from the environment may contain bytes that are no text.
+    """Begin a conversation with Connect and agree on heartbeat, sharing and message length."""
+    # A user or program name from the environment may contain bytes that are not text.
     account, program = (each.encode(errors="replace").decode() for each in (user, application))
     terms = conversation.call(
         ask.Connect(
@@ -256,6 +257,7 @@ class RemoteConnection(Connection):
         return 0 if link.is_over or self._conversation.is_closed else link.number
 
     def _check_length(self, request: ask.Put | ask.Put1) -> None:
+        """Raise MQRC_MSG_TOO_BIG_FOR_CHANNEL for a message longer than the channel allows."""
         body_bytes = len(request.message.body)
         if body_bytes > self._max_message_bytes:
             text = f"{body_bytes} bytes; the channel takes {self._max_message_bytes}"
@@ -275,6 +277,7 @@ class RemoteConnection(Connection):
         self._unanswered.check_before_commit()
 
     def _prepare_status(self, _request: ask.AskStatus) -> None:
+        """Raise the error of an asynchronous put whose call failed."""
         failure = self._unanswered.end()
         if failure is not None:
             raise failure
@@ -288,7 +291,7 @@ class _RemoteGet:
 
     def is_pending(self) -> bool:
         """Return False once the answer has come, even if the callback is not called yet."""
-        self._conversation.turn()
+        self._conversation.wait_for_earlier_requests()
         return self._conversation.link.awaits(self._request)
 
     def cancel(self) -> bool:
@@ -300,7 +303,7 @@ class _RemoteGet:
         try:
             is_cancelled = conversation.call(ask.Cancel(self._request))
         except MQError:
-            # The connection is gone, and the callback is told so.
+            # The connection is gone; the callback gets that error.
             return False
         if is_cancelled:
             conversation.link.forget(self._request)

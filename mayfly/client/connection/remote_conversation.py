@@ -56,12 +56,12 @@ class Conversation:
     def call(self, request: Request[_R]) -> _R:
         """Send a request and return its answer; raises MQError, see ``Link.call``."""
         if self.is_closed or self.dropped:
-            self._look_round()
+            self._run_dropped()
         time, kind = self.virtual_time, answer_type(type(request))
         form = FORMS.get(kind)
         answer = self.link.call(
             self.number,
-            _travelling(request),
+            _encoded(request),
             kind if form is None else form.row,
             is_doubtful=request.is_doubtful,
             wait=None if time is None else self._wait_for(time, request),
@@ -82,7 +82,7 @@ class Conversation:
         MQError when the request cannot be sent.
         """
         if self.is_closed or self.dropped:
-            self._look_round()
+            self._run_dropped()
         kind = answer_type(type(request))
         form = FORMS.get(kind)
 
@@ -98,7 +98,7 @@ class Conversation:
 
         return self.link.begin(
             self.number,
-            _travelling(request),
+            _encoded(request),
             on_answer,
             is_doubtful=request.is_doubtful,
             on_refused=on_refused,
@@ -107,8 +107,8 @@ class Conversation:
     def packed_message(self, message: NewMessage) -> bytes:
         """Return the bytes of one message of a frame of puts; raises MQError for a wrong value."""
         if self.is_closed or self.dropped:
-            self._look_round()
-        return _travelling(message)
+            self._run_dropped()
+        return _encoded(message)
 
     def gather(self, made: Callable[[], bytes], slot: SentRequest) -> None:
         """Send a request soon;
@@ -131,7 +131,7 @@ class Conversation:
     def leave(self) -> None:
         """Disconnect without waiting for the answer; the server backs out."""
         with suppress(MQError):
-            self.link.post(self.number, _travelling(Disconnect(commit=False)))
+            self.link.post(self.number, _encoded(Disconnect(commit=False)))
         self.close()
 
     def drop(self) -> None:
@@ -164,13 +164,13 @@ class Conversation:
             return None
 
         def wait(number: int, slot: SentRequest) -> None:
-            # Behind its answer the get has its own, or stands.
-            self.turn()
+            # Once this is answered, the get is answered or pending.
+            self.wait_for_earlier_requests()
             if not slot.is_open:
                 return
             try:
                 if clock.autojump:
-                    clock.wait_until(partial(self._is_over, slot), self.turn)
+                    clock.wait_until(partial(self._is_over, slot), self.wait_for_earlier_requests)
                 else:
                     time.check()
             except RuntimeError:
@@ -179,7 +179,7 @@ class Conversation:
 
         return wait
 
-    def turn(self) -> None:
+    def wait_for_earlier_requests(self) -> None:
         """Wait until the server has run all earlier requests, or keeps them pending."""
         self.call(Now())
 
@@ -187,25 +187,29 @@ class Conversation:
         self.link.check()
         return not slot.is_open
 
-    def _look_round(self) -> None:
+    def _run_dropped(self) -> None:
+        """Close dropped objects before a verb.
+
+        Raises MQRC_HCONN_ERROR if the connection is closed.
+        """
         if self.is_closed:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed")
         while self.dropped:
             self.dropped.popleft()()
 
 
-def _travelling(request: Request[Any] | NewMessage) -> bytes:
+def _encoded(request: Request[Any] | NewMessage) -> bytes:
     """Return the encoded request; raises MQError with the reason code of the wrong field."""
     try:
         return packed(request)
     except (ValueError, TypeError) as error:
         kind = Put if isinstance(request, NewMessage) else type(request)
-        fields = list(_fields_that_cannot_travel(request))
+        fields = list(_wrong_fields(request))
         text = f"{verb_name(kind)}.{'.'.join(fields)}: {error}"
         raise mq_error(reason_of(kind, fields[-1]), text) from None
 
 
-def _fields_that_cannot_travel(values: msgspec.Struct) -> Iterator[str]:
+def _wrong_fields(values: msgspec.Struct) -> Iterator[str]:
     """Yield the name of the first field that cannot be encoded.
 
     If that field is a struct, yield the name of the wrong field within it next.
@@ -217,7 +221,7 @@ def _fields_that_cannot_travel(values: msgspec.Struct) -> Iterator[str]:
         except (ValueError, TypeError):
             yield field
             if isinstance(value, msgspec.Struct):
-                yield from _fields_that_cannot_travel(value)
+                yield from _wrong_fields(value)
             return
 
 
@@ -270,11 +274,11 @@ def shared_links() -> SharedLinks:
     return _shared
 
 
-def _begin_anew() -> None:
+def _forget_links() -> None:
     """Forget the links in a forked child: their sockets and the lock belong to the parent."""
     global _shared  # noqa: PLW0603 - the lock may be held by a thread that is not there
     _shared = SharedLinks(Runtime())
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_forget_links)

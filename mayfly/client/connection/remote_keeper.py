@@ -88,11 +88,11 @@ def keeper() -> Keeper:
     return _keeper
 
 
-def _begin_anew() -> None:
+def _forget_connections() -> None:
     """Begin without connections in a forked child: they and the thread belong to the parent."""
     global _keeper  # noqa: PLW0603 - the thread of the old one is not there
     _keeper = Keeper(Runtime(), _NAME)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_forget_connections)

@@ -90,7 +90,7 @@ def answer_of(payload: bytes | MQError | None, kind: Any) -> Any:
 
 #: No frame is gathered for much longer than this.
 _GATHER_SECONDS = 0.001
-#: After so many such times without a frame the thread sleeps, and after a second it ends.
+#: The number of such times without a frame until the thread sleeps; it ends after a second.
 _QUIET_ROUNDS, _LINGER_SECONDS = 20, 1.0
 #: Returns a frame, which is complete from now on; it is called while the sender is at work.
 MakesFrame: TypeAlias = Callable[[], bytes]
@@ -194,6 +194,7 @@ class FrameSender:
             self.has_sent = True
 
     def _watch(self) -> None:
+        """Start or wake the thread that sends gathered frames."""
         with self._changed:
             self._is_watched = True
             is_new, self._has_thread = not self._has_thread, True
@@ -207,7 +208,7 @@ class FrameSender:
         while not self._is_over:
             with self._changed:
                 if quiet_rounds >= _QUIET_ROUNDS:
-                    if not self._rests():
+                    if not self._sleep():
                         return
                     quiet_rounds = 0
                 self._changed.wait(_GATHER_SECONDS)
@@ -215,7 +216,7 @@ class FrameSender:
             if self._gathered and not self._is_over:
                 self.flush()
 
-    def _rests(self) -> bool:
+    def _sleep(self) -> bool:
         """Sleep until a frame is gathered; return False when none came and the thread is to end."""
         self._is_watched = False
         if not self._gathered:
@@ -262,7 +263,7 @@ class CallbackThread:
             call = self._calls.popleft()
         try:
             call()
-        except (Exception, SystemExit):  # noqa: BLE001 - it is the program's; the others go on
+        except (Exception, SystemExit):  # noqa: BLE001 - the program's own; other callbacks follow
             _LOG.exception("a callback has failed")
         return True
 
@@ -302,7 +303,7 @@ class Link:
         self._is_reading = False
         #: Threads that wait for their answer while another one reads.
         self._waiting: dict[SentRequest, None] = {}
-        self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
+        self._frames = Frames(self._on_preamble, self._on_frame, FIRST_FRAME_BYTES)
         self._error: MQError | None = None
         self._has_received, self._silent_ticks = True, 0
         #: How many requests with callbacks are under way.
@@ -346,9 +347,9 @@ class Link:
         try:
             if wait is not None:
                 wait(request, slot)
-            self._await(slot)
+            self._wait_for(slot)
         finally:
-            # Interrupted, nobody waits any more, and the answer is dropped when it comes.
+            # After an interruption no thread waits, and a later answer is dropped.
             self._slots.pop(request, None)
         return answer_of(slot.payload, kind)
 
@@ -366,17 +367,17 @@ class Link:
         Raises MQRC_CONNECTION_BROKEN when the request cannot be sent.
         """
         slot = SentRequest(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
-        self._read_beside()
+        self._count_callback()
         try:
             return self._send(conversation, payload, slot)
         except MQError:
-            self._end_begun()
+            self._uncount_callback()
             raise
 
     def forget(self, request: int) -> None:
         """Drop a cancelled request, which gets no answer."""
         if self._slots.pop(request, None) is not None:
-            self._end_begun()
+            self._uncount_callback()
 
     def awaits(self, request: int) -> bool:
         """Return True while the request with this number has no answer."""
@@ -395,20 +396,20 @@ class Link:
         """
         self._check_running()
         if slot.on_answer is not None:
-            self._read_beside()
+            self._count_callback()
         request = self._enter(slot)
         self.sender.gather(lambda: framed(conversation, request, packed()))
         if self.is_over and self._slots.pop(request, None) is not None:
-            # It was just broken off, and nobody else will settle the slot.
+            # The link was just abandoned, and no other thread will settle the request.
             if slot.on_answer is not None:
-                self._end_begun()
+                self._uncount_callback()
             self._check_running()
 
     def read_until(self, request: SentRequest) -> None:
         """Wait until a posted request has an answer, or the connection is gone."""
         if request.is_open:
             self.sender.flush()
-            self._await(request)
+            self._wait_for(request)
 
     @property
     def is_over(self) -> bool:
@@ -434,8 +435,8 @@ class Link:
         self._callbacks.end()
         with self._calls:
             self._calls.notify_all()
-        if self._take_role():
-            self._leave_role()
+        if self._become_reader():
+            self._stop_reading()
 
     def abort(self) -> None:
         """End the socket without taking a lock: Python may collect the connection at any moment."""
@@ -454,12 +455,12 @@ class Link:
 
     def check(self) -> None:
         """Read what has arrived without waiting, which detects that a server is gone."""
-        if self._error is None and self._take_role():
+        if self._error is None and self._become_reader():
             try:
-                while not self.is_over and (data := self._now()) is not None:
-                    self._take(data)
+                while not self.is_over and (data := self._receive_now()) is not None:
+                    self._process(data)
             finally:
-                self._leave_role()
+                self._stop_reading()
 
     def tick(self) -> None:
         """Send a heartbeat if nothing else was sent; abandon the connection after long silence."""
@@ -507,14 +508,14 @@ class Link:
             raise
         return request
 
-    def _await(self, slot: SentRequest, *, once: bool = False) -> None:
+    def _wait_for(self, slot: SentRequest, *, once: bool = False) -> None:
         """Wait for an answer: read the socket, or let the thread that already reads it do so."""
         while slot.payload is None:
-            if self._take_role():
+            if self._become_reader():
                 try:
                     self._read_until(slot, once=once)
                 finally:
-                    self._leave_role()
+                    self._stop_reading()
                 return
             event = slot.event = slot.event or self.runtime.event()
             with self._roles:
@@ -535,14 +536,15 @@ class Link:
             if once:
                 return
 
-    def _take_role(self) -> bool:
+    def _become_reader(self) -> bool:
+        """Return True if this thread is now the one that reads the socket."""
         with self._roles:
             if self._is_reading:
                 return False
             self._is_reading = True
             return True
 
-    def _leave_role(self) -> None:
+    def _stop_reading(self) -> None:
         """Stop reading, and wake one waiting thread to read instead."""
         if self._error is not None:
             self.sender.close()
@@ -560,28 +562,34 @@ class Link:
         try:
             data = self._stream.receive()
         except OSError as error:
-            self._lose(broken(error))
+            self._abandon(broken(error))
             return
-        self._take(data)
+        self._process(data)
 
-    def _now(self) -> bytes | None:
+    def _receive_now(self) -> bytes | None:
+        """Return received data without waiting, None when there is none.
+
+        An error abandons the link.
+        """
         try:
             return self._stream.receive_now()
         except OSError as error:
-            self._lose(broken(error))
+            self._abandon(broken(error))
             return None
 
-    def _take(self, data: bytes) -> None:
+    def _process(self, data: bytes) -> None:
+        """Process received data; empty data is the end of the stream."""
         if not data:
-            self._lose(broken("the server has closed it"))
+            self._abandon(broken("the server has closed it"))
             return
         self._has_received = True
         try:
             self._frames.take(data)
         except WrongFrame as wrong:
-            self._lose(broken(str(wrong)))
+            self._abandon(broken(str(wrong)))
 
-    def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
+    def _on_preamble(self, theirs: Preamble | None, first: bytes) -> bool:
+        """Accept the server's first bytes and return True; abandon the link on another protocol."""
         if theirs is None:
             text = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
         elif (version := OURS.common_with(theirs)) is None:
@@ -589,16 +597,17 @@ class Link:
         else:
             self.version = version
             return True
-        self._lose(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, text))
+        self._abandon(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, text))
         return False
 
-    def _hand_over(self, conversation: int, request: int, payload: bytes) -> None:
+    def _on_frame(self, conversation: int, request: int, payload: bytes) -> None:
+        """Pass a frame to its request, or process a message of the server about the link."""
         if conversation:
             slot = self._slots.pop(request, None)
             if slot is not None:
                 self._settle(slot, payload)
         elif request == ENDED:
-            self._lose(error_of(decoded(_ENDED, payload, "ended")[1]))
+            self._abandon(error_of(decoded(_ENDED, payload, "ended")[1]))
         elif request == MET:
             _met_number, number, handle, failure = decoded(_MET, payload, "met")
             slot = self._slots.get(number)
@@ -606,19 +615,21 @@ class Link:
                 self._callbacks.add(partial(slot.on_refused, handle, error_of(failure)))
 
     def _settle(self, slot: SentRequest, payload: bytes | MQError) -> None:
+        """Give a request its answer or error, then wake the waiting thread or call back."""
         slot.payload = payload
         if slot.on_answer is not None:
             self._notify(slot.on_answer, payload)
         elif slot.event is not None:
             slot.event.set()
 
-    def _lose(self, error: MQError) -> None:
+    def _abandon(self, error: MQError) -> None:
+        """Break the connection off and stop its heartbeats."""
         keeper().leave(self)
         self.abandon(error)
 
     # Callbacks.
 
-    def _read_beside(self) -> None:
+    def _count_callback(self) -> None:
         """Count a request with a callback, and start the thread that reads its answer."""
         with self._calls:
             self._begun_count += 1
@@ -638,7 +649,7 @@ class Link:
             self._begun_count -= 1
         self._callbacks.add(partial(on_answer, payload))
 
-    def _end_begun(self) -> None:
+    def _uncount_callback(self) -> None:
         with self._calls:
             self._begun_count -= 1
             self._calls.notify_all()
@@ -650,20 +661,21 @@ class Link:
         except BaseException as error:
             # Verbs with callbacks would wait for ever for a thread that is not there.
             self._has_reader = False
-            self._lose(broken(f"what the server has sent cannot be read: {error!r}"))
+            self._abandon(broken(f"what the server has sent cannot be read: {error!r}"))
             raise
 
     def _read_while_begun(self) -> None:
+        """Read answers until the link is abandoned; sleep while no callback is due."""
         while True:
-            if not self._begun_count and self._take_role():
-                self._leave_role()  # to another thread: this one may have been woken to read
+            if not self._begun_count and self._become_reader():
+                self._stop_reading()  # to another thread: this one may have been woken to read
             with self._calls:
                 while not self._begun_count and self._error is None:
                     self._calls.wait()
                 if self._error is not None:
                     self._has_reader = False
                     return
-            self._await(SentRequest(is_doubtful=False), once=True)
+            self._wait_for(SentRequest(is_doubtful=False), once=True)
 
 
 def _leave_to_parent() -> None:

@@ -28,7 +28,7 @@ from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Backout, NewIds, Put, Puts
 from mayfly.verbs.rows import PutsRow, put_of
 
-#: No put is added to so many bytes.
+#: A frame takes no further put that would make it longer than this, in bytes.
 _FRAME_BYTES = 32_768
 
 
@@ -151,6 +151,7 @@ class CallbackPuts:
             self._conversation.link.sender.flush()
 
     def _begun(self, put: Put) -> PutFrame:
+        """Begin a frame for puts like this one."""
         request = SentRequest(
             is_doubtful=True, on_answer=lambda payload: self._answered(frame, payload)
         )
@@ -160,6 +161,7 @@ class CallbackPuts:
         return frame
 
     def _answered(self, frame: PutFrame, payload: bytes | MQError) -> None:
+        """Call the callbacks of a frame with its results, or all with the error of the frame."""
         with self._conversation.link.sender.lock:
             # The connection may be gone before the frame was sent.
             frame.complete()
@@ -178,7 +180,7 @@ class CallbackPuts:
 
 
 _ID_BYTES = 24
-#: So many MsgIds are asked for at a time.
+#: The number of MsgIds that one request asks for.
 _IDS_AT_A_TIME = 256
 #: The answer to puts that are all put.
 _ALL_PUT = DONE_BYTES + packed(PutsRow([], []))
@@ -253,6 +255,7 @@ class UnansweredPuts:
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
     def _begun(self, put: Put) -> PutFrame:
+        """Begin a frame for puts like this one."""
         request = SentRequest(is_doubtful=False)
         frame = PutFrame(put, request)
         self._conversation.gather(frame.packed, request)
@@ -271,6 +274,7 @@ class UnansweredPuts:
             self._failure = self._failure or _failure_in(answered.request.payload)
 
     def _new_id(self) -> bytes:
+        """Return a new MsgId; requests 256 of them at a time."""
         if not self._ids:
             now_ms, ids = self._conversation.call(NewIds(_IDS_AT_A_TIME))
             self._now_ms = now_ms

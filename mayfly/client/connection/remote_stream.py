@@ -21,10 +21,10 @@ from mayfly.runtime import Runtime
 #: A host that does not answer within this time is not available.
 CONNECT_SECONDS = 30.0
 _CHUNK_BYTES = 65_536
-#: Looks for bytes before a thread sleeps, some 250 µs altogether: to wake a thread that sleeps can
-#: take as long as a put. Answers that take longer are soon waited for without looks.
+#: How often a thread looks for bytes before it sleeps, about 250 µs in all. Waking a thread can take
+#: as long as a put. After looks in vain, receives soon go without looks.
 _LOOKS = 120
-#: So many receives at the most go without looks after looks in vain.
+#: The largest number of receives without looks after looks in vain.
 _PASSES_MAX = 64
 _CAN_LOOK = hasattr(socket, "MSG_DONTWAIT") and hasattr(os, "sched_yield")
 _UNREACHABLE = frozenset(
@@ -84,13 +84,13 @@ class PlainStream:
 
     def limit(self, seconds: float | None) -> None:
         """Set the timeout of later calls in seconds; None is no limit."""
-        # With a limit the socket waits also where it is told not to.
+        # A socket with a timeout waits even with MSG_DONTWAIT.
         self._is_limited = seconds is not None
         self._socket.settimeout(seconds)
 
     def abort(self) -> None:
         """End both directions, which wakes a receiving thread."""
-        _end(self._socket)
+        _shut_down(self._socket)
 
     def close(self) -> None:
         """Close the socket."""
@@ -157,7 +157,7 @@ class TlsStream:
 
     def abort(self) -> None:
         """End both directions, which wakes a receiving thread."""
-        _end(self._socket)
+        _shut_down(self._socket)
 
     def close(self) -> None:
         """Close the socket."""
@@ -193,7 +193,7 @@ class NoStream:
         """Do nothing."""
 
 
-def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
+def open_stream(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
     """Connect to one address and return the stream, with TLS if the endpoint has it.
 
     Raises MQRC_Q_MGR_NOT_AVAILABLE when no server listens there, MQRC_HOST_NOT_AVAILABLE for
@@ -205,7 +205,7 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
     # Before anything is open: a file may be missing.
     context = None if tls is None else tls.context()
     try:
-        plain = _connected(address)
+        plain = _connect_socket(address)
     except (ConnectionRefusedError, FileNotFoundError) as error:
         text = f"nobody listens on {address}: {error.strerror}"
         raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, text) from None
@@ -250,7 +250,7 @@ def broken(error: OSError | str) -> MQError:
     return mq_error(rc.MQRC_CONNECTION_BROKEN, f"the connection to the server is broken: {error}")
 
 
-def _connected(address: AnyAddress) -> socket.socket:
+def _connect_socket(address: AnyAddress) -> socket.socket:
     if isinstance(address, Path):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(CONNECT_SECONDS)
@@ -279,6 +279,6 @@ def _is_ready(of: socket.socket, to_read: bool, seconds: float | None) -> bool:
     return any(select.select(for_reading, for_writing, [], seconds))
 
 
-def _end(of: socket.socket) -> None:
+def _shut_down(of: socket.socket) -> None:
     with contextlib.suppress(OSError):
         of.shutdown(socket.SHUT_RDWR)

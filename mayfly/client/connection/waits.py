@@ -22,12 +22,12 @@ class Wait:
 
     def __init__(self, runtime: Runtime) -> None:
         self._changed = runtime.condition()
-        #: Set when the first verb stands, or has ended at once.
+        #: Set when the first verb is pending, or has ended at once.
         self.begun = runtime.event()
         self._is_woken = self._is_over = False
         #: Whether a verb is under way: it may still take a message.
         self.is_busy = False
-        #: Whether it stands, and nothing has decided it yet.
+        #: Whether the verb is pending: nothing has decided it yet.
         self.is_pending = False
 
     def attempt(self, take: Callable[[], _T]) -> _T | None:
@@ -111,6 +111,7 @@ class Wait:
                 self._changed.wait()
 
     def _await(self, under_way: UnderWay, outcomes: list[_T | MQError]) -> None:
+        """Wait for the outcome of a verb; if the wait is ended first, cancel the verb."""
         if outcomes:
             return
         with self._changed:
@@ -126,5 +127,6 @@ class Wait:
                 self._changed.wait()
 
     def _is_to_end(self) -> bool:
+        """Return True if the wait was woken or ended; clears the wake."""
         is_woken, self._is_woken = self._is_woken, False
         return is_woken or self._is_over

@@ -86,16 +86,19 @@ def context_of_headers(texts: dict[str, str]) -> SpanContext | None:
 
 
 def _properties(context: Context) -> list[Property]:
+    """Return traceparent and tracestate of a context as message properties."""
     texts: dict[str, str] = {}
     _PROPAGATOR.inject(texts, context)
     return [Property(name, Typed("string", text)) for name, text in texts.items()]
 
 
 def _texts_of(properties: Iterable[Property]) -> dict[str, str]:
+    """Return the values of traceparent and tracestate by name, of those that are present."""
     return {found.name: str(found.typed.value) for found in properties if found.name in NAMES}
 
 
 def _is_alone(parts: Parts) -> bool:
+    """Return True if the message has no folders and properties other than the trace context."""
     return not parts.others and all(found.name in NAMES for found in parts.properties)
 
 
@@ -131,16 +134,17 @@ def creation_of(message: Message) -> SpanContext | None:
     return context_of(message)[0]
 
 
-def shown(result: GetResult, *, as_it_is: bool) -> tuple[GetResult, SpanContext | None]:
+def shown(result: GetResult, *, keeps_context: bool) -> tuple[GetResult, SpanContext | None]:
     """Return the result of a get as its program sees it, and the creation context or None.
 
-    The context is hidden from the program, except with ``as_it_is``. It also stays when the message
-    has other properties, when they go into a message handle, and when the body was truncated.
+    The context is hidden from the program, except with ``keeps_context``. It also stays when the
+    message has other properties, when they go into a message handle, and when the body was
+    truncated.
     """
     if result.handed is not None:
         return result, span_context(result.handed.properties)
     creation, content = context_of(result.message)
-    if creation is None or content is None or as_it_is:
+    if creation is None or content is None or keeps_context:
         return result, creation
     if result.data_length != len(result.message.body):
         return result, creation

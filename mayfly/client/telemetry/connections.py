@@ -51,7 +51,7 @@ class Observed:
         self._shows_contexts = shows_contexts
         self._targets: dict[int, Target] = {}
         self._topics: set[int] = set()
-        #: So many messages the unit of work has got.
+        #: How many messages the unit of work has got.
         self.unit_count = 0
         #: The message that was got last, and its creation context: that of a listener at work.
         self.last: tuple[Message, SpanContext | None] | None = None
@@ -88,7 +88,7 @@ class Observed:
 
     def end_get(self, running: RunningOperation, result: GetResult, options: int) -> GetResult:
         """End the span of a successful get and return the result as the program sees it."""
-        result, creation = shown(result, as_it_is=self._shows_contexts)
+        result, creation = shown(result, keeps_context=self._shows_contexts)
         running.got(result.message, creation, result.data_length)
         self._note_got(running.target, result, creation, options)
         running.end()
@@ -99,7 +99,7 @@ class Observed:
     ) -> Message:
         """Record one of several messages of a get, and return it as the program sees it."""
         result = GetResult(message, rc.MQRC_NONE, len(message.body))
-        result, creation = shown(result, as_it_is=self._shows_contexts)
+        result, creation = shown(result, keeps_context=self._shows_contexts)
         if creation is not None:
             running.span.add_link(creation)
         self._note_got(running.target, result, creation, options)
@@ -115,7 +115,7 @@ class Observed:
 
     def shown(self, delivery: Delivery) -> tuple[Delivery, SpanContext | None]:
         """Return a delivery as its program sees it, and the creation context of its message."""
-        result, creation = shown(delivery.result, as_it_is=self._shows_contexts)
+        result, creation = shown(delivery.result, keeps_context=self._shows_contexts)
         return delivery._replace(result=result), creation
 
     def note_delivery(self, delivery: Delivery, creation: SpanContext | None, options: int) -> None:
@@ -177,7 +177,7 @@ class _TracedPut:
             running.span.add_link(own)
         else:
             carrying = with_context(content, running.context)
-        #: The request with a message that carries its context, or as it is.
+        #: The request to send: with the trace context in its message, or that of the program.
         self.request: Request[Any] = request
         if carrying is not None:
             packed = packed_descriptor(carrying.descriptor)
@@ -303,6 +303,10 @@ def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult:
 
 
 def _traced_put(made: Connection, running: RunningOperation, request: ask.Put | ask.Put1) -> Any:
+    """Put with the trace context in the message, again without it if that is too big.
+
+    End the span.
+    """
     put = _TracedPut(running, request)
     while True:
         try:
@@ -522,6 +526,7 @@ def _reporting(
 
 
 def _properties_of(content: Content, properties: Sequence[Property]) -> list[Property]:
+    """Return the properties in an MQRFH2 of the content and the given ones."""
     try:
         return [*parts_of(*content).properties, *properties]
     except MQError:

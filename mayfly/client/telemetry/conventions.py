@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind
 VERSION: Final = "1.44.0"
 SCHEMA_URL: Final = f"https://opentelemetry.io/schemas/{VERSION}"
 
-#: No value of the conventions fits; another system of MQ is not told apart by its own.
+#: The conventions have no value for Mayfly.
 SYSTEM: Final = "mayfly"
 
 MESSAGING_SYSTEM: Final = "messaging.system"

@@ -222,6 +222,7 @@ def destination_of(message: Message) -> str:
 
 
 def _attributes_of(operation: names.SpanOperation, target: Target) -> dict[str, str | int]:
+    """Return the span attributes that every operation on a target has."""
     attributes: dict[str, str | int] = {
         names.MESSAGING_SYSTEM: names.SYSTEM,
         names.OPERATION_NAME: operation.name,
@@ -243,6 +244,7 @@ def _labels(operation: names.SpanOperation, target: Target) -> dict[str, str | i
 
 
 def _identity(msg_id: bytes, correl_id: bytes) -> dict[str, str | int]:
+    """Return the span attributes for a MsgId, and for a CorrelId other than zeros."""
     attributes: dict[str, str | int] = {names.MESSAGE_ID: msg_id.hex()}
     if correl_id and correl_id != _ZERO_ID:
         attributes[names.CONVERSATION_ID] = correl_id.hex()
