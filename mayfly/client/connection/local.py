@@ -86,7 +86,7 @@ from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
-from mayfly.verbs.facts import Inquiry, MqscResult
+from mayfly.verbs.facts import Inquiry
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name
 from mayfly.verbs.rows import properties_of, scalar_of
@@ -537,10 +537,6 @@ def _lives_from_release(connection: LocalConnection, request: ask.AskLivesFromRe
 # Puts
 
 
-def _put(connection: LocalConnection, request: ask.Put) -> PutResult | None:
-    return _put_to(connection, request.handle, request, request.context)
-
-
 def _put_to(
     connection: LocalConnection,
     handle: int,
@@ -811,10 +807,6 @@ def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Deliv
 def _unlock(connection: LocalConnection, request: ask.Unlock) -> int:
     check_get_options(request.options)
     return connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
-
-
-def _settle(connection: LocalConnection, request: ask.Settle) -> None:
-    _settle_with(connection, request, None)
 
 
 def _begin_settle(
@@ -1093,19 +1085,8 @@ def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
 # Administration
 
 
-def _run_mqsc(connection: LocalConnection, request: ask.RunMqsc) -> MqscResult:
-    return connection.operated.mqsc(request.script)
-
-
 def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
     return connection.operated.traces.of(request.identifier)
-
-
-def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
-    question = PropertyQuestion(
-        request.name, request.value, request.from_ms, request.before_ms, request.limit
-    )
-    return connection.operated.traces.with_property(question)
 
 
 def _run_due(connection: LocalConnection, _request: ask.RunDue) -> None:
@@ -1122,6 +1103,13 @@ def _consumers(connection: LocalConnection, _request: ask.ListConsumers) -> list
 
 def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition) -> int:
     return connection.operated.ledger.first_position()
+
+
+def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
+    question = PropertyQuestion(
+        request.name, request.value, request.from_ms, request.before_ms, request.limit
+    )
+    return connection.operated.traces.with_property(question)
 
 
 def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.LedgerPage:
@@ -1177,7 +1165,9 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Set: _set,
     ask.AskLivesFromRelease: _lives_from_release,
     ask.AskBackoutRule: _backout_rule,
-    ask.Put: _put,
+    ask.Put: lambda connection, request: _put_to(
+        connection, request.handle, request, request.context
+    ),
     ask.Put1: _put1,
     ask.NewIds: _new_ids,
     ask.AskStatus: lambda connection, _request: connection.session.status(),
@@ -1185,7 +1175,7 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.GetMany: _get_many,
     ask.GetAny: _get_held,
     ask.TakeHeld: _take_held,
-    ask.Settle: _settle,
+    ask.Settle: lambda connection, request: _settle_with(connection, request, None),
     ask.Unlock: _unlock,
     ask.Commit: lambda connection, _request: connection.session.commit(),
     ask.Backout: lambda connection, _request: connection.session.backout(),
@@ -1235,7 +1225,7 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Audit: lambda connection, request: connection.session.schedule.audit_before(
         request.before, request.limit
     ),
-    ask.RunMqsc: _run_mqsc,
+    ask.RunMqsc: lambda connection, request: connection.operated.mqsc(request.script),
     ask.AskCounts: lambda connection, request: connection.operated.counts(request.queue),
     ask.AskCurdepth: lambda connection, request: connection.operated.curdepth(request.queue),
     ask.Why: lambda connection, request: connection.operated.why(request.identifier),

@@ -129,7 +129,7 @@ class BegunVerbs:
                 if begun.has_ended() or (begun.at == at and not is_lost):
                     return False
                 if begun.at == at:
-                    # A callback that still comes is about a message that went back with the connection.
+                    # A callback that still comes is about a message that went back.
                     begun.is_over = True
                     return True
         return False
@@ -413,7 +413,7 @@ class ReconnectingConnection(Connection):
 
     def has_open(self, handle: int) -> bool:
         """Return True if an object is open under this handle number."""
-        return self._opened.has(handle)
+        return handle in self._opened.now.handles
 
     def end_dropped(self, end: Callable[[], None]) -> None:
         """Run ``end`` of a garbage-collected object now, or before the next verb."""
@@ -469,11 +469,11 @@ class ReconnectingConnection(Connection):
         for field, what in numbers_in(type(request)).items():
             outer = getattr(request, field)
             if what == "subscription":
-                changes[field] = self._opened.inner_subscription(outer) if outer else outer
+                changes[field] = self._opened.now.inner_subscription(outer) if outer else outer
             elif isinstance(outer, list):
-                changes[field] = [self._opened.inner(each) for each in outer]
+                changes[field] = [self._opened.now.inner(each) for each in outer]
             else:
-                changes[field] = self._opened.inner(outer)
+                changes[field] = self._opened.now.inner(outer)
         return replace(request, **changes) if changes else request
 
     def _run(self, request: Request[_R], enter: Callable[[_R], _R] | None = None) -> _R:

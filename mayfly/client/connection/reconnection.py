@@ -128,18 +128,6 @@ class OpenedObjects:
         """
         self._reopeners[what] = lambda connection, _made: renew(connection)
 
-    def inner(self, handle: int) -> int:
-        """Return the handle on the current connection; raises MQRC_HOBJ_ERROR."""
-        return self.now.inner(handle)
-
-    def has(self, handle: int) -> bool:
-        """Return True if an object is open under this handle number."""
-        return handle in self.now.handles
-
-    def inner_subscription(self, number: int) -> int:
-        """Return the number of a subscription on the current connection; raises MQRC_HOBJ_ERROR."""
-        return self.now.inner_subscription(number)
-
     def drop(self, handle: int) -> None:
         """Forget a closed object."""
         self.now.handles.pop(handle, None)

@@ -21,8 +21,8 @@ from mayfly.runtime import Runtime
 #: A host that does not answer within this time is not available.
 CONNECT_SECONDS = 30.0
 _CHUNK_BYTES = 65_536
-#: How often a thread looks for bytes before it sleeps, about 250 µs in all. Waking a thread can take
-#: as long as a put. After looks in vain, receives soon go without looks.
+#: How often a thread looks for bytes before it sleeps, about 250 µs in all. Waking a thread can
+#: take as long as a put. After looks in vain, receives soon go without looks.
 _LOOKS = 120
 #: The largest number of receives without looks after looks in vain.
 _PASSES_MAX = 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -368,14 +369,6 @@ def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> lis
     return seen
 
 
-def _commit(made: Connection, observed: Observed, request: ask.Commit) -> None:
-    _end_unit(names.COMMIT, made, observed, request)
-
-
-def _backout(made: Connection, observed: Observed, request: ask.Backout) -> None:
-    _end_unit(names.BACKOUT, made, observed, request)
-
-
 def _end_unit(
     operation: names.SpanOperation, made: Connection, observed: Observed, request: Request[None]
 ) -> None:
@@ -542,8 +535,8 @@ _CALLS: Final[dict[type[Request[Any]], Callable[[Connection, Observed, Any], Any
     ask.GetAny: _get_held,
     ask.TakeHeld: _take_held,
     ask.GetMany: _get_many,
-    ask.Commit: _commit,
-    ask.Backout: _backout,
+    ask.Commit: partial(_end_unit, names.COMMIT),
+    ask.Backout: partial(_end_unit, names.BACKOUT),
     ask.Settle: _settle,
 }
 _BEGINS: Final[
