@@ -333,7 +333,7 @@ class MessageConsumer:
 
     @classic
     def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
-        """Let a thread of the session call ``listener`` with each message;
+        """Let a thread of the session call ``listener`` with each message.
 
         None allows ``receive`` again.
 
@@ -458,7 +458,7 @@ class MessageConsumer:
         return None if held is None else held[0]
 
     def accept(self, delivery: Delivery) -> Message | None:
-        """Return the JMS message for the listener;
+        """Return the JMS message for the listener.
 
         None if it was poisonous and has been moved away.
 

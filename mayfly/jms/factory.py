@@ -94,7 +94,7 @@ class ConnectionFactory:
         reconnect: Reconnect | None = None,
         total_tran_lifetime_timeout_s: int = 0,
     ) -> Self:
-        """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``;
+        """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``.
 
         ``mqs://`` is with TLS.
 

@@ -47,7 +47,7 @@ class OwningConnection(Protocol):
         """Return True if the connection has a temporary topic of this name that is not deleted."""
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until the connection starts and return True;
+        """Wait until the connection starts and return True.
 
         False at ``until_ms`` or after a close.
         """
@@ -76,7 +76,7 @@ class Listens(Protocol):
         """Remove the listener of a consumer; waits for it if it runs on another thread."""
 
     def leave_later(self, consumer: Any) -> bool:
-        """Let a consumer close after its running listener returns;
+        """Let a consumer close after its running listener returns.
 
         False if that is not running here.
         """

@@ -140,7 +140,7 @@ class CodedHeader:
         return Coding.of(encoding, self._source.ccsid if ccsid == c.MQCCSI_INHERIT else ccsid)
 
     def packed(self, wanted: Coding, behind: Coding | None) -> bytes:
-        """Return the header in the coding ``wanted``;
+        """Return the header in the coding ``wanted``.
 
         ``behind`` is the coding of the data after it.
 
@@ -257,7 +257,7 @@ class _Placed(NamedTuple):
 def converted(
     result: GetResult, wanted: Coding, buffer_bytes: int | None, options: int
 ) -> Returned:
-    """Return the result of a get with MQGMO_CONVERT, for a buffer of ``buffer_bytes``;
+    """Return the result of a get with MQGMO_CONVERT, for a buffer of ``buffer_bytes``.
 
     None is no limit.
 

@@ -21,7 +21,7 @@ _MD_AT = structures.XQH.offset_of("MsgDesc.StrucId")
 
 
 class Header(MQOpts):
-    """A header;
+    """A header.
 
     ``encoding``, that of the MD or of the header before, gives the order of its numbers.
 
@@ -136,7 +136,7 @@ class RFH2(
         self.StrucLength = self.get_length()
 
     def pack(self, encoding: int | None = None) -> bytes:
-        """Return the header as bytes;
+        """Return the header as bytes.
 
         ``encoding``, that of the MD, gives the order of its numbers.
         """

@@ -109,7 +109,7 @@ class Queue(_Openable):
         self._put(msg, opts)
 
     def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
-        """Get a message (MQGET) and return its body;
+        """Get a message (MQGET) and return its body.
 
         ``opts`` are an MD and a GMO, updated in place.
 

@@ -348,8 +348,14 @@ class LocalConnection(Connection):
             raise self.opened.wrong_handle(rc.MQRC_NOT_OPEN_FOR_INPUT, handle)
         match = ANY
         if group_id or sequence_number is not None or offset is not None:
-            ids = msg_id or None, correl_id or None, group_id or None
-            match = Match(*ids, sequence_number, offset, token=token)
+            match = Match(
+                msg_id or None,
+                correl_id or None,
+                group_id or None,
+                sequence_number,
+                offset,
+                token=token,
+            )
         elif msg_id or correl_id or token is not None:
             match = Match(msg_id or None, correl_id or None, token=token)
         view = source.view(options, has_handle=in_handle)
@@ -646,8 +652,15 @@ def _publish(connection: LocalConnection, request: ask.Put1) -> PutResult:
         syncpoint=bool(request.options & c.MQPMO_SYNCPOINT),
         retain=bool(request.options & c.MQPMO_RETAIN),
     )
-    ids = result.msg_id, message.correl_id
-    return PutResult(*ids, result.descriptor, result.window, result.warning, "", connection.name)
+    return PutResult(
+        result.msg_id,
+        message.correl_id,
+        result.descriptor,
+        result.window,
+        result.warning,
+        "",
+        connection.name,
+    )
 
 
 def _new_ids(connection: LocalConnection, request: ask.NewIds) -> ask.Ids:

@@ -46,7 +46,7 @@ class Schedule:
         return self._call(ask.ListSchedule(where, limit, after))
 
     def show(self, msg_id: bytes | str) -> Scheduled | None:
-        """Return the delayed message with a MsgId, the next due of several;
+        """Return the delayed message with a MsgId, the next due of several.
 
         None when there is none.
         """
@@ -58,8 +58,8 @@ class Schedule:
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
         """Cancel the delayed messages with a MsgId."""
-        asked = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
-        return _receipt_of(self._call(asked))
+        request = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
+        return _receipt_of(self._call(request))
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
@@ -68,14 +68,15 @@ class Schedule:
 
         The time is ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC.
         """
-        wanted = stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms, self._position
-        asked = ask.Reschedule(self._in_unit, *wanted)
-        return _receipt_of(self._call(asked))
+        request = ask.Reschedule(
+            self._in_unit, stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms, self._position
+        )
+        return _receipt_of(self._call(request))
 
     def release(self, msg_id: bytes | str) -> Receipt:
         """Deliver the delayed messages with a MsgId to their queues now."""
-        asked = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
-        return _receipt_of(self._call(asked))
+        request = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
+        return _receipt_of(self._call(request))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel all delayed messages that match a filter; yields the number done so far."""
@@ -97,8 +98,8 @@ class Schedule:
         three times is given, and MQRC_EXPIRY_ERROR for a time after the expiry of a message (D7).
         After an error nothing is changed.
         """
-        wanted = where, delay_ms, deliver_at_ms, by_ms
-        return self._steps(ask.RescheduleAll(self._in_unit, *wanted))
+        request = ask.RescheduleAll(self._in_unit, where, delay_ms, deliver_at_ms, by_ms)
+        return self._steps(request)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Deliver all delayed messages that match a filter now; yields the number done so far."""

@@ -176,7 +176,7 @@ class BegunVerbs:
     def _list_for(
         self, begun: BegunVerb[Any], connection: Connection, error: MQError
     ) -> list[BegunVerb[Any]] | None:
-        """Return the list in which a failed verb waits for its repetition;
+        """Return the list in which a failed verb waits for its repetition.
 
         None if it is not repeated.
         """
@@ -188,7 +188,7 @@ class BegunVerbs:
         return None
 
     def _lose(self, begun: BegunVerb[Any], where: list[BegunVerb[Any]]) -> None:
-        """Add a verb to the list ``where`` of the repeating thread, and start it;
+        """Add a verb to the list ``where`` of the repeating thread, and start it.
 
         ``_changed`` is held.
         """
@@ -536,12 +536,6 @@ class ReconnectingConnection(Connection):
         self._run(request)
         self._opened.drop_subscription(request.number)
 
-    def _belong_to(self, request: ask.BelongTo) -> None:
-        self._keep("the owner", request)
-
-    def _claim_client_id(self, request: ask.ClaimClientId) -> None:
-        self._keep(f"client id {request.client_id!r}", request)
-
     def _keep(self, what: str, request: Request[None]) -> None:
         """Send a request now, and again on each new connection; ``what`` names it in errors."""
         self._run(request, lambda _done: self._opened.remember(what, lambda now: now.call(request)))
@@ -807,8 +801,10 @@ _CALLS: Final[dict[type[Request[Any]], Callable[[ReconnectingConnection, Any], A
     ask.Subscribe: ReconnectingConnection._subscribe,
     ask.JoinSubscription: ReconnectingConnection._join,
     ask.CloseSubscription: ReconnectingConnection._close_subscription,
-    ask.BelongTo: ReconnectingConnection._belong_to,
-    ask.ClaimClientId: ReconnectingConnection._claim_client_id,
+    ask.BelongTo: lambda connection, request: connection._keep("the owner", request),
+    ask.ClaimClientId: lambda connection, request: connection._keep(
+        f"client id {request.client_id!r}", request
+    ),
     ask.MakeTemporaryTopic: ReconnectingConnection._make_temporary_topic,
     ask.DeleteTemporaryTopic: ReconnectingConnection._delete_temporary_topic,
     ask.CancelAll: ReconnectingConnection._begin_steps,

@@ -153,7 +153,7 @@ class OpenedObjects:
                 made.whats.add(what)
 
     def install(self, made: Numbers) -> bool:
-        """Switch to the numbers of a new connection and return True;
+        """Switch to the numbers of a new connection and return True.
 
         False when an object is missing.
 

@@ -264,7 +264,7 @@ class RemoteConnection(Connection):
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, text)
 
     def _prepare_put(self, request: ask.Put) -> PutResult | None:
-        """Send a put that needs no answer and return its result;
+        """Send a put that needs no answer and return its result.
 
         None if the put must wait for one.
         """
@@ -272,9 +272,6 @@ class RemoteConnection(Connection):
         if request.options & c.MQPMO_ASYNC_RESPONSE and self._unanswered.is_one(request):
             return self._unanswered.send(request)
         return None
-
-    def _prepare_commit(self, _request: ask.Commit) -> None:
-        self._unanswered.check_before_commit()
 
     def _prepare_status(self, _request: ask.AskStatus) -> None:
         """Raise the error of an asynchronous put whose call failed."""
@@ -295,7 +292,7 @@ class _RemoteGet:
         return self._conversation.link.awaits(self._request)
 
     def cancel(self) -> bool:
-        """End the request without effect and return True;
+        """End the request without effect and return True.
 
         False when it is answered or broken off.
         """
@@ -330,7 +327,7 @@ _PREPARES: Final[dict[type[Request[Any]], Callable[[RemoteConnection, Any], Any]
     ask.Put: RemoteConnection._prepare_put,
     ask.Put1: RemoteConnection._check_length,
     ask.GetAny: lambda _connection, request: check_called(request),
-    ask.Commit: RemoteConnection._prepare_commit,
+    ask.Commit: lambda connection, _request: connection._unanswered.check_before_commit(),
     ask.AskStatus: RemoteConnection._prepare_status,
 }
 #: Functions that note the objects that are open, MQOT_* by number, when an answer has come.

@@ -111,7 +111,7 @@ class Conversation:
         return _encoded(message)
 
     def gather(self, made: Callable[[], bytes], slot: SentRequest) -> None:
-        """Send a request soon;
+        """Send a request soon.
 
         ``made`` returns its bytes then. Raises MQError, see ``FrameSender.gather``.
         """
@@ -153,7 +153,7 @@ class Conversation:
     def _wait_for(
         self, time: VirtualTime, request: Request[Any]
     ) -> Callable[[int, SentRequest], None] | None:
-        """Return the wait function of a request under a virtual clock;
+        """Return the wait function of a request under a virtual clock.
 
         None for a request without a wait.
         """

@@ -390,7 +390,7 @@ class Link:
         return slot
 
     def gather(self, conversation: int, packed: Callable[[], bytes], slot: SentRequest) -> None:
-        """Send a request within about a millisecond;
+        """Send a request within about a millisecond.
 
         ``packed`` is called then. See ``FrameSender.gather``.
         """

@@ -216,7 +216,7 @@ class UnansweredPuts:
         return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
 
     def send(self, put: Put) -> PutResult:
-        """Send a put and return its result:
+        """Send a put and return its result.
 
         MsgId and CorrelId, without fields of the queue manager.
 

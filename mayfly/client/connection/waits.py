@@ -31,7 +31,7 @@ class Wait:
         self.is_pending = False
 
     def attempt(self, take: Callable[[], _T]) -> _T | None:
-        """Call ``take``, which does not wait, and return its result;
+        """Call ``take``, which does not wait, and return its result.
 
         None when the wait is to end.
         """
