@@ -201,9 +201,10 @@ def subscribed(
     retained: bool,
     on_request: bool,
 ) -> Subscribed:
-    """Make a subscription (MQSUB); raises as ``requests.Subscribe``.
+    """Make a subscription (MQSUB) and return it.
 
-    Raises ValueError for options that ``shared`` or ``no_local`` exclude.
+    Raises MQRC_TOPIC_STRING_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other
+    reason codes of MQSUB, and ValueError for options that ``shared`` or ``no_local`` exclude.
     """
     check_life_ms(time_to_live_ms)
     if shared or no_local:
@@ -239,7 +240,10 @@ def subscribed(
 
 
 def resumed(connection: Connection, name: str) -> Subscribed:
-    """Open an existing durable subscription (MQSUB); raises as ``requests.Subscribe``."""
+    """Open an existing durable subscription (MQSUB) and return it.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
+    """
     return connection.call(
         ask.Subscribe(c.MQSO_RESUME | c.MQSO_MANAGED | c.MQSO_DURABLE, name=name)
     )

@@ -111,8 +111,9 @@ class Client:
         ``format_name``, ``properties``.
 
         If not transacted, a persistent message is durable on return. Raises LostAnswer when the
-        connection broke and the message may or may not be put. After any other error, which are
-        those of ``requests.Put``, nothing is put.
+        connection broke and the message may or may not be put. After any other MQError nothing is
+        put: MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_FULL, MQRC_NOT_AUTHORIZED and the other reason codes
+        of MQPUT.
         """
         described, more = put_options(**keywords)
         verb = partial(
@@ -170,8 +171,8 @@ class Client:
     ) -> Message | None:
         """Get the next message, None when none comes within ``wait_ms`` (-1: no limit).
 
-        If not transacted, the message is gone when this returns. Raises the errors of
-        ``requests.Get``.
+        If not transacted, the message is gone when this returns. Raises MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_NOT_AUTHORIZED and the other reason codes of MQGET.
         """
         verb = partial(
             self._connection.get,
@@ -191,7 +192,7 @@ class Client:
         Waits up to ``wait_ms`` for a first message only; [] when none comes. A short list does not
         mean that the queue is empty: over a network it has up to 1,000 messages or 1 MiB. If not
         transacted, one transaction gets all of them, except a first one that was waited for. Raises
-        the errors of ``requests.Get``, and MQRC_OPTIONS_ERROR for a wrong ``max_messages``.
+        the reason codes of MQGET, and MQRC_OPTIONS_ERROR for a wrong ``max_messages``.
         """
         options = get_options(0) | self._get_option
         return self._objects.use(
@@ -237,7 +238,8 @@ class Client:
         """Publish to all current subscribers; keywords are those of a put except ``msg_type``.
 
         With ``warn_if_no_subscribers`` the ``warning`` of the result is MQRC_NO_SUBS_MATCHED when
-        there is none. Raises the errors of ``requests.Put``.
+        there is none. Raises MQRC_TOPIC_STRING_ERROR, MQRC_NOT_AUTHORIZED and the other reason
+        codes of MQPUT.
         """
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)

@@ -126,6 +126,7 @@ class JMSContext:
 
     @simplified
     def create_producer(self) -> JMSProducer:
+        """Return a producer, which can send to any destination."""
         self._session.check_open()
         self._connection.begin()
         return JMSProducer(self._session)
@@ -134,28 +135,43 @@ class JMSContext:
     def create_consumer(
         self, destination: Destination, selector: str | None = None, no_local: bool = False
     ) -> JMSConsumer:
-        """Return a consumer of a queue or topic; parameters as ``Session.create_consumer``."""
+        """Return a consumer of a queue or topic; a selector may limit its messages.
+
+        ``no_local`` excludes messages that this connection publishes. Raises
+        InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
+        """
         return self._started(self._session.create_consumer(destination, selector, no_local))
 
     @simplified
     def create_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
     ) -> JMSConsumer:
-        """Return a consumer of a durable subscription; see ``Session.create_durable_consumer``."""
+        """Return the consumer of a durable subscription of the client id; creates that if needed.
+
+        Raises IllegalStateRuntimeException without a client id or if it is in use, and the errors
+        of :meth:`create_consumer`. See ``Session.create_durable_consumer``.
+        """
         return self._started(self._session.create_durable_consumer(topic, name, selector, no_local))
 
     @simplified
     def create_shared_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> JMSConsumer:
-        """Return a consumer of a shared subscription; see ``Session.create_shared_consumer``."""
+        """Return one of the consumers of a shared subscription, which ends with its last consumer.
+
+        Raises the errors of :meth:`create_consumer`. See ``Session.create_shared_consumer``.
+        """
         return self._started(self._session.create_shared_consumer(topic, name, selector))
 
     @simplified
     def create_shared_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> JMSConsumer:
-        """Return a consumer of a shared durable subscription; see ``Session``."""
+        """Return one of the consumers of a shared durable subscription; it needs no client id.
+
+        Raises the errors of :meth:`create_consumer`. See
+        ``Session.create_shared_durable_consumer``.
+        """
         return self._started(self._session.create_shared_durable_consumer(topic, name, selector))
 
     def _started(self, consumer: MessageConsumer) -> JMSConsumer:

@@ -20,7 +20,7 @@ from mayfly.verbs.messages import Delivery
 
 
 class ListenerState:
-    """A message listener and its state."""
+    """A message listener with its consumer, and what must happen before its next message."""
 
     def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
         self.consumer = consumer

@@ -99,7 +99,10 @@ class NamedConnector:
         program: str,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
-        """Return a new connection; raises as ``connection.connect``."""
+        """Return a new connection.
+
+        Raises MQError when no route works, see ``connection.connect``.
+        """
         wanted = self._wanted._replace(attempts=attempts)
         return connection.connect(
             self._name, user, password=password, program=program, wanted=wanted

@@ -209,9 +209,19 @@ class Connection(ABC):
         context: int = c.MQHO_NONE,
         **more: Unpack[ask.MessageMore],
     ) -> PutResult | None:
-        """Put a message (MQPUT); fields, result and errors are those of ``requests.Put``."""
+        """Put a message (MQPUT) and return its result.
+
+        The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. ``context``
+        is the handle whose saved context is passed on. Raises MQError: MQRC_NOT_OPEN_FOR_OUTPUT,
+        MQRC_HOBJ_ERROR, MQRC_EXPIRY_ERROR and the other reason codes of MQPUT; nothing is put then,
+        except after LostAnswer.
+        """
         return self.call(ask.Put.of(handle, body, descriptor, options, context=context, **more))
 
     def get(self, handle: int, options: int = c.MQGMO_NONE, **more: Unpack[GetMore]) -> GetResult:
-        """Get a message (MQGET); fields, result and errors are those of ``requests.Get``."""
+        """Get a message (MQGET) and return its result; the fields are those of ``requests.Get``.
+
+        Raises NoMessage (MQRC_NO_MSG_AVAILABLE) when none comes within ``wait_ms``. Other errors
+        are MQRC_NOT_OPEN_FOR_INPUT, MQRC_HOBJ_ERROR and the other reason codes of MQGET.
+        """
         return self.call(ask.Get(handle, options, **more))

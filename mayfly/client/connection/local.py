@@ -342,7 +342,11 @@ class LocalConnection(Connection):
         in_handle: bool = False,
         with_extension: bool = False,
     ) -> GetResult:
-        """Get a message (MQGET) as ``requests.Get`` does, without the cost of a request object."""
+        """Get a message (MQGET) and return its result, without the cost of a request object.
+
+        Raises NoMessage (MQRC_NO_MSG_AVAILABLE) when none comes within ``wait_ms``, and
+        MQRC_NOT_OPEN_FOR_INPUT for a handle that is not a queue's.
+        """
         source = self.opened.handles.get(handle)
         if not isinstance(source, Handle):
             raise self.opened.wrong_handle(rc.MQRC_NOT_OPEN_FOR_INPUT, handle)
@@ -1135,12 +1139,14 @@ def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.Le
 
 
 def _end_written(connection: LocalConnection, request: ask.EndWritten) -> int:
+    """End the claims of a consumer up to a number; return how many ended."""
     claims = connection.operated.claims
     with _refusals_of_claims():
         return claims.end_written(request.consumer, claims.instance_id, request.until)
 
 
 def _release_claims(connection: LocalConnection, request: ask.ReleaseClaims) -> int:
+    """Return the claimed messages of a consumer to their queue; return how many."""
     claims = connection.operated.claims
     with _refusals_of_claims():
         return claims.release(request.consumer)

@@ -354,7 +354,9 @@ class ReconnectingConnection(Connection):
     def call(self, request: Request[_R]) -> _R:
         """Send a request and return its answer; repeat it on a new connection if this one is lost.
 
-        Raises MQError; see :meth:`Reconnection.run`.
+        Raises MQError. MQRC_CALL_INTERRUPTED means that the request may have taken effect,
+        MQRC_BACKED_OUT that its unit of work was lost. Errors of the attempts are
+        MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH and MQRC_RECONNECT_TIMED_OUT.
         """
         self._check(request)
         calls = _CALLS.get(type(request))

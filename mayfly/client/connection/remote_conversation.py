@@ -184,6 +184,7 @@ class Conversation:
         self.call(Now())
 
     def _is_over(self, slot: SentRequest) -> bool:
+        """Return True when a request has its answer or the link is gone."""
         self.link.check()
         return not slot.is_open
 
