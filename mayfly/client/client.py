@@ -330,9 +330,8 @@ class Client:
     def mqsc(self, script: str) -> MqscResult:
         """Close unused objects and run MQSC commands.
 
-        A wrong command sets ``ok`` of the result to False.
-
-        Raises MQRC_NOT_AUTHORIZED for a user with limited authority.
+        A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
+        with limited authority.
         """
         self._objects.close()
         return Administration(self._connection.call).mqsc(script)

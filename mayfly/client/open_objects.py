@@ -92,9 +92,8 @@ class _Used(NamedTuple):
 class OpenObjects:
     """The handles that a client keeps open, at most MAX_OPEN.
 
-    The least recently used is closed first.
-
-    One thread uses the client. A thread of the process closes handles that are idle.
+    The least recently used is closed first. One thread uses the client. A thread of the process
+    closes handles that are idle.
     """
 
     tick_ms = LOOK_MS
@@ -110,9 +109,8 @@ class OpenObjects:
     def use(self, opening: ObjectToOpen, verb: Callable[[int], _T]) -> _T:
         """Call ``verb`` with the handle of an object and return its result.
 
-        Opens the object if needed.
-
-        Calls it once more with a new handle if the object has changed since it was opened.
+        Opens the object if needed. Calls it once more with a new handle if the object has changed
+        since it was opened.
         """
         with self._lock:
             known = self._handles.pop(opening, None)

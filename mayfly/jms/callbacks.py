@@ -184,10 +184,8 @@ class Completions(CallingThread):
     ) -> None:
         """Call ``put``, then queue the call of the listener.
 
-        An error of ``put`` goes to the listener.
-
-        That error is a JMSRuntimeException if ``is_simplified``. Raises MessageFormatException for
-        an object that is no message.
+        An error of ``put`` goes to the listener. That error is a JMSRuntimeException if
+        ``is_simplified``. Raises MessageFormatException for an object that is no message.
         """
         check_completion_listener(listener)
         if not isinstance(message, Message):

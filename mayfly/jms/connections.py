@@ -232,9 +232,7 @@ class Connection:
     def close(self) -> None:
         """Close with all sessions, which roll back; temporary queues are deleted.
 
-        Any thread may call.
-
-        A second call does nothing. Waits for running message listeners. Raises
+        Any thread may call. A second call does nothing. Waits for running message listeners. Raises
         IllegalStateException inside a listener.
         """
         for session in self.sessions():

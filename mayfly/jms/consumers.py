@@ -335,13 +335,11 @@ class MessageConsumer:
     def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
         """Let a thread of the session call ``listener`` with each message.
 
-        None allows ``receive`` again.
-
-        The listener is called while the connection is started, with one message of the session at a
-        time. No consumer of the session can receive meanwhile. In AUTO_ACKNOWLEDGE and
-        DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the message. If the listener
-        raises, the message is delivered again (its backout count rises, and BOTHRESH applies).
-        Raises IllegalStateException for a closed consumer.
+        None allows ``receive`` again. The listener is called while the connection is started, with
+        one message of the session at a time. No consumer of the session can receive meanwhile. In
+        AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the
+        message. If the listener raises, the message is delivered again (its backout count rises,
+        and BOTHRESH applies). Raises IllegalStateException for a closed consumer.
         """
         if listener is not None and not callable(listener):
             raise JMSException(f"message listener {listener!r} cannot be called")
@@ -460,9 +458,8 @@ class MessageConsumer:
     def accept(self, delivery: Delivery) -> Message | None:
         """Return the JMS message for the listener.
 
-        None if it was poisonous and has been moved away.
-
-        Raises MQRC_BACKOUT_THRESHOLD_REACHED and other reason codes if the move fails.
+        None if it was poisonous and has been moved away. Raises MQRC_BACKOUT_THRESHOLD_REACHED and
+        other reason codes if the move fails.
         """
         message = delivery.result.message
         with self._session.lock:

@@ -194,9 +194,8 @@ class JMSContext:
     def close(self) -> None:
         """Close and roll back; a receive on another thread returns None.
 
-        A second call does nothing.
-
-        Waits for running listeners. Raises IllegalStateRuntimeException inside a listener.
+        A second call does nothing. Waits for running listeners. Raises IllegalStateRuntimeException
+        inside a listener.
         """
         self._session.check_not_called_back("close")
         with self._lock:

@@ -96,9 +96,7 @@ class ConnectionFactory:
     ) -> Self:
         """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``.
 
-        ``mqs://`` is with TLS.
-
-        Raises JMSException with MQRC_CLIENT_CONN_ERROR for a wrong URL.
+        ``mqs://`` is with TLS. Raises JMSException with MQRC_CLIENT_CONN_ERROR for a wrong URL.
         """
         endpoint = endpoint_of_url(uri, _tls(tls))
         return cls(

@@ -51,10 +51,9 @@ _OUTPUT_LIMIT = 32
 class Session:
     """A session; one thread at a time uses it, and any thread may close it.
 
-    Errors are JMSException.
-
-    In a transacted session, sends and receives form one unit of work. In CLIENT_ACKNOWLEDGE the
-    unit of work holds the received messages until they are acknowledged; sends are outside it.
+    Errors are JMSException. In a transacted session, sends and receives form one unit of work. In
+    CLIENT_ACKNOWLEDGE the unit of work holds the received messages until they are acknowledged;
+    sends are outside it.
     """
 
     def __init__(self, connection: OwningConnection, session_mode: int) -> None:
@@ -303,9 +302,8 @@ class Session:
     def close(self) -> None:
         """Close and roll back; a receive on another thread returns None.
 
-        A second call does nothing.
-
-        Waits for running listeners. Raises IllegalStateException inside a listener.
+        A second call does nothing. Waits for running listeners. Raises IllegalStateException inside
+        a listener.
         """
         self.check_not_called_back("close")
         self.listening.end()

@@ -142,10 +142,8 @@ class CodedHeader:
     def packed(self, wanted: Coding, behind: Coding | None) -> bytes:
         """Return the header in the coding ``wanted``.
 
-        ``behind`` is the coding of the data after it.
-
-        ``behind`` None means that there are no such data. Raises MQRC_TARGET_CCSID_ERROR,
-        MQRC_NOT_CONVERTED, MQRC_CONVERTED_STRING_TOO_BIG.
+        ``behind`` is the coding of the data after it. ``behind`` None means that there are no such
+        data. Raises MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED, MQRC_CONVERTED_STRING_TOO_BIG.
         """
         codec = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
         changed = {} if behind is None else self._changed(wanted, behind)
@@ -259,11 +257,9 @@ def converted(
 ) -> Returned:
     """Return the result of a get with MQGMO_CONVERT, for a buffer of ``buffer_bytes``.
 
-    None is no limit.
-
-    ``reason`` is that of the get itself, or MQRC_TRUNCATED_MSG_ACCEPTED if the converted data
-    exceed the buffer and may be truncated. If not everything is converted it is MQRC_FORMAT_ERROR,
-    MQRC_SOURCE_CCSID_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED,
+    None is no limit. ``reason`` is that of the get itself, or MQRC_TRUNCATED_MSG_ACCEPTED if the
+    converted data exceed the buffer and may be truncated. If not everything is converted it is
+    MQRC_FORMAT_ERROR, MQRC_SOURCE_CCSID_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED,
     MQRC_CONVERTED_STRING_TOO_BIG or MQRC_CONVERTED_MSG_TOO_BIG.
     """
     body, descriptor = result.message.body, result.message.descriptor
@@ -311,9 +307,8 @@ def _convert(
 def _with_headers(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
     """Return the headers, converted, and the data after them.
 
-    Raises MQError if the first header fails.
-
-    Another header that cannot be converted stays unchanged, with all data after it.
+    Raises MQError if the first header fails. Another header that cannot be converted stays
+    unchanged, with all data after it.
     """
     parts = [made.body]
     for start, coding, header in reversed(headers):

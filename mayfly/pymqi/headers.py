@@ -153,9 +153,8 @@ class RFH2(
     def unpack(self, buff: bytes, encoding: int | None = None) -> None:
         """Set fields and folders from the start of a message.
 
-        Raises PYIFError for a damaged header.
-
-        Without an ``encoding``, the Version field shows the byte order.
+        Raises PYIFError for a damaged header. Without an ``encoding``, the Version field shows the
+        byte order.
         """
         if not isinstance(buff, bytes):
             raise TypeError(f"a buffer is bytes, not {type(buff).__name__}")

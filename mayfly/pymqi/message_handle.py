@@ -215,10 +215,9 @@ def properties_to_put(
 ) -> list[Property]:
     """Return the properties of a message to put with these handles.
 
-    Those of ``new`` take precedence.
-
-    A forwarded message, reply or report copies the properties that have the matching copy option.
-    Raises MQRC_ACTION_ERROR, and MQRC_HMSG_ERROR for an action without an original handle.
+    Those of ``new`` take precedence. A forwarded message, reply or report copies the properties
+    that have the matching copy option. Raises MQRC_ACTION_ERROR, and MQRC_HMSG_ERROR for an action
+    without an original handle.
     """
     if action not in (c.MQACTP_NEW, *_COPIED):
         raise mq_error(rc.MQRC_ACTION_ERROR, f"PMO.Action {action}")

@@ -111,11 +111,10 @@ class Queue(_Openable):
     def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
         """Get a message (MQGET) and return its body.
 
-        ``opts`` are an MD and a GMO, updated in place.
-
-        ``maxLength`` is in bytes; None returns the complete message. With
-        MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi. Raises MQMIError, also for a warning:
-        its ``message`` is then the returned body and ``original_length`` the full length.
+        ``opts`` are an MD and a GMO, updated in place. ``maxLength`` is in bytes; None returns the
+        complete message. With MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi. Raises
+        MQMIError, also for a warning: its ``message`` is then the returned body and
+        ``original_length`` the full length.
         """
         mq = self._connection.get_handle()
         if maxLength is not None and not isinstance(maxLength, int):
@@ -291,10 +290,8 @@ class Subscription:
     def subrq(self, sub_action: int = _RETAINED, sro: SRO | None = None) -> None:
         """Request retained publications (MQSUBRQ, as in ibmmq).
 
-        Sets ``sro.NumPubs`` to their number.
-
-        Raises PYIFError when not open, MQMIError with MQRC_NO_RETAINED_MSG, MQRC_ACTION_ERROR,
-        MQRC_SRO_ERROR or MQRC_OPTIONS_ERROR.
+        Sets ``sro.NumPubs`` to their number. Raises PYIFError when not open, MQMIError with
+        MQRC_NO_RETAINED_MSG, MQRC_ACTION_ERROR, MQRC_SRO_ERROR or MQRC_OPTIONS_ERROR.
         """
         if self._opened is None:
             raise PYIFError("Subscription not open.")
@@ -439,10 +436,8 @@ class Topic(_Openable):
     ) -> Self:
         """Open (MQOPEN) with options; without them a later verb opens.
 
-        Omitted arguments stay unchanged.
-
-        Raises PYIFError if already open, MQMIError with MQRC_TOPIC_STRING_ERROR,
-        MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN.
+        Omitted arguments stay unchanged. Raises PYIFError if already open, MQMIError with
+        MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN.
         """
         if self._opened is not None:
             raise PYIFError("The Topic is already open.")

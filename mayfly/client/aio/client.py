@@ -180,10 +180,8 @@ class AsyncClient:
     async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
         """Get the next messages.
 
-        Waits up to ``wait_ms`` for the first one only, [] when none comes.
-
-        A cancellation ends the wait. If it comes while messages are being taken, the next verb of
-        the task raises it.
+        Waits up to ``wait_ms`` for the first one only, [] when none comes. A cancellation ends the
+        wait. If it comes while messages are being taken, the next verb of the task raises it.
         """
         check_max_messages(max_messages)
         self._outcomes.raise_deferred_cancel()

@@ -47,9 +47,8 @@ class AsyncOpenObjects:
     async def use(self, opening: ObjectToOpen, verb: Callable[[int], Awaitable[_T]]) -> _T:
         """Await ``verb`` with the handle of an object and return its result.
 
-        Opens the object if needed.
-
-        Awaits it once more with a new handle if the object has changed since it was opened.
+        Opens the object if needed. Awaits it once more with a new handle if the object has changed
+        since it was opened.
         """
         was_open = opening in self._shared
         shared = self._find(opening)

@@ -125,9 +125,8 @@ class ChannelLink:
     def go_on(self, transit_ms: int) -> int | None:
         """Put the batch that was sent, or retry.
 
-        Return the ms to wait before the next try, or None.
-
-        ``transit_ms`` is how long the batch was on the link.
+        Return the ms to wait before the next try, or None. ``transit_ms`` is how long the batch was
+        on the link.
         """
         wait_ms: int | None = self._ask(GoOn(transit_ms))
         return wait_ms

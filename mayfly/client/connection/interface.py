@@ -133,12 +133,11 @@ class Connection(ABC):
     ) -> UnderWay:
         """Begin a request.
 
-        ``on_done`` is called once, with no lock held, with its answer or MQError.
-
-        The callbacks of a queue manager come one at a time, in the order in which the outcomes were
-        decided. A callback may come before this method returns. It may make requests and must not
-        block. This method raises nothing. ``on_event`` is called for each queue that a
-        ``requests.GetAny`` cannot get from.
+        ``on_done`` is called once, with no lock held, with its answer or MQError. The callbacks of
+        a queue manager come one at a time, in the order in which the outcomes were decided. A
+        callback may come before this method returns. It may make requests and must not block. This
+        method raises nothing. ``on_event`` is called for each queue that a ``requests.GetAny``
+        cannot get from.
         """
 
     @abstractmethod

@@ -92,11 +92,9 @@ class Schedule:
     ) -> Iterator[int]:
         """Give all delayed messages that match a filter another delivery time.
 
-        Yields the number so far.
-
-        ``by_ms`` shifts each delivery time. Raises MQRC_OPTIONS_ERROR unless exactly one of the
-        three times is given, and MQRC_EXPIRY_ERROR for a time after the expiry of a message (D7).
-        After an error nothing is changed.
+        Yields the number so far. ``by_ms`` shifts each delivery time. Raises MQRC_OPTIONS_ERROR
+        unless exactly one of the three times is given, and MQRC_EXPIRY_ERROR for a time after the
+        expiry of a message (D7). After an error nothing is changed.
         """
         request = ask.RescheduleAll(self._in_unit, where, delay_ms, deliver_at_ms, by_ms)
         return self._steps(request)

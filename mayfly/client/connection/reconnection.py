@@ -155,9 +155,8 @@ class OpenedObjects:
     def install(self, made: Numbers) -> bool:
         """Switch to the numbers of a new connection and return True.
 
-        False when an object is missing.
-
-        The switch is one assignment: no verb sees numbers of two connections.
+        False when an object is missing. The switch is one assignment: no verb sees numbers of two
+        connections.
         """
         if not self._reopeners.keys() <= made.whats:
             return False

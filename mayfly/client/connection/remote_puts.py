@@ -218,9 +218,8 @@ class UnansweredPuts:
     def send(self, put: Put) -> PutResult:
         """Send a put and return its result.
 
-        MsgId and CorrelId, without fields of the queue manager.
-
-        Waits for older answers when MAX_UNANSWERED_PUTS have none.
+        MsgId and CorrelId, without fields of the queue manager. Waits for older answers when
+        MAX_UNANSWERED_PUTS have none.
         """
         if not put.message.msg_id:
             put = replace(put, message=replace(put.message, msg_id=self._new_id()))
