@@ -15,7 +15,7 @@ from mayfly.cli.show import aligned, print_json, seconds_told
 from mayfly.cli.values import Property, local_path, message_id, moment_ms, property_of
 from mayfly.client.connection import Administration
 from mayfly.client.connection.json_values import trace_as_json, traces_as_json
-from mayfly.engine import TraceSource, TraceSources, whole_trace
+from mayfly.engine import TraceSource, TraceSources, combined_trace
 from mayfly.lifetime.times import spelled_moment
 from mayfly.verbs.checks import Identifier as Id
 from mayfly.verbs.trace import MAX_TRACES, MessageTrace, PropertyQuestion, Step, TracesFound
@@ -94,7 +94,7 @@ def why(
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
 
         def told(asked_id: Id) -> MessageTrace:
-            return whole_trace(
+            return combined_trace(
                 TraceSources(TraceSource(name, traces.of), archives=archives), asked_id
             )
 

@@ -36,7 +36,7 @@ from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
-from mayfly.engine.trace.sources import ArchiveError, TraceSource, TraceSources, whole_trace
+from mayfly.engine.trace.sources import ArchiveError, TraceSource, TraceSources, combined_trace
 
 __all__ = [
     # An open queue manager: its configuration, its place, its status.
@@ -79,5 +79,5 @@ __all__ = [
     "ArchiveError",
     "TraceSources",
     "TraceSource",
-    "whole_trace",
+    "combined_trace",
 ]

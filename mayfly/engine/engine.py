@@ -18,7 +18,7 @@ from mayfly.engine.attributes import (
     SubscriptionDefinition,
     TopicDefinition,
 )
-from mayfly.engine.authority.checks import load_groups, tell_groups
+from mayfly.engine.authority.checks import keep_groups, load_groups
 from mayfly.engine.authority.records import ADMINISTRATORS, USER_CHARACTERS, FileOfUsers, record_of
 from mayfly.engine.bulk.stages import Stages
 from mayfly.engine.claims.claims import Claims
@@ -123,7 +123,7 @@ class Engine(Core):
         self._load()
         load_groups(self)
         # Its messages may be reported or released when another user has opened the queue manager.
-        tell_groups(self, self.registry.authority.opener, (ADMINISTRATORS,))
+        keep_groups(self, self.registry.authority.opener, (ADMINISTRATORS,))
         count_interrupted(self)
         # Work that fell due while it was closed is done before it opens; of a flood only a part.
         for _ in range(_BATCHES_BEFORE_OPEN):

@@ -259,7 +259,7 @@ class Getter:
         and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once session or handle is closed.
         """
         if self.place is not None:
-            self.place.scout(self.requester)
+            self.place.search_ahead(self.requester)
 
     def checked_queue(self) -> LocalQueue:
         """Return the queue of the get; raises what forbids a get from it now.
@@ -317,7 +317,7 @@ class Getter:
         own = None
         if unit_of_work is not None and unit_of_work.has_puts:
             own = self._own_put(unit_of_work, queue, now_ms, in_parts=in_parts)
-            if place is not None and place.verdicts.unasked:
+            if place is not None and place.verdicts.unevaluated:
                 self.is_cut = True
                 return None, None
         before = None if own is None else own.row.k
@@ -375,12 +375,12 @@ class Getter:
             if is_taken is None:
                 more = work_on(selector, row)
                 work += more
-                if in_parts and (more > LONG_WORK or work > TURN_WORK or verdicts.unasked):
-                    verdicts.unasked.append(row)
+                if in_parts and (more > LONG_WORK or work > TURN_WORK or verdicts.unevaluated):
+                    verdicts.unevaluated.append(row)
                     continue
                 is_taken = selects(row)
             if is_taken:
-                return None if verdicts.unasked else pending
+                return None if verdicts.unevaluated else pending
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:

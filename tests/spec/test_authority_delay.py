@@ -177,7 +177,7 @@ def test_D13_a_checked_release_goes_in_bulk(
     processor = queue_manager.engine.delay_processor
     with queue_manager.engine.engine_lock:
         now_ms = clock.now_ms() + 100
-        works = processor.let_go(processor.due(now_ms, 1_000), now_ms)
+        works = processor.release(processor.due(now_ms, 1_000), now_ms)
     assert [len(moving.new_keys) for work in works for moving in work.moves] == [300]
     queue_manager.engine.committer.run(*works)
     assert queue_manager.curdepth("Q1") == 300

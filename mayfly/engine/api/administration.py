@@ -1,4 +1,4 @@
-"""The face of the engine for administration: kinds of objects, what is defined, how it stands.
+"""The engine's API for administration: kinds of objects, their definitions and status.
 
 Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.admin``.
 """

@@ -1,4 +1,4 @@
-"""The face of the engine for admission: an operator's definitions about clients and partners.
+"""The engine's API for admission: an operator's definitions about clients and partners.
 
 Only ``mayfly.admin.security`` uses it.
 """

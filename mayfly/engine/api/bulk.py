@@ -1,4 +1,4 @@
-"""The face of the engine for many messages at once: claims, stages, a queue in ranges.
+"""The engine's API for many messages at once: claims, stages, a queue in ranges.
 
 Servers use it for pipelines, and commands to show and end claims.
 """

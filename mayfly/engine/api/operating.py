@@ -1,4 +1,4 @@
-"""The face of the engine for operators: a group, counts, figures, the place of a message."""
+"""The engine's API for operators: a group, counts, figures, traces of messages."""
 
 from mayfly.engine.counting import counts_of, depth_of, verify
 from mayfly.engine.delay.timeline import Span, Timeline

@@ -1,6 +1,6 @@
-"""The face of the engine for programs: verbs, what they are given and what they return.
+"""The engine's API for programs: verbs, their arguments and results.
 
-Only ``mayfly.client.connection`` uses it, on which facades and servers stand.
+Only ``mayfly.client.connection`` uses it, the base of facades and servers.
 """
 
 from mayfly.engine.callbacks import Completion

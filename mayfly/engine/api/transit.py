@@ -1,6 +1,6 @@
-"""The face of the engine for what moves messages between queue managers, exactly once.
+"""The engine's API for moving messages between queue managers, exactly once.
 
-Channels, the hierarchy of publish/subscribe and the way to and from MQ Everyplace use it.
+Channels, the hierarchy of publish/subscribe and the bridge to MQ Everyplace use it.
 """
 
 from mayfly.engine.arrivals import next_number

@@ -1,4 +1,4 @@
-"""Authority records change: set and delete them; the first one turns the checks on."""
+"""Sets and deletes authority records; the first record turns the checks on."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def set_authority(
     add: Iterable[str] = (),
     remove: Iterable[str] = (),
 ) -> None:
-    """Give users or groups authorities on all a profile stands for, and take some away.
+    """Add authorities for users or groups on the objects of a profile, and remove others.
 
-    A record that is not there is made; the very first one turns AUTHCHK(NONE) into AUTHCHK(SEND).
-    All are durable on return, or none is there. Raises MQRC_OPTIONS_ERROR for a word that the type
-    of object does not have, one that is both added and removed, and a wrong user or group;
-    MQRC_OBJECT_TYPE_ERROR; MQRC_OBJECT_NAME_ERROR for a profile.
+    Missing records are created. The very first record changes AUTHCHK(NONE) to AUTHCHK(SEND). All
+    are durable on return, or none is set. Raises MQRC_OPTIONS_ERROR for a word that the object type
+    does not have, a word both added and removed, and an invalid user or group;
+    MQRC_OBJECT_TYPE_ERROR; and MQRC_OBJECT_NAME_ERROR for an invalid profile.
     """
     core.check_running()
     keys = [RecordKey(object_type, profile, entity) for entity in entities]
@@ -66,9 +66,9 @@ def set_authority(
 
 
 def delete_authority(core: Core, key: RecordKey) -> None:
-    """Delete a record; the rights from other records stay.
+    """Delete a record; rights from other records stay.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME when there is none.
+    Raises MQRC_UNKNOWN_OBJECT_NAME when there is no such record.
     """
     core.check_running()
     check_key(core, key)
@@ -88,7 +88,10 @@ def delete_authority(core: Core, key: RecordKey) -> None:
 
 
 def check_key(core: Core, key: RecordKey) -> None:
-    """Raise the reason why there can be no such record."""
+    """Raise the reason why a record with this key is invalid.
+
+    The reasons are MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_NAME_ERROR, MQRC_OPTIONS_ERROR.
+    """
     if key.object_type not in OBJECT_TYPES:
         raise mq_error(
             rc.MQRC_OBJECT_TYPE_ERROR,

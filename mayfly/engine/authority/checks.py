@@ -1,4 +1,4 @@
-"""Checks of authority: before the verbs of a session, and in the name of a putter."""
+"""Checks of authority: for the verbs of a session, and for puts in the name of a user."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _OF_MANAGER_TOO = words.SETID | words.SETALL
 
 
 class UserAuthority:
-    """The rights of one user, remembered by name until a definition or an authority record changes.
+    """The rights of one user, cached by queue until definitions or authority records change.
 
-    Each check raises MQRC_NOT_AUTHORIZED with object, user and what is missing; a refusal is
+    Each check raises MQRC_NOT_AUTHORIZED with object, user and missing authority. A refusal is
     logged and counted.
     """
 
     def __init__(self, core: Core, user: str, groups: tuple[str, ...] | None = None) -> None:
-        """Look at a user; without ``groups`` they are those that are known of the user now."""
+        """Use these groups of the user, or with None those known now."""
         self._core = core
         self.user = user[:USER_CHARACTERS]
         users = core.registry.authority.users
@@ -56,14 +56,14 @@ class UserAuthority:
         self._queues: dict[str, int] = {}
 
     def check_connect(self) -> None:
-        """Check for CONNECT on the queue manager, once there is a record of who may."""
+        """Check for CONNECT on the queue manager, if any record exists for the queue manager."""
         with self._core.engine_lock:
             is_open_to_all = not self._core.registry.authority.has_any(QMGR)
         if not is_open_to_all:
             self._check(QMGR, SELF, words.CONNECT)
 
     def check_queue(self, name: str, wanted: int) -> None:
-        """Check for authority on a queue, by the name that is used: that of the alias, if it is."""
+        """Check for authority on a queue, by the name given; for an alias that is the alias."""
         is_current = self._version == self._core.registry.version
         bits = self._queues.get(name) if is_current else None
         if bits is None:
@@ -72,10 +72,9 @@ class UserAuthority:
             self._refuse(words.QUEUE, name, wanted & ~bits)
 
     def check_open(self, name: str, options: int) -> None:
-        """Check for what MQOPEN options need; a model queue is also looked at: DSP (C7).
+        """Check for what MQOPEN options need; a model queue also needs DSP (C7).
 
-        An open that does nothing with the object, as with MQOO_FAIL_IF_QUIESCING alone, still tells
-        that it is there and what it leads to: it needs what MQOO_INQUIRE needs.
+        Without any of these options it needs INQ, because even such an open reveals the object.
         """
         definition = self._core.registry.find(name)
         if definition is None and "@" not in name:
@@ -97,24 +96,25 @@ class UserAuthority:
         self._check(object_type, name, words.INQ)
 
     def check_alternate(self) -> None:
+        """Check for ALTUSR on the queue manager."""
         self._check(QMGR, SELF, words.ALTUSR)
 
     def recorded(self) -> int:
-        """Return what records give the user on the queue manager, also with AUTHCHK(NONE)."""
+        """Return the bits that records give on the queue manager, even with AUTHCHK(NONE)."""
         records = self._core.registry.authority
         with self._core.engine_lock:
             return records.granted(records.entities_of(self.user, self.groups), QMGR, SELF)
 
     def check_recorded(self, wanted: int) -> None:
-        """Check for authority on the queue manager, also with AUTHCHK(NONE)."""
+        """Check for authority on the queue manager, even with AUTHCHK(NONE)."""
         missing = wanted & ~self.recorded()
         if missing:
             self._refuse(QMGR, SELF, missing)
 
     def check_topic(self, topic: str, wanted: int) -> None:
-        """Check for authority on a topic string: a topic object there or above gives it.
+        """Check for authority on a topic string; topic objects at it or above give authority.
 
-        A temporary topic is that of the user who has made it.
+        The user who made a temporary topic may use it.
         """
         missing, registry = wanted, self._core.registry
         with self._core.engine_lock:
@@ -130,7 +130,7 @@ class UserAuthority:
             self._refuse(TOPIC, repr(topic), missing)
 
     def own(self, name: str) -> None:
-        """Let the user do everything with a queue made for it; it ends with the queue."""
+        """Give the user all authority on a queue created for the user, while the queue exists."""
         with self._core.engine_lock:
             definition = self._core.registry.find(name)
             if definition is not None and self.user not in definition.owners:
@@ -138,6 +138,7 @@ class UserAuthority:
                 self._core.registry.changed()
 
     def _renew(self, name: str) -> int:
+        """Read the authorities on a queue again, and cache them."""
         version = self._core.registry.version
         if self._version != version or len(self._queues) >= _CACHE_SIZE:
             self._queues = {}
@@ -146,6 +147,7 @@ class UserAuthority:
         return bits
 
     def _granted(self, object_type: str, name: str) -> int:
+        """Return the authorities, as bits, of the user on an object; all with AUTHCHK(NONE)."""
         registry = self._core.registry
         with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
@@ -162,28 +164,30 @@ class UserAuthority:
             return registry.authority.granted(entities, object_type, name)
 
     def _check(self, object_type: str, name: str, wanted: int) -> None:
+        """Raise MQRC_NOT_AUTHORIZED when the user lacks an authority on an object."""
         missing = wanted & ~self._granted(object_type, name)
         if missing:
             self._refuse(object_type, name, missing)
 
     def _refuse(self, object_type: str, name: str, missing: int) -> NoReturn:
+        """Count and log a refusal, and raise MQRC_NOT_AUTHORIZED."""
         core = self._core
         with core.engine_lock:
             core.registry.authority.refused_count += 1
         named = core.name if object_type == QMGR else name
-        said = f"user {self.user!r} lacks {words.spelled(missing)} on {object_type} {named}"
-        _LOG.warning("%s: not authorized: %s", core.name, said)
-        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+        text = f"user {self.user!r} lacks {words.spelled(missing)} on {object_type} {named}"
+        _LOG.warning("%s: not authorized: %s", core.name, text)
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, text)
 
 
 def manager_authorities(core: Core, user: str, groups: Sequence[str]) -> frozenset[str]:
-    """Return the authorities that records give on the queue manager, by their MQSC words."""
+    """Return the authorities that records give on the queue manager, as MQSC words."""
     bits = UserAuthority(core, user, tuple(groups)).recorded()
     return frozenset(word for word, bit in words.BITS.items() if bits & bit)
 
 
 def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: str) -> None:
-    """Check that records give an authority on the queue manager, beside CONNECT.
+    """Check that records give CONNECT and ``word`` on the queue manager.
 
     Raises MQRC_NOT_AUTHORIZED.
     """
@@ -193,15 +197,15 @@ def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: 
 
 
 def may_do_everything(core: Core, user: str, groups: Sequence[str]) -> bool:
-    """Return True if a user may do everything: of group mqm, or the opener."""
+    """Return True if a user has all authority: user or group mqm, or the queue manager's opener."""
     return core.registry.authority.may_do_everything(user[:USER_CHARACTERS], groups)
 
 
 def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
-    """Return the authority of a user in whose name something is done, None for an administrator.
+    """Return the authority of a user on whose behalf something is done, None for an administrator.
 
-    Its groups are those that are known now. The empty name is the queue manager itself, which may
-    do everything, and so may its opener.
+    The user's groups are those known now. The empty name is the queue manager itself, which has all
+    authority.
     """
     authority = UserAuthority(core, user)
     if not user or may_do_everything(core, user, authority.groups):
@@ -210,9 +214,9 @@ def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
 
 
 def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> UserAuthority | None:
-    """Return the authority that counts at an open in the name of another user (ALTUSR).
+    """Return the authority that applies to an open on behalf of another user (ALTUSR).
 
-    Raises MQRC_NOT_AUTHORIZED when the session may not act for others.
+    None means all authority. Raises MQRC_NOT_AUTHORIZED when the session's user lacks ALTUSR.
     """
     if own is not None:
         own.check_alternate()
@@ -222,14 +226,14 @@ def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> Use
 
 
 def check_putter(core: Core, user: str, queue: str) -> None:
-    """Check for PUT of the user in whose name a message goes; raises MQRC_NOT_AUTHORIZED."""
+    """Check for PUT of the user on whose behalf a message is put; raises MQRC_NOT_AUTHORIZED."""
     authority = authority_in_name_of(core, user)
     if authority is not None:
         authority.check_queue(queue, words.PUT)
 
 
 def check_release(core: Core, user: str, queue: str) -> None:
-    """Check for PUT once more when a delay is over, where AUTHCHK(RELEASE) asks for it."""
+    """Check for PUT again at the release of a delayed message, with AUTHCHK(RELEASE) only."""
     if core.registry.queue_manager.authchk == AUTHCHK_RELEASE:
         check_putter(core, user, queue)
 
@@ -239,15 +243,15 @@ def authority_of(
 ) -> UserAuthority | None:
     """Return the authority of a user who connects, None for an administrator.
 
-    The groups are kept for all that is done in the name of the user later; with None they are those
-    that are known already. ``known_as`` is the name of an operator, without a user. Raises
-    MQRC_NOT_AUTHORIZED without CONNECT, as ``check_connect`` has it.
+    The groups are also kept for later actions in the user's name; None means those known already.
+    Without a user, ``known_as`` is the name of an operator. Raises MQRC_NOT_AUTHORIZED without
+    CONNECT, as ``check_connect``.
     """
     if isinstance(groups, str):
         raise TypeError(f"groups is a sequence of names, not {groups!r}")
     if not user:
         if known_as:
-            tell_groups(core, known_as[:USER_CHARACTERS], (ADMINISTRATORS,))
+            keep_groups(core, known_as[:USER_CHARACTERS], (ADMINISTRATORS,))
         return None
     authority = UserAuthority(core, user, None if groups is None else tuple(groups))
     if authority.user == core.registry.authority.opener:
@@ -256,23 +260,23 @@ def authority_of(
     if not is_admin:
         authority.check_connect()
     if groups is not None:
-        tell_groups(core, authority.user, authority.groups)
+        keep_groups(core, authority.user, authority.groups)
     return None if is_admin else authority
 
 
 def load_groups(core: Core) -> None:
-    """Take the groups that the store keeps; raises StoreDamaged."""
+    """Read the groups of users from the store; raises StoreDamaged."""
     core.registry.authority.users.enter(read_user_groups(core.store.persistent))
 
 
-def tell_groups(core: Core, user: str, groups: tuple[str, ...]) -> None:
-    """Keep the groups of a user; durable on return, in the memory alone on a full disk.
+def keep_groups(core: Core, user: str, groups: tuple[str, ...]) -> None:
+    """Store the groups of a user; durable on return, but only in memory on a full disk.
 
-    Those of a user in the file of users are not kept: they end when the user is removed from it.
+    Groups of a user in the file of users are not stored, as they end with the entry in the file.
     Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     users = core.registry.authority.users
-    if not user or not users.must_be_told(user, groups):
+    if not user or not users.is_new(user, groups):
         return
     with core.definitions_lock:
         transaction = Transaction()

@@ -34,9 +34,9 @@ NOBODY: Final = "nobody"
 
 
 def check_profile(profile: str) -> None:
-    """Raise MQRC_OBJECT_NAME_ERROR for what is neither a name nor a generic one.
+    """Raise MQRC_OBJECT_NAME_ERROR unless it is a name or a generic name.
 
-    ``**`` stands once, between periods or at an end: it is whole qualifiers.
+    ``**`` may occur once, as a complete qualifier.
     """
     if not _PROFILE.fullmatch(profile):
         raise mq_error(
@@ -51,39 +51,40 @@ def check_profile(profile: str) -> None:
 
 
 def is_generic(profile: str) -> bool:
-    """Return True if a profile can stand for more than one name."""
+    """Return True if a profile may match more than one name."""
     return "*" in profile or "?" in profile
 
 
 @lru_cache(maxsize=4096)
 def pattern_of(profile: str) -> re.Pattern[str]:
-    """Return a pattern of the names that a profile stands for.
+    """Return a regular expression for the names that match a profile.
 
-    ``?`` is one character and ``*`` any number of them inside a qualifier, ``*`` alone exactly one
-    qualifier, ``**`` any number of qualifiers.
+    ``?`` is one character, ``*`` any number of characters within a qualifier, ``*`` alone exactly
+    one qualifier, ``**`` any number of qualifiers.
     """
     first, *rest = profile.split(".")
     if first == _MANY:
         # The period behind it belongs to what it stands for.
-        text = ".*" if not rest else r"(?:[^.]*\.)*" + _spelled(rest.pop(0))
+        text = ".*" if not rest else r"(?:[^.]*\.)*" + _pattern_of_qualifier(rest.pop(0))
     else:
-        text = _spelled(first)
+        text = _pattern_of_qualifier(first)
     for qualifier in rest:
-        text += r"(?:\.[^.]*)*" if qualifier == _MANY else r"\." + _spelled(qualifier)
+        text += r"(?:\.[^.]*)*" if qualifier == _MANY else r"\." + _pattern_of_qualifier(qualifier)
     return re.compile(text, re.DOTALL)
 
 
 def specificity(profile: str) -> tuple[tuple[int, ...], str]:
-    """Return a key that sorts profiles, the one that says most of a name first.
+    """Return a key that sorts profiles, the most specific first.
 
-    The first place at which two differ decides: a character says more than ``?``, that more than
-    ``*``, that more than ``**``.
+    The first place where two profiles differ decides: a character is more specific than ``?``, that
+    more than ``*``, that more than ``**``.
     """
     ranks = [_RANKS.get(piece, _LITERAL) for piece in _PIECE.findall(profile)]
     return (*ranks, _END), profile
 
 
-def _spelled(qualifier: str) -> str:
+def _pattern_of_qualifier(qualifier: str) -> str:
+    """Return the regular expression for one qualifier of a profile."""
     if qualifier == "*":
         return "[^.]+"
     pieces = {"?": "[^.]", "*": "[^.]*"}
@@ -91,10 +92,10 @@ def _spelled(qualifier: str) -> str:
 
 
 class FileOfUsers(Protocol):
-    """The file of users beside a queue manager, as the engine asks it."""
+    """The file of users of a queue manager, as far as the engine uses it."""
 
     def groups_of(self, user: str) -> tuple[str, ...] | None:
-        """Return the groups of a user, None for a user that it does not hold.
+        """Return the groups of a user, None for a user who is not in it.
 
         Raises StoreError or OSError when it cannot be read.
         """
@@ -103,32 +104,36 @@ class FileOfUsers(Protocol):
 class UserGroups:
     """The groups of each user, from the file of users or from programs; guarded by the lock.
 
-    The file says them of a user that it holds, as it is at that moment. Of any other user those
-    count that a program in this process has told last, at a connection; the store keeps them.
+    For a user in the file, the file decides, as it is at that moment. For any other user the groups
+    are those that a program in this process gave at the latest connection; the store keeps them.
     """
 
     def __init__(self) -> None:
         self.file: FileOfUsers | None = None
-        self._told: Mapping[str, tuple[str, ...]] = {}
+        self._given: Mapping[str, tuple[str, ...]] = {}
 
     def of(self, user: str) -> tuple[str, ...]:
-        """Return the groups of a user, none for a user that nobody knows."""
+        """Return the groups of a user, empty for an unknown user."""
         found = self._in_file(user)
-        return self._told.get(user, ()) if found is None else found
+        return self._given.get(user, ()) if found is None else found
 
-    def must_be_told(self, user: str, groups: tuple[str, ...]) -> bool:
-        """Return True if groups that a program tells are news; those in the file never are."""
-        return self._told.get(user, ()) != groups and self._in_file(user) is None
+    def is_new(self, user: str, groups: tuple[str, ...]) -> bool:
+        """Return True if groups given by a program must be stored, as they differ.
 
-    def enter(self, told: Mapping[str, tuple[str, ...]]) -> None:
-        """Take the groups that programs have told, () for a user without any."""
-        every = {**self._told, **told}
-        self._told = {user: groups for user, groups in every.items() if groups}
+        The groups of a user in the file are never stored.
+        """
+        return self._given.get(user, ()) != groups and self._in_file(user) is None
+
+    def enter(self, given: Mapping[str, tuple[str, ...]]) -> None:
+        """Set groups given by programs, () for a user without any."""
+        every = {**self._given, **given}
+        self._given = {user: groups for user, groups in every.items() if groups}
 
     def _in_file(self, user: str) -> tuple[str, ...] | None:
-        """Return the groups in the file, None for a user that it does not hold.
+        """Return the groups in the file, None for a user who is not in it.
 
-        A file that cannot be read is logged, and gives no groups: nothing is allowed by mistake.
+        When the file cannot be read the error is logged and the result is empty, so nothing is
+        allowed by mistake.
         """
         try:
             return None if self.file is None else self.file.groups_of(user)
@@ -145,7 +150,7 @@ class Entity(NamedTuple):
 
 
 class RecordKey(NamedTuple):
-    """Which record: of an entity, for a profile and a type of object."""
+    """What identifies a record: object type, profile, and user or group."""
 
     object_type: str
     profile: str
@@ -153,7 +158,7 @@ class RecordKey(NamedTuple):
 
 
 class AuthorityRecords:
-    """All authority records of a queue manager, and who is in which group; guarded by the lock."""
+    """All authority records of a queue manager, and the groups of users; guarded by the lock."""
 
     def __init__(self) -> None:
         self._bits: dict[RecordKey, int] = {}
@@ -180,36 +185,37 @@ class AuthorityRecords:
         return self._bits.get(key)
 
     def all(self) -> list[tuple[RecordKey, int]]:
-        """Return all records by type, profile and entity."""
+        """Return all records with their bits, sorted by type, profile and entity."""
         return sorted(self._bits.items())
 
     def enter(self, key: RecordKey, bits: int) -> None:
-        """Add a record, or change what it gives."""
+        """Add a record, or replace its bits."""
         self._take_out(key)
         self._bits[key] = bits
         place = self._sorted.setdefault((key.entity, key.object_type), [])
         insort(place, (key.profile, bits), key=lambda entry: specificity(entry[0]))
 
     def remove(self, key: RecordKey) -> None:
+        """Remove a record."""
         self._take_out(key)
         del self._bits[key]
 
     def may_do_everything(self, user: str, groups: Collection[str]) -> bool:
-        """Return True if a user may do everything: of group mqm, or the opener."""
+        """Return True if a user has all authority: user or group mqm, or the opener."""
         is_opener = bool(user) and user == self.opener
         return is_opener or user == ADMINISTRATORS or ADMINISTRATORS in groups
 
     def entities_of(self, user: str, groups: Iterable[str] | None = None) -> list[Entity]:
-        """Return for whom a user's authority counts: the user, all groups, the group of everybody.
+        """Return whose records apply to a user: the user, the groups, and the group of everybody.
 
-        Without ``groups`` they are those that are known of the user.
+        Without ``groups`` they are those known of the user.
         """
         names = self.users.of(user) if groups is None else groups
         members = [Entity(GROUP, name) for name in (*names, NOBODY)]
         return [Entity(PRINCIPAL, user), *members]
 
     def granted(self, entities: Iterable[Entity], object_type: str, name: str) -> int:
-        """Return what some entities may do together, each by its most specific profile."""
+        """Return the bits that entities have together, each by its most specific profile."""
         bits = 0
         for entity in entities:
             for profile, given in self._sorted.get((entity, object_type), ()):
@@ -219,13 +225,14 @@ class AuthorityRecords:
         return bits
 
     def _take_out(self, key: RecordKey) -> None:
+        """Remove a record from the sorted profiles."""
         if key in self._bits:
             place = self._sorted[key.entity, key.object_type]
             place[:] = [entry for entry in place if entry[0] != key.profile]
 
 
 def definition_of(key: RecordKey, bits: int) -> AuthorityDefinition:
-    """Return a record as it is stored."""
+    """Return a record as a definition, for the store."""
     kind, name = key.entity
     return AuthorityDefinition(
         AUTHREC,
@@ -239,6 +246,7 @@ def definition_of(key: RecordKey, bits: int) -> AuthorityDefinition:
 
 
 def record_of(definition: AuthorityDefinition) -> tuple[RecordKey, int]:
+    """Return the key and bits of a stored record."""
     entity = Entity(definition.entity_kind, definition.entity)
     key = RecordKey(definition.object_type, definition.profile, entity)
     return key, sum(BITS.get(word, 0) for word in definition.authorities.split(","))

@@ -1,4 +1,4 @@
-"""The authorities by name, as bits of a number, and which of them each type of object knows."""
+"""The authorities by MQSC word and as bits, and which of them each type of object has."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ _ALL, _NONE = "ALL", "NONE"
 
 
 def bits_of(object_type: str, words: Iterable[str]) -> int:
-    """Return the bits of some words, ALL, ALLMQI, ALLADM and NONE among them.
+    """Return the bits of some words; these may be ALL, ALLMQI, ALLADM and NONE.
 
-    Raises MQRC_OPTIONS_ERROR for a word that the type of object does not know.
+    Raises MQRC_OPTIONS_ERROR for a word that the type of object does not have.
     """
     allowed = allowed_words(object_type)
     bits = 0
@@ -81,7 +81,7 @@ def bits_of(object_type: str, words: Iterable[str]) -> int:
 
 
 def allowed_words(object_type: str) -> dict[str, int]:
-    """Return what can be said of a type of object: its authorities, then those that sum them up."""
+    """Return the words of a type of object with their bits: authorities, then ALL and its like."""
     of_programs, of_administrators = _KNOWN[object_type]
     every = of_programs | of_administrators | (SYSTEM if object_type == QMGR else 0)
     single = {word: bit for word, bit in BITS.items() if bit & every}
@@ -89,5 +89,5 @@ def allowed_words(object_type: str) -> dict[str, int]:
 
 
 def spelled(bits: int) -> str:
-    """Return authorities as words with commas between, NONE for none."""
+    """Return authorities as words separated by commas, NONE for none."""
     return ",".join(word for word, bit in BITS.items() if bits & bit) or _NONE

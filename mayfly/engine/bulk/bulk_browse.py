@@ -1,6 +1,6 @@
-"""Browse a queue in bulk: page by page, in parts that can be read side by side, changing nothing.
+"""Browses a queue in bulk, page by page, in parts that can be read in parallel.
 
-Unlike a browse by a handle it discards no expired messages: it passes them over.
+It changes nothing: unlike the browse of a handle it skips expired messages without discarding them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _PART_ROWS_MIN = 10_000
 
 
 def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
-    """Return half-open ranges of keys that hold what is on a queue now, in get order.
+    """Return half-open ranges of keys that cover the messages now on a queue, in get order.
 
-    There are about ``count``, fewer for a short queue, none for an empty one. Raises
-    MQRC_GET_INHIBITED and what resolving the name raises.
+    There are about ``count`` of them, fewer for a short queue, none for an empty one. Raises
+    MQRC_GET_INHIBITED and the errors of ``resolve``.
     """
     with core.engine_lock:
         core.check_running()
@@ -54,9 +54,10 @@ def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
 def page(
     core: Core, name: str, low: int, high: int, match: Match, priority: int | None
 ) -> tuple[str, list[StoredMessage], int | None]:
-    """Return the queue, the next live messages of keys ``[low, high)`` that match, and a key.
+    """Return the queue, matching live messages with keys ``[low, high)``, and where to continue.
 
-    The next page begins at that key, None at the end; a page before may hold no message.
+    The last value is the key at which the next page begins, None at the end. A page may be empty
+    although more follow. Raises MQRC_GET_INHIBITED and the errors of ``resolve``.
     """
     found: list[StoredMessage] = []
     looked_at = body_bytes = 0
@@ -79,6 +80,7 @@ def page(
 
 
 def _browsable(core: Core, name: str) -> Path:
+    """Return the path of a name; raises MQRC_GET_INHIBITED."""
     path = core.registry.resolve(name)
     if path.get_inhibited:
         raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {name}")
@@ -86,6 +88,7 @@ def _browsable(core: Core, name: str) -> Path:
 
 
 def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
+    """Return the smallest range of keys with all messages from ``low`` to before ``high``."""
     sides = [
         queue.owner.messages(persistence)
         for persistence in (VOLATILE, PERSISTENT)
@@ -101,5 +104,6 @@ def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
 
 
 def _cut(low: int, high: int, count: int) -> list[tuple[int, int]]:
+    """Divide a range of keys into ``count`` equal parts."""
     edges = [low + (high - low) * n // count for n in range(count + 1)]
     return [(start, end) for start, end in pairwise(edges) if start < end]

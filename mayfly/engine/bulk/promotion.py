@@ -1,9 +1,9 @@
-"""Staged rows become messages: one transaction of them, with every check of a put.
+"""Turns staged rows into messages: a transaction of them, with every check of a put.
 
-Rows of one kind that nothing hinders are put in bulk, by one statement; the others one by one, as
-in a unit of work. Both ways keep the order of the rows. In bulk, options are checked once for all
-rows of a kind, and columns are worked on whole. A row that a put would refuse goes to the
-dead-letter destination; one whose deadline has passed is discarded where it would have lived.
+Ordinary rows of one kind are put in bulk, by one SQL statement; the others one by one, as in a unit
+of work. Both ways keep the order of the rows. In bulk, options are checked once for all rows of a
+kind, and whole columns are processed at once. A row that a put refuses goes to the dead-letter
+destination; one whose deadline has passed is discarded on its queue.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _PASSING = (
 
 
 class Identities(NamedTuple):
-    """The ids of messages by column; hashes as JSON has them, ids 24 bytes each."""
+    """The ids of messages by column: hashes as JSON values, ids as 24 bytes each, joined."""
 
     msg_hashes: list[int | str]
     correl_hashes: list[int | str]
@@ -85,7 +85,7 @@ class Identities(NamedTuple):
 
 
 class BulkBatch:
-    """Rows of one kind that are put together; made and filled under the lock."""
+    """Rows of one kind that are put together; created and filled under the engine lock."""
 
     def __init__(self, path: Path, prepared: Prepared, put_ms: int) -> None:
         self.queue = path.queue
@@ -101,7 +101,7 @@ class BulkBatch:
         self._capped: set[int] = set()
         self._packed = prepared.packed
         self._deadlines: dict[int, int | str] = {}
-        self._runs: list[Bulk] = []
+        self._consecutive: list[Bulk] = []
         self._rows: list[str] = []
         self._bodies: list[bytes] = []
         self._size_bytes = 0
@@ -111,7 +111,7 @@ class BulkBatch:
     def add(
         self, keys: list[int], ids: Identities, lives_ms: list[int], bodies: list[bytes]
     ) -> None:
-        """Add messages by column: keys, ids, lives (-1 without end) and data."""
+        """Add messages by column: keys, ids, lives in ms (-1 for unlimited) and data."""
         sizes = list(map(len, bodies))
         starts = accumulate(sizes, initial=self._size_bytes)
         columns = (keys, self._deadlines_of(lives_ms), ids.msg_hashes, ids.correl_hashes)
@@ -129,16 +129,16 @@ class BulkBatch:
         self._correl_ids.append(ids.correl_ids)
         self._reserve(keys)
 
-    def add_run(
+    def add_consecutive(
         self, keys: list[int], msg_ids: bytes, life_ms: int, segments: list[int], bodies: bytes
     ) -> None:
-        """Add messages of one life whose keys follow on, all with new MsgIds and no CorrelId.
+        """Add messages of one life with consecutive keys, all with new MsgIds and no CorrelId.
 
-        ``segments`` say where each message stands in ``bodies``, as in ``store.units.Bulk``.
+        ``segments`` give the place of each message in ``bodies``, as in ``store.units.Bulk``.
         """
         [deadline] = self._deadlines_of([life_ms])
         expire_at_ms = deadline if isinstance(deadline, int) else None
-        self._runs.append(
+        self._consecutive.append(
             Bulk(
                 str(segments),
                 len(keys),
@@ -154,14 +154,15 @@ class BulkBatch:
         self._reserve(keys)
 
     def has_capacity(self, sizes: list[int]) -> bool:
-        """Return True if the queue takes messages of all these sizes now (P7, P8)."""
+        """Return True if the queue accepts messages of all these sizes in bytes now (P7, P8)."""
         if self.queue.depth + len(sizes) > self.max_depth:
             return False
         return max(sizes) <= self.largest_bytes
 
     def bulks(self) -> list[Bulk]:
+        """Return the puts for the store: consecutive ones as they came, all others as one."""
         if not self._rows:
-            return self._runs
+            return self._consecutive
         gathered = Bulk(
             f"[{','.join(self._rows)}]",
             len(self._rows),
@@ -172,13 +173,15 @@ class BulkBatch:
             b"".join(self._bodies),
             capped_by=self._capped_by if self._capped else None,
         )
-        return [*self._runs, gathered]
+        return [*self._consecutive, gathered]
 
     def _reserve(self, keys: list[int]) -> None:
+        """Count the messages in the depth of the queue."""
         self.keys.extend(keys)
         queue_state.reserve(self.queue, len(keys))
 
     def _deadlines_of(self, lives_ms: list[int]) -> list[int | str]:
+        """Return the deadlines of lives in ms since 1970, "null" for unlimited; caps apply."""
         known = self._deadlines
         for life_ms in set(lives_ms) - known.keys():
             asked_ms = None if life_ms == _UNLIMITED else life_ms
@@ -192,7 +195,7 @@ class BulkBatch:
 
 
 class BulkPuts:
-    """The rows of one blob on their way into lanes."""
+    """Divides the rows of one blob into batches by kind, and rows that are put one by one."""
 
     def __init__(
         self,
@@ -201,7 +204,7 @@ class BulkPuts:
         now_ms: int,
         new_batch: Callable[[RowKind], BulkBatch | None],
     ) -> None:
-        """Look at the kinds of rows there are; ``new_batch`` gives None for what goes alone."""
+        """Determine the kinds of rows; ``new_batch`` returns None for one that goes one by one."""
         self._core = core
         self._rows = rows
         self._now_ms = now_ms
@@ -229,7 +232,7 @@ class BulkPuts:
         return self._kinds[self._numbers[row]]
 
     def add_from(self, first: int) -> int:
-        """Add rows up to the first that must go alone; return which that is."""
+        """Add rows to batches up to the first one that must be put alone; return its number."""
         assert self._core.engine_lock.is_held()
         if not self._has_batches:
             self._open_batches()
@@ -246,6 +249,7 @@ class BulkPuts:
         return first
 
     def _open_batches(self) -> None:
+        """Create the batches of all kinds; rows of kinds without one are put alone."""
         self._has_batches = True
         kinds = set(range(len(self._kinds))) - self._few
         closed = {number for number in kinds if self._batch(number) is None}
@@ -253,14 +257,15 @@ class BulkPuts:
             self._alone = sorted({*self._alone, *self._rows_of(closed)}, reverse=True)
 
     def _rows_of(self, kinds: set[int]) -> set[int]:
+        """Return the numbers of all rows of some kinds."""
         if not kinds:
             return set()
         return {row for row, number in enumerate(self._numbers) if number in kinds}
 
     def _add(self, first: int, after: int) -> bool:
-        """Add all of some rows, or none and tell so."""
+        """Add the rows ``[first, after)`` and return True, or add none and return False."""
         if self._is_uniform:
-            return self._add_run(first, after)
+            return self._add_consecutive(first, after)
         by_kind: dict[int, list[int]] = {}
         for row, number in enumerate(self._numbers[first:after], first):
             by_kind.setdefault(number, []).append(row)
@@ -285,7 +290,8 @@ class BulkPuts:
             batch.add(keys, self._identities(rows, keys), lives_ms, bodies)
         return True
 
-    def _add_run(self, first: int, after: int) -> bool:
+    def _add_consecutive(self, first: int, after: int) -> bool:
+        """Add rows that differ in nothing but their data; return False when they do not fit."""
         batch, edges = self._batch(0), self._rows.offsets[first : after + 1]
         sizes = [end - start for start, end in pairwise(edges)]
         if batch is None or not batch.has_capacity(sizes):
@@ -296,20 +302,23 @@ class BulkPuts:
         segments = [start - edges[0] << LENGTH_BITS | size for start, size in starts]
         bodies = self._rows.bodies[edges[0] : edges[-1]]
         msg_ids = b"".join(self._generated(keys))
-        batch.add_run(keys, msg_ids, self._lives_ms[first], segments, bodies)
+        batch.add_consecutive(keys, msg_ids, self._lives_ms[first], segments, bodies)
         return True
 
     def _batch(self, number: int) -> BulkBatch | None:
+        """Return the batch of a kind, a new one after a change of definitions; None without one."""
         batch = self._batches[number]
         if batch is None or batch.version != self._core.registry.version:
             batch = self._batches[number] = self._new_batch(self._kinds[number])
         return batch
 
     def _generated(self, keys: list[int]) -> list[bytes]:
+        """Return a new MsgId for each key."""
         start = self._core.start_of_ids
         return [generated_id(start, key) for key in keys]
 
     def _identities(self, rows: list[int], keys: list[int]) -> Identities:
+        """Return the ids of rows; a row without a MsgId gets a new one."""
         msg_ids = self._generated(keys)
         hashes: list[int | str] = ["null"] * len(rows)
         if not self._has_ids:
@@ -327,7 +336,10 @@ class BulkPuts:
         )
 
     def _lives_of(self, rows: StagedRows) -> list[int]:
-        """Return the life of each row from now on."""
+        """Return the rest of each row's life in ms.
+
+        ``_UNLIMITED`` and ``_ALONE`` are special values.
+        """
         asked, deadlines = rows.column("time_to_live_ms"), rows.column("expire_at_ms")
         if asked is None and deadlines is None:
             return [_UNLIMITED] * rows.row_count
@@ -336,6 +348,7 @@ class BulkPuts:
         return [self._life_ms(life_ms, deadline_ms) for life_ms, deadline_ms in pairs]
 
     def _life_ms(self, life_ms: Any, deadline_ms: Any) -> int:
+        """Return the life from now on, given a life or a deadline."""
         if deadline_ms is not None:
             if life_ms is not None:
                 return _ALONE
@@ -346,12 +359,13 @@ class BulkPuts:
 
 
 def _hash_text(correl_id: bytes) -> int | str:
+    """Return the hash of a CorrelId as a JSON value."""
     correl_hash = optional_id_hash(correl_id) if correl_id else None
     return "null" if correl_hash is None else correl_hash
 
 
 class Surrendered(NamedTuple):
-    """A row that nobody takes: its number at its source, and why."""
+    """A row that no queue accepts: its number at its source, the reason code and its text."""
 
     source_row: int
     reason: int
@@ -359,7 +373,7 @@ class Surrendered(NamedTuple):
 
 
 class RowCounts(NamedTuple):
-    """The outcome of the rows of a transaction."""
+    """How many rows of a transaction were put, had expired, and were refused."""
 
     put_count: int
     expired_count: int
@@ -367,13 +381,12 @@ class RowCounts(NamedTuple):
 
 
 class Promotion(UnitOfWork):
-    """The unit of work of one transaction: staged rows, and the statements that go with them."""
+    """The unit of work of one transaction of staged rows, with the statements that belong to it."""
 
     def __init__(self, core: Core, dead_letter_queue: str, *, surrenders: bool = False) -> None:
-        """Begin empty; without a name, refused rows go to the queue manager's DEADQ.
+        """Begin empty; without a queue name, refused rows go to the queue manager's DEADQ.
 
-        With ``surrenders`` rows that have a number at their source and that will never be taken are
-        left out.
+        With ``surrenders``, rows with a number at their source that can never be put are left out.
         """
         super().__init__(core, TerminatedBy(ended_program=_PROGRAM))
         self._dead_letter_queue = dead_letter_queue
@@ -390,22 +403,23 @@ class Promotion(UnitOfWork):
 
     @property
     def is_empty(self) -> bool:
-        """Never: the note of the stage's progress is always part of it."""
+        """Always False: the progress of the stage is always part of the transaction."""
         return False
 
     @property
     def counted(self) -> RowCounts:
+        """The counts of rows so far."""
         return RowCounts(self._put_count, self._expired_count, len(self.refusals))
 
     def check_capacity(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
-        """Take all: not MAXUMSGS but the size of a transaction is its limit."""
+        """Accept any number of operations: the limit is the transaction's size, not MAXUMSGS."""
         return operation_count
 
     def add(self, rows: StagedRows) -> None:
-        """Put the rows of a blob, in their order; call it without the lock.
+        """Put the rows of a blob in order; call it without the engine lock.
 
         Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING, or why the dead-letter destination
-        takes no row; back the whole out then.
+        refuses a row; the caller then backs out.
         """
         if not rows.row_count:
             return
@@ -421,13 +435,14 @@ class Promotion(UnitOfWork):
             row = after + 1
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
-        """Add a put, its life ending at the very deadline that the row names."""
+        """Add a put; its life ends exactly at the deadline that the row names."""
         deadline_ms, expire_at_ms = self._deadline_ms, row.expire_at_ms
         if deadline_ms is not None and expire_at_ms is not None and deadline_ms < expire_at_ms:
             row = row._replace(expire_at_ms=deadline_ms, capped_by=None)
         super().put(queue, row, persistent=persistent)
 
     def backout(self, *, counts: bool = True) -> None:
+        """Undo all puts of the transaction."""
         super().backout()
         with self._core.engine_lock:
             for batch in self._batches:
@@ -437,6 +452,7 @@ class Promotion(UnitOfWork):
             self._batches, self._expired = [], []
 
     def _build_transaction(self) -> Transaction:
+        """Return the transaction with the batches and the records of expired rows."""
         transaction = super()._build_transaction()
         for batch in self._batches:
             if batch.keys:
@@ -450,7 +466,7 @@ class Promotion(UnitOfWork):
         return transaction
 
     def _batch(self, kind: RowKind) -> BulkBatch | None:
-        """Return a new lane for rows of a kind, None when they must go one by one."""
+        """Return a new batch for rows of a kind, None when they must be put one by one."""
         assert self._core.engine_lock.is_held()
         core = self._core
         if kind.refusal is not None:
@@ -477,10 +493,12 @@ class Promotion(UnitOfWork):
         return batch
 
     def _prepared(self, kind: RowKind, path: Path) -> Prepared:
+        """Return the descriptor for rows of a kind on a queue; raises the reasons of a put."""
         defaults = path.default_priority, path.default_persistence
         return prepare(kind.descriptor, *defaults, self._context, kind.context_option)
 
     def _add_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
+        """Put one row, or dead-letter it, or leave it to its source."""
         try:
             self._put_alone(rows, row, kind)
         except MQError as refusal:
@@ -497,6 +515,7 @@ class Promotion(UnitOfWork):
                 self.refusals.append(refusal)
 
     def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
+        """Put one row, or discard it when its deadline has passed; raises why it is refused."""
         if kind.refusal is not None:
             raise kind.refusal
         if row in rows.without_body:
@@ -512,13 +531,14 @@ class Promotion(UnitOfWork):
         self._put_count += 1
 
     def _times_of(self, rows: StagedRows, row: int) -> Times:
+        """Return the delay and life that a row asks for; raises the reasons of ``times_of``."""
         core = self._core
         return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
     def _put(
         self, path: Path, body: bytes, kind: RowKind, ids: tuple[bytes, bytes], times: Times
     ) -> bytes:
-        """Put as any application does, under the name of the sink; return the MsgId."""
+        """Put a message as any application does, under the name of the sink; return its MsgId."""
         request = PutRequest(
             kind.descriptor, *ids, times.life_ms, times.delay_ms, kind.context_option
         )
@@ -528,7 +548,7 @@ class Promotion(UnitOfWork):
     def _discard(
         self, path: Path, kind: RowKind, ids: tuple[bytes, bytes], body: bytes, deadline_ms: int
     ) -> None:
-        """Begin and end the life of a row whose deadline has passed, and report it (E14)."""
+        """Record the life of a row whose deadline has passed, with its expiration report (E14)."""
         core, prepared = self._core, self._prepared(kind, path)
         if prepared.checks_header:
             check_header(prepared.descriptor, body)
@@ -551,9 +571,9 @@ class Promotion(UnitOfWork):
             self.adopt(followed)
 
     def _dead_letter(self, rows: StagedRows, row: int, kind: RowKind, refusal: MQError) -> None:
-        """Put a refused row on the dead-letter destination behind an MQDLH (Q1).
+        """Put a refused row on the dead-letter destination with an MQDLH (Q1).
 
-        Raises why that takes it not, naming the option: else the row would be lost.
+        Raises why that refuses it, as the row would be lost; the text names the option.
         """
         core = self._core
         name = self._dead_letter_queue or core.registry.queue_manager.deadq
@@ -589,9 +609,9 @@ class Promotion(UnitOfWork):
 
 
 def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
-    """Return a descriptor for the dead-letter queue: as given where a put would take it.
+    """Return a descriptor that a put accepts for the dead-letter queue, the given one if possible.
 
-    Persistent unless the row says otherwise: it must not be lost with the next restart.
+    It is persistent unless the row says otherwise, so that a restart does not lose it.
     """
     if descriptor.persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         descriptor = descriptor._replace(persistence=c.MQPER_PERSISTENT)

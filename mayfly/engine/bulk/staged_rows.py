@@ -1,4 +1,4 @@
-"""Rows of a stage as the queue manager sees them: columns of values, not yet checked by anybody."""
+"""The rows of a stage as columns of values that are not yet checked."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mayfly.verbs.contracts.stages import IDS, KIND_COLUMNS, TEXT_BYTES
 
 
 class StagedRows(NamedTuple):
-    """Rows of one blob, by column; a column that is null in all rows may be left out.
+    """The rows of one blob by column; a column that is null in all rows may be missing.
 
-    Row n has the data ``bodies[offsets[n] : offsets[n + 1]]``, or none when ``without_body`` names
-    it. Values have the types of the columns; whether they make sense nobody has looked.
+    Row n has the data ``bodies[offsets[n] : offsets[n + 1]]``, or no data when ``without_body``
+    contains n. Values have the types of the columns, but are not checked.
     """
 
     row_count: int
@@ -33,7 +33,7 @@ class StagedRows(NamedTuple):
     without_body: frozenset[int] = frozenset()
 
     def column(self, name: str) -> Sequence[Any] | None:
-        """Return a column, None when no row has a value there."""
+        """Return a column, None when it is null in all rows."""
         return self.columns.get(name)
 
     def value(self, name: str, row: int) -> Any:
@@ -42,11 +42,11 @@ class StagedRows(NamedTuple):
         return None if column is None else column[row]
 
     def body(self, row: int) -> bytes:
-        """Return the data of a row, empty where it has none."""
+        """Return the data of a row, empty without any."""
         return self.bodies[self.offsets[row] : self.offsets[row + 1]]
 
     def kinds(self) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """Return the distinct values of KIND_COLUMNS, and for each row the number of its values."""
+        """Return the distinct values of ``KIND_COLUMNS``, and for each row the index of its own."""
         given = {name: self.columns.get(name) for name in KIND_COLUMNS}
         varying = {name: c for name, c in given.items() if c and c.count(c[0]) < self.row_count}
         constant = {name: c[0] for name, c in given.items() if c and name not in varying}
@@ -59,7 +59,7 @@ class StagedRows(NamedTuple):
 
 
 class RowKind(NamedTuple):
-    """The request of all rows of one kind; ``refusal`` is the reason why none can be put."""
+    """What all rows of one kind ask for; ``refusal`` is the error with which each would fail."""
 
     queue: str
     descriptor: Descriptor
@@ -68,7 +68,7 @@ class RowKind(NamedTuple):
 
 
 class Times(NamedTuple):
-    """When a row may be got, as it asks: delay and life from now, and the deadline it names."""
+    """The delay and life in ms from now that a row asks for, and the deadline that it names."""
 
     delay_ms: int
     life_ms: int | None
@@ -76,7 +76,7 @@ class Times(NamedTuple):
 
 
 def kind_of(values: tuple[Any, ...], manager_name: str) -> RowKind:
-    """Return what the values of KIND_COLUMNS ask for."""
+    """Return what the values of ``KIND_COLUMNS`` ask for; errors are in ``refusal``."""
     given = {
         name: value for name, value in zip(KIND_COLUMNS, values, strict=True) if value is not None
     }
@@ -97,15 +97,15 @@ def kind_of(values: tuple[Any, ...], manager_name: str) -> RowKind:
 
 
 def ids_of(rows: StagedRows, row: int) -> tuple[bytes, bytes]:
-    """Return the MsgId and CorrelId of a row as they are stored; raises MQRC_MD_ERROR."""
+    """Return the MsgId and CorrelId of a row as the store keeps them; raises MQRC_MD_ERROR."""
     return stored_id(rows.value("msg_id", row)), stored_id(rows.value("correl_id", row))
 
 
 def times_of(rows: StagedRows, row: int, now_ms: int, longest_ms: int) -> Times:
-    """Return when a row asks to be got; a delivery time that has come is no delay.
+    """Return delay and life of a row from now on; a delivery time in the past means no delay.
 
-    ``longest_ms`` is the longest life of a put (E3). Raises MQRC_OPTIONS_ERROR and
-    MQRC_EXPIRY_ERROR when it asks twice or for what cannot be.
+    ``longest_ms`` is the longest life of a put (E3). Raises MQRC_OPTIONS_ERROR for two delivery
+    times, MQRC_EXPIRY_ERROR for two lives or one out of range.
     """
     delay_ms, deliver_at_ms = rows.value("delay_ms", row), rows.value("deliver_at_ms", row)
     life_ms, deadline_ms = rows.value("time_to_live_ms", row), rows.value("expire_at_ms", row)
@@ -134,7 +134,7 @@ def times_of(rows: StagedRows, row: int, now_ms: int, longest_ms: int) -> Times:
 
 
 def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
-    """Return the rows that a put in bulk does not know: delayed ones, and those without data."""
+    """Return the rows that must be put alone: delayed, without data, or with an id too long."""
     special = set(rows.without_body)
     delays, moments = rows.column("delay_ms"), rows.column("deliver_at_ms")
     if delays is not None:
@@ -153,7 +153,7 @@ def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
 
 
 def _check(name: str, value: Any) -> None:
-    """Raise MQRC_MD_ERROR for what does not fit its field; the rest is the put's affair."""
+    """Raise MQRC_MD_ERROR for a value that does not fit its MQMD field."""
     if name in TEXT_BYTES:
         # A field ends at its first NUL.
         if len(value.encode()) > TEXT_BYTES[name] or "\0" in value:

@@ -1,11 +1,11 @@
-"""Exactly-once writing in bulk: stages that are filled, named by a commit, and put step by step.
+"""Exactly-once writing in bulk: stages are filled, named by a commit, and put step by step.
 
-A pipeline repeats what it is not sure of. So rows first go onto a stage, under the query, batch,
-partition and attempt that writes them; nobody sees them there. The first commit of a batch durably
-names its winning stages. Their rows are then put in transactions of bounded size, each of which
-removes what it has put from the stage: after a crash at any moment, a repeated commit goes on where
-the last transaction ended. A batch that is named there, or is older, changes nothing when it is
-sent again.
+A pipeline repeats work of which it does not know the outcome. So it first writes rows to a stage,
+named by query, batch, partition and attempt; no other program sees them. The first commit of a
+batch durably records its winning stages. Their rows are then put in transactions of limited size,
+which also delete them from the stage. After a crash at any moment, a repeated commit continues
+where the last transaction ended. A batch that is recorded already, or an older one, changes nothing
+when it is sent again.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _LOCK_COUNT = 64
 
 
 class StageMissing(Exception):
-    """A commit names a stage that is not there, or not complete."""
+    """A commit names a stage that does not exist or is not complete."""
 
 
 class StageWriter:
-    """A stage that is being filled; used by one thread."""
+    """A stage that is being filled, by one thread."""
 
     def __init__(self, core: Core, place: StagePlace) -> None:
-        """The first blob that is followed by another makes the stage durable."""
+        """Begin a stage; it is stored together with the first blob that is followed by another."""
         self._core = core
         with core.engine_lock:
             self._id = core.store.sequence.next()
@@ -69,7 +69,7 @@ class StageWriter:
         self._row_count = 0
 
     def append(self, rows: bytes, row_count: int) -> None:
-        """Add a blob of rows behind the others; raises as ``Committer.run``."""
+        """Add a blob of rows at the end; raises the errors of ``Committer.run``."""
         if self._has_blob:
             self._write()
         with self._core.engine_lock:
@@ -85,11 +85,12 @@ class StageWriter:
         return self._row_count
 
     def discard(self) -> None:
-        """Remove what has been written of a stage that will not be finished."""
+        """Remove what is stored of a stage that will not be finished."""
         if self._is_begun:
             _run(self._core, removed([self._id], []))
 
     def _write(self) -> None:
+        """Store what is pending in one transaction."""
         transaction = Transaction()
         transaction.unit.statements, self._pending = self._pending, []
         transaction.unit.brings_data = True
@@ -98,7 +99,7 @@ class StageWriter:
 
 
 class Stages:
-    """The stages of a queue manager; all calls are for threads that do not hold its lock."""
+    """The stages of a queue manager; call the methods without the engine lock."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -107,10 +108,10 @@ class Stages:
         self._swept_ms: int | None = None
 
     def begin(self, place: StagePlace) -> StageWriter | None:
-        """Return a new stage; None when its batch is decided, so that nothing is to be written.
+        """Return a new stage; None when its batch is committed already, so nothing must be written.
 
-        Rows that earlier batches of the query have left behind are removed. Raises ValueError
-        when the place is taken.
+        Rows that earlier batches of the query have left are removed. Raises ValueError when the
+        same attempt is written already.
         """
         core = self._core
         with core.engine_lock:
@@ -126,7 +127,7 @@ class Stages:
         return StageWriter(core, place)
 
     def state(self, query: str) -> QueryState | None:
-        """Return how far a query has come, None before its first commit."""
+        """Return the progress of a query, None before its first commit."""
         with self._core.engine_lock:
             self._core.check_running()
             return self._core.store.stages.query(query)
@@ -142,13 +143,13 @@ class Stages:
         step_count: int = STEPS_PER_CALL,
         surrenders: bool = False,
     ) -> QueryState:
-        """Put the rows of a batch, or some of them; call it again until ``is_done`` is told.
+        """Put the rows of a batch, or some of them; call it again until the result ``is_done``.
 
-        ``stages`` are (partition, attempt) in the order in which their rows are put; of a batch
-        that is named already they do not matter. ``decode`` reads a blob. Raises StageMissing, with
-        nothing changed, and MQError when neither queue nor dead-letter queue takes a row. With
-        ``surrenders`` such a row is left out, and kept for :meth:`surrendered`, where it has a
-        number at its source and no wait helps.
+        ``stages`` are (partition, attempt) in the order in which their rows are put; they are
+        ignored for a batch that is recorded already. ``decode`` reads a blob. Raises StageMissing,
+        with nothing changed, and MQError when neither the queue nor the dead-letter queue accepts a
+        row. With ``surrenders`` such a row is left out, for :meth:`surrendered`, if it has a number
+        at its source and a later try cannot help.
         """
         with self._lock(query):
             state = self.state(query)
@@ -163,7 +164,7 @@ class Stages:
             return state if state.batch == batch else state._replace(is_done=state.batch > batch)
 
     def surrendered(self, query: str, batch: int) -> list[Surrendered]:
-        """Return the rows that a batch has left out, until the next one is written."""
+        """Return the rows that a batch has left out, until the next batch is written."""
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -171,7 +172,7 @@ class Stages:
         return [Surrendered(*row) for blob in blobs for row in json.loads(blob)]
 
     def sweep(self, before_ms: int) -> int:
-        """Remove stages begun before a moment that no commit has named; return how many."""
+        """Remove stages begun before ``before_ms`` that no commit has named; return the number."""
         core, count = self._core, 0
         with core.engine_lock:
             core.check_running()
@@ -187,9 +188,11 @@ class Stages:
         return count
 
     def _lock(self, query: str) -> Lock:
+        """Return the lock for a query."""
         return self._locks[crc32(query.encode()) % _LOCK_COUNT]
 
     def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
+        """Record the winning stages of a batch, and remove the others; raises StageMissing."""
         core, now_ms = self._core, self._core.now_ms()
         with core.engine_lock:
             ids = [self._complete(StagePlace(query, batch, *stage)) for stage in stages]
@@ -201,6 +204,7 @@ class Stages:
         return state
 
     def _complete(self, place: StagePlace) -> int:
+        """Return the id of a complete stage; raises StageMissing."""
         found = self._core.store.stages.find(place)
         if found is None or found[1] is None:
             what = "is not there: it was swept" if found is None else "is not complete"
@@ -215,7 +219,7 @@ class Stages:
         *,
         surrenders: bool,
     ) -> QueryState:
-        """Put the rows of one transaction and remove them from their stages with it."""
+        """Put the rows of one transaction, and remove them from their stages with it."""
         core = self._core
         blob_ids, stage_ids, is_last = self._next_blobs(state)
         promotion = Promotion(core, dead_letter_queue, surrenders=surrenders)
@@ -251,7 +255,7 @@ class Stages:
         return state
 
     def _kept(self, state: QueryState, surrendered: list[Surrendered]) -> list[Statement]:
-        """Return the statements that keep rows which nobody has taken, on a stage of their own."""
+        """Return the statements that store the rows left out, on a stage for them."""
         if not surrendered:
             return []
         core, rows = self._core, json.dumps(surrendered).encode()
@@ -271,9 +275,9 @@ class Stages:
         ]
 
     def _next_blobs(self, state: QueryState) -> tuple[list[int], list[int], bool]:
-        """Return the blobs of the next transaction, the stages it empties, and if it is the last.
+        """Return the next transaction's blobs, the stages it empties, and whether it is the last.
 
-        The winning stages go one after the other; a blob that is there has not been put.
+        Winning stages are processed one after the other; a blob that exists has not been put.
         """
         core = self._core
         blob_ids: list[int] = []
@@ -292,6 +296,7 @@ class Stages:
         return blob_ids, winners, True
 
     def _sweep_left_behind(self, place: StagePlace) -> None:
+        """Remove stages of earlier batches of the query that lost."""
         core, query, before = self._core, place.query, place.batch - 1
         with core.engine_lock:
             has_losers = bool(core.store.stages.losers(query, before))
@@ -303,13 +308,14 @@ class Stages:
                 self._remove(losers)
 
     def _sweep_sometimes(self) -> None:
+        """Remove orphaned stages, at most once in ``SWEEP_INTERVAL_MS``."""
         now_ms = self._core.now_ms()
         if self._swept_ms is None or now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
             self._swept_ms = now_ms
             self.sweep(now_ms - ORPHAN_MS)
 
     def _remove(self, stage_ids: Iterable[int]) -> None:
-        """Remove stages with their rows, in transactions of bounded size."""
+        """Remove stages with their rows, in transactions of limited size."""
         core = self._core
         for stage_id in stage_ids:
             is_emptied = False
@@ -321,6 +327,7 @@ class Stages:
 
 
 def _run(core: Core, statements: Iterable[Statement]) -> None:
+    """Run statements in one transaction; durable on return."""
     transaction = Transaction()
     transaction.unit.statements.extend(statements)
     core.committer.run(transaction)

@@ -1,9 +1,9 @@
 """Durable claims: a named consumer takes messages in bulk, reads them in pages, and ends them.
 
-A claim counts as delivery: expired messages are discarded by it (E9, E14), claimed ones are
-locked and expire no more (E15). Claims of a consumer are numbered from 1 on, each one transaction;
-a number is left out where claims were given back. A reader that attaches to a consumer raises its
-epoch, and readers with a lower epoch are refused from then on.
+A claim counts as delivery: it discards expired messages (E9, E14); claimed messages are locked and
+expire no more (E15). The claims of a consumer are numbered from 1, each is one transaction; a
+number is skipped after claims were released. A reader that attaches to a consumer raises its epoch,
+and readers with a lower epoch are refused from then on ("fenced").
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 
 
 class Claims:
-    """The consumers of a queue manager; safe to use from any thread, without the lock."""
+    """The consumers of a queue manager with their claims.
+
+    Thread-safe, to be called without locks.
+    """
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """:meth:`load` brings the consumers of the store."""
+        """Begin without consumers; :meth:`load` reads those of the store."""
         self._core = core
         self._moved = OrdinaryQueueClaims(core)
         self._due = StagingQueueClaims(core, processor)
@@ -42,11 +45,11 @@ class Claims:
 
     @property
     def instance_id(self) -> str:
-        """The store that offsets of these claims belong to."""
+        """The id of the store that claim numbers belong to."""
         return self._core.store.ledger.instance_id
 
     def load(self) -> None:
-        """Take up the consumers and claims that the store holds."""
+        """Read the consumers and claims from the store."""
         core = self._core
         by_id = {}
         for row in core.store.claimed.consumers():
@@ -58,9 +61,9 @@ class Claims:
             consumer.heartbeat_ms = core.now_ms()
 
     def standings(self) -> list[ConsumerState]:
-        """Return how every consumer stands, by name, when what it has under way is done.
+        """Return the state of every consumer, by name, after its calls under way have finished.
 
-        So no message is missed that has left its queue and is not in a claim yet.
+        So each message is either on its queue or in a claim.
         """
         found = []
         for consumer in sorted(self._consumers.values(), key=lambda consumer: consumer.row.name):
@@ -69,15 +72,15 @@ class Claims:
         return found
 
     def figures(self) -> list[ConsumerState]:
-        """Return how every consumer stood a moment ago, by name; waits for no call under way."""
+        """Return the state of every consumer, by name, without waiting for calls under way."""
         consumers = sorted([*self._consumers.values()], key=lambda consumer: consumer.row.name)
         return [consumer.standing() for consumer in consumers]
 
     def attach(self, name: str, queue_name: str) -> ConsumerState:
-        """Begin to act as a consumer, made when it is new; its former reader is refused now.
+        """Attach a reader to a consumer, which is created if new; an earlier reader is fenced.
 
-        Raises MQRC_OBJECT_NAME_ERROR for a wrong name, what opening the queue for input raises, and
-        ClaimError ``consumer-queue`` when the consumer belongs to another queue.
+        Raises MQRC_OBJECT_NAME_ERROR for a wrong name, the reasons of opening the queue for input,
+        and ClaimError ``consumer-queue`` when the consumer belongs to another queue.
         """
         core = self._core
         check_name(name)
@@ -94,9 +97,11 @@ class Claims:
             return self._raise_epoch(consumer, queue.name)
 
     def _consumer(self, row: ConsumerRow) -> Consumer:
+        """Return a consumer with a lock of the runtime."""
         return Consumer(row, self._core.runtime.lock("consumer"))
 
     def _raise_epoch(self, consumer: Consumer, queue: str) -> ConsumerState:
+        """Store the next epoch of a consumer; raises ClaimError for another queue than its own."""
         name = consumer.row.name
         with consumer.lock:
             if consumer.queue != queue:
@@ -112,7 +117,7 @@ class Claims:
             return consumer.standing()
 
     def mark(self) -> int:
-        """Return a mark for ``ClaimLimit.up_to``: messages put by now are before it."""
+        """Return a mark for ``ClaimLimit.up_to``: messages put until now are before it."""
         with self._core.engine_lock:
             self._core.check_running()
             mark = self._core.store.sequence.next()
@@ -120,12 +125,12 @@ class Claims:
             return mark
 
     def claim(self, name: str, epoch: int, after: int, limit: ClaimLimit) -> Claimed:
-        """Claim the next messages in get order and return where the claims after ``after`` end.
+        """Claim the next messages in get order; return up to which claim, and how many messages.
 
-        Claims that are there already come first; with none and nothing to claim, ``until`` is
-        ``after`` and nothing is written, as for a reader that is quiesced. A claim is of one
-        message at least, however large. Raises MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE while another
-        has the queue for himself, or ClaimError.
+        The count includes open claims behind ``after``, which come first. With nothing to claim, or
+        for a quiesced reader, ``until`` is ``after`` and nothing is written. A claim has at least
+        one message, whatever its size. Raises MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE while another
+        program has the queue open exclusively, and ClaimError.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(after)
@@ -148,20 +153,21 @@ class Claims:
             return Claimed(until if rows else after, rows)
 
     def end(self, name: str, epoch: int, until: int) -> int:
-        """End the lives of the messages of all claims up to ``until``; return how many there were.
+        """End the lives of the messages in all claims up to ``until``; return their number.
 
-        Claims that are closed already stay as they are. Raises ClaimError.
+        Claims that are closed already stay closed. Raises ClaimError.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(until)
             return self._end(consumer, until)
 
     def end_written(self, name: str, instance_id: str, until: int) -> int:
-        """End all claims up to ``until``, which a checkpoint says are written; return messages.
+        """End all claims up to ``until``, which a checkpoint records as written.
 
-        This holds for any reader under the name, so no epoch is asked for; claims
-        that are closed already stay as they are. ``instance_id`` is the store that the checkpoint
-        was made with. Raises ClaimError.
+        Returns the number of messages. Any reader of the consumer may call it, so there is no
+        epoch. Claims that are closed already stay closed. ``instance_id`` is the store that the
+        checkpoint was made with. Raises ClaimError for another store, an unknown consumer, and a
+        claim that never existed.
         """
         consumer = self._known(name)
         with consumer.lock:
@@ -176,26 +182,26 @@ class Claims:
             return self._end(consumer, until)
 
     def quiesce(self, name: str, epoch: int) -> None:
-        """Give a reader no further claim, so that it can end; raises ClaimError.
+        """Give a reader no further claims, so that it can end; raises ClaimError.
 
-        The reader may still read its claims; the next reader that attaches is given claims again.
+        It may still read its claims. The next reader that attaches gets claims again.
         """
         with self._held(name, epoch) as consumer:
             consumer.quiesced_epoch = epoch
 
     def renew(self, name: str, epoch: int) -> None:
-        """Say that a reader lives, as every other call of it does; raises ClaimError."""
+        """Renew the lease of a reader, as every other call of it does; raises ClaimError."""
         self._fenced(name, epoch)
 
     def next_lease_end_ms(self) -> int | None:
-        """Return when the next claims lapse unless their reader is heard of."""
+        """Return when the next lease ends unless its reader calls; None without open leases."""
         moments = [consumer.lease_end_ms for consumer in [*self._consumers.values()]]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def end_expired_leases(self) -> None:
-        """Give back the claims that have lapsed: their messages are due again, for any reader.
+        """Give back the claims whose leases have ended; their messages may be claimed again.
 
-        Their reader is not fenced. Should it live, it finds nothing in them and goes on.
+        Their reader is not fenced: if it still runs, it finds these claims empty and goes on.
         """
         now_ms = self._core.now_ms()
         for consumer in [*self._consumers.values()]:
@@ -213,17 +219,17 @@ class Claims:
         self._core.committer.run_deferred()
 
     def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows that claims ``(after, until]`` hold, as ranges ``(after, until]``."""
+        """Return the rows in claims ``(after, until]``, as ranges ``(after_row, until_row]``."""
         with self._held(name, epoch) as consumer:
             return consumer.ranges(after, until)
 
     def back_out(self, name: str, epoch: int, rows: Iterable[int], reason: int) -> BackedOut:
-        """Back out single messages, which the reader cannot use: the rest of their claims stays.
+        """Take single messages, which the reader cannot use, out of their claims.
 
-        A message goes back to its place with its backout count raised. When that reaches BOTHRESH
-        it goes to BOQNAME instead, and where that fails, or BOTHRESH is 0, to the dead-letter queue
-        with ``reason`` (G8). A row that is not claimed any more stays as it is. Raises the MQError
-        of the dead-letter queue, the rows before being backed out, and ClaimError.
+        Each goes back to its place with its backout count raised. When the count reaches BOTHRESH
+        it goes to BOQNAME; when that fails, or BOTHRESH is 0, to the dead-letter queue with
+        ``reason`` (G8). Rows that are not claimed are skipped. Raises the MQError of the
+        dead-letter queue, with the rows before backed out, and ClaimError.
         """
         returned = moved = 0
         with self._held(name, epoch) as consumer:
@@ -240,8 +246,8 @@ class Claims:
     ) -> ClaimedPage:
         """Return the first claimed messages of rows ``(after, until]``, and their queue.
 
-        The same rows hold the same messages until they are ended or released; then, and for a
-        reader that is fenced, it raises ClaimError.
+        The same rows have the same messages until these are ended or released. After that, and for
+        a fenced reader, it raises ClaimError.
         """
         consumer = self._fenced(name, epoch)
         found = self._queue_state(consumer.queue).page(consumer, after, until, max_bytes, max_rows)
@@ -253,10 +259,10 @@ class Claims:
         return found
 
     def release(self, name: str, epoch: int | None = None) -> int:
-        """Give back what a consumer has claimed, each to its place with its backout count raised.
+        """Give back all claimed messages, each to its place with its backout count raised.
 
-        A reader under its name is fenced. Returns how many messages there were. With an epoch it
-        raises ClaimError for a reader that is fenced itself.
+        Returns their number and fences the present reader. With an ``epoch`` it raises ClaimError
+        when that reader is fenced already.
         """
         self._core.check_running()
         consumer = self._known(name)
@@ -282,14 +288,17 @@ class Claims:
         return released
 
     def _end(self, consumer: Consumer, until: int) -> int:
-        """End open claims of a consumer, whose lock is held; return how many messages they held."""
+        """End the open claims of a consumer up to ``until``; return the messages.
+
+        Its lock is held.
+        """
         ended, queue_state = 0, self._queue_state(consumer.queue)
         while group := consumer.group(until):
             ended += queue_state.end_group(consumer, group)
         return ended
 
     def _give_back(self, consumer: Consumer) -> int:
-        """Give back all open claims of a consumer, whose lock is held; return the messages."""
+        """Give back all open claims of a consumer; return the messages. Its lock is held."""
         released, queue_state = 0, self._queue_state(consumer.queue)
         last_number = consumer.row.last_number
         while group := consumer.group(last_number):
@@ -298,10 +307,12 @@ class Claims:
 
     @contextmanager
     def _held(self, name: str, epoch: int) -> Iterator[Consumer]:
+        """Hold the lock of a consumer for a block; raises ClaimError for a fenced reader."""
         with self._known(name).lock:
             yield self._fenced(name, epoch)
 
     def _fenced(self, name: str, epoch: int) -> Consumer:
+        """Return a consumer, after a check of the epoch, and renew its lease; raises ClaimError."""
         self._core.check_running()
         consumer = self._known(name)
         consumer.check_epoch(epoch)
@@ -309,11 +320,12 @@ class Claims:
         return consumer
 
     def _known(self, name: str) -> Consumer:
+        """Return a consumer by name; raises ClaimError ``consumer-unknown``."""
         consumer = self._consumers.get(name)
         if consumer is None:
             raise ClaimError(reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
         return consumer
 
     def _queue_state(self, queue: str) -> QueueClaims:
-        """Return what holds the claims of a local queue."""
+        """Return the object that holds the claims of a local queue."""
         return self._due if queue == STAGING_QUEUE else self._moved

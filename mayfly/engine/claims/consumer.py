@@ -1,4 +1,4 @@
-"""One consumer of a queue: its epoch, its open claims, and what its queue does for them.
+"""One consumer of a queue: its epoch, its open claims, and the interface to its queue.
 
 The queue decides how claims hold messages: those of an ordinary queue move into the claim
 (`ordinary_queue.py`), those of the staging queue stay where they are (`staging_queue.py`).
@@ -32,7 +32,7 @@ CLAIM_BYTES_MAX = 16 * 1024 * 1024
 
 
 class ClaimError(Exception):
-    """A consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
+    """A call of a consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ class ClaimError(Exception):
 
 
 class Consumer:
-    """One consumer; it changes only under ``lock``, so that its claims come one after the other."""
+    """One consumer with its open claims; it changes only while ``lock`` is held."""
 
     def __init__(self, row: ConsumerRow, lock: Lock) -> None:
         self.row, self.lock = row, lock
@@ -56,24 +56,26 @@ class Consumer:
 
     @property
     def queue(self) -> str:
-        """The local queue it reads."""
+        """The name of the local queue it reads."""
         return self.row.queue
 
     @property
     def has_lease(self) -> bool:
-        """Whether its claims lapse when nobody renews them: those of the staging queue do.
+        """Whether its claims end unless renewed, as those of the staging queue do.
 
-        The queue manager itself lets each of their messages go once, so none is lost or doubled.
+        The queue manager itself releases each of their messages once, so none is lost or
+        duplicated.
         """
         return self.row.queue == STAGING_QUEUE
 
     @property
     def lease_end_ms(self) -> int | None:
-        """When its open claims lapse unless its reader is heard of; None when nothing lapses."""
+        """When its open claims end unless its reader calls; None without a lease or open claims."""
         return lease_ends_at_ms(self.heartbeat_ms) if self.has_lease and self.claims else None
 
     @property
     def message_count(self) -> int:
+        """The number of messages in its open claims."""
         return self.row.last_row - self.closed_row - len(self.holes)
 
     @property
@@ -83,6 +85,7 @@ class Consumer:
         return claims[0].after_row if claims else self.row.last_row
 
     def standing(self) -> ConsumerState:
+        """Return a snapshot of epoch, claim numbers and messages."""
         row, claims = self.row, self.claims
         oldest_ms = claims[0].claimed_ms if claims else None
         return ConsumerState(
@@ -106,10 +109,10 @@ class Consumer:
             )
 
     def check_checkpoint(self, number: int) -> None:
-        """Raise ClaimError unless a reader may go on behind this claim.
+        """Raise ClaimError unless a reader may continue behind this claim.
 
-        Messages ended behind it would be missing. Claims that were released hold nothing any more:
-        a reader of theirs goes on behind them, and is given their messages again.
+        It may not when later claims are ended, as it would miss their messages. Behind released
+        claims it may: their messages are claimed again.
         """
         self.check_not_ahead(number)
         row = self.row
@@ -122,7 +125,7 @@ class Consumer:
             )
 
     def check_not_ahead(self, number: int) -> None:
-        """Raise ClaimError for a claim that there has never been."""
+        """Raise ClaimError ``claims-ahead`` for a claim number that never existed."""
         row = self.row
         if number > row.last_number:
             raise ClaimError(
@@ -132,9 +135,9 @@ class Consumer:
             )
 
     def given(self, after: int, row_count: int, body_bytes: int) -> tuple[int, int, int]:
-        """Return up to which claim those behind ``after`` fill a limit; their rows and bytes.
+        """Return the last open claim behind ``after`` within the limits, with total rows and bytes.
 
-        The first one counts, however large.
+        The first claim counts whatever its size.
         """
         until, rows, total_bytes = max(after, self.row.closed_number), 0, 0
         for claim in self.claims:
@@ -149,7 +152,7 @@ class Consumer:
         return until, rows, total_bytes
 
     def group(self, until: int) -> list[ClaimRow]:
-        """Return the first open claims up to ``until`` that one transaction closes."""
+        """Return the first open claims up to ``until``, as many as one transaction may close."""
         group: list[ClaimRow] = []
         start, total_bytes = self.closed_row, 0
         for claim in self.claims:
@@ -163,7 +166,7 @@ class Consumer:
     def ranges(self, after: int, until: int) -> list[tuple[int, int]]:
         """Return the rows of claims ``(after, until]`` as ranges ``(after_row, until_row]``.
 
-        Released claims, and rows that were backed out, are in none. Raises ClaimError when some are
+        Released claims and backed out rows are left out. Raises ClaimError when claims before are
         ended.
         """
         self.check_checkpoint(after)
@@ -172,7 +175,7 @@ class Consumer:
         return self.without_holes(found[0].after_row, found[-1].last_row) if found else []
 
     def without_holes(self, after_row: int, until_row: int) -> list[tuple[int, int]]:
-        """Return rows ``(after_row, until_row]`` as ranges in which each row is claimed."""
+        """Return rows ``(after_row, until_row]`` as ranges in which every row is claimed."""
         holes = sorted(hole for hole in self.holes if after_row < hole <= until_row)
         starts = [after_row, *holes]
         ends = [*(hole - 1 for hole in holes), until_row]
@@ -185,15 +188,16 @@ class Consumer:
         return ClaimRow(row.id, row.last_number + 1, row.last_row, last_row, body_bytes, now_ms)
 
     def after(self, claim: ClaimRow) -> ConsumerRow:
-        """Return the state of the consumer once a claim is durable."""
+        """Return the stored state of the consumer after a claim."""
         return self.row._replace(last_number=claim.number, last_row=claim.last_row)
 
     def accept(self, claim: ClaimRow) -> None:
+        """Add a claim that is durable."""
         self.row = self.after(claim)
         self.claims.append(claim)
 
     def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
-        """Forget the first open claims, which are durably closed."""
+        """Remove the first open claims, which are durably closed."""
         self.claims = self.claims[len(group) :]
         self.row = row
         if self.holes:
@@ -201,7 +205,7 @@ class Consumer:
 
 
 class ClaimLimit(NamedTuple):
-    """The most that is claimed; messages that came, or fell due, after the mark ``up_to`` stay."""
+    """Limits of a claim; messages put, or due, after the mark ``up_to`` are left on the queue."""
 
     row_count: int
     body_bytes: int
@@ -209,45 +213,46 @@ class ClaimLimit(NamedTuple):
 
 
 class ClaimedPage(NamedTuple):
-    """Some claimed messages in order, with the queue of all of them or of each."""
+    """Claimed messages in order, and the name of their queue, one for all or one for each."""
 
     queue: str | Sequence[str]
     columns: MessageColumns
 
     @property
     def message_count(self) -> int:
+        """The number of messages on the page."""
         return len(self.columns.payload)
 
 
 class QueueClaims(ABC):
-    """Holds what consumers have claimed; a consumer's methods are called with its lock held."""
+    """How a queue holds claimed messages; unless stated, the consumer's lock is held."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     @abstractmethod
     def queue(self, name: str) -> LocalQueue:
-        """Return the queue a name leads to, or raise why it cannot be claimed from."""
+        """Return the queue of a name; raises the reason why it cannot be claimed from."""
 
     @abstractmethod
     def load(self, consumer: Consumer) -> None:
-        """Take up the open claims of a consumer as the store has them."""
+        """Restore the open claims of a consumer from the store."""
 
     @abstractmethod
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> ClaimRow | None:
-        """Make one claim durable and return it; None when nothing is there."""
+        """Make one claim durable and return it; None when no message is available."""
 
     @abstractmethod
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """End the first open claims; return how many messages they held."""
+        """End the lives of the messages in the first open claims; return their number."""
 
     @abstractmethod
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """Give back what the first open claims hold; return how many messages that is."""
+        """Give back the messages in the first open claims; return their number."""
 
     @abstractmethod
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
-        """Take one row out of its claim, which its reader cannot use for a reason.
+        """Take one row, which its reader cannot use, out of its claim.
 
         Raises the MQError of the dead-letter queue, and ClaimError where no row can be backed out.
         """
@@ -258,16 +263,18 @@ class QueueClaims(ABC):
     ) -> ClaimedPage:
         """Return the first messages of rows ``(after, until]``, none when they are not claimed.
 
-        Called without the consumer's lock: its claims may be ended meanwhile.
+        Called without the consumer's lock, so its claims may end meanwhile.
         """
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:
+        """Store the row of a consumer; durable on return."""
         transaction = Transaction()
         transaction.unit.statements.append(save_consumer(row))
         self._core.committer.run(transaction)
         consumer.row = row
 
     def _close(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
+        """Run a transaction that also deletes the first open claims, then remove them in memory."""
         after = consumer.row._replace(closed_number=group[-1].number)
         transaction.unit.statements += [
             forget_claims(after.id, after.closed_number),

@@ -51,7 +51,7 @@ _REPORT_BATCH = 100
 
 
 class _Walked:
-    """Messages that a claim met: keys to be claimed, rows of those in memory, and expired ones."""
+    """What a claim found: keys to claim, rows of those in memory, and expired messages."""
 
     def __init__(self) -> None:
         self.keys: list[int] = []
@@ -66,9 +66,9 @@ class _Walked:
 def _walk(
     core: Core, queue: LocalQueue, row_count: int, body_bytes: int, up_to_sequence: int
 ) -> _Walked:
-    """Look for up to ``row_count`` live messages and ``body_bytes``, one message at least.
+    """Find up to ``row_count`` live messages and ``body_bytes`` of data, but at least one message.
 
-    The caller hides what it finds before it lets go.
+    The caller hides what it finds before it releases the engine lock.
     """
     assert core.engine_lock.is_held()
     found, now_ms = _Walked(), core.now_ms()
@@ -105,7 +105,7 @@ def _walk(
 def _heads(
     core: Core, queue: LocalQueue, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Yield key, deadline, length and side of the visible messages, in get order."""
+    """Yield key, deadline, length in bytes and side of the visible messages, in get order."""
     sides = [
         _visible(core, queue, persistence, up_to_sequence)
         for persistence in (VOLATILE, PERSISTENT)
@@ -117,6 +117,7 @@ def _heads(
 def _visible(
     core: Core, queue: LocalQueue, persistence: int, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
+    """Yield what :func:`_heads` does, of one side."""
     low, fetch, hidden = queue.first[persistence], core.messages(persistence).fetch, core.hidden
     while True:
         page = store.heads(fetch, low, queue.high, up_to_sequence, _PAGE_ROWS)
@@ -129,9 +130,10 @@ def _visible(
 
 
 def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
-    """Return what the records of lives say, by descriptor (``EndedRows.descriptors``).
+    """Return the ledger values for each distinct descriptor (``EndedRows.descriptors``).
 
-    The second is a JSON list of the descriptors, in hex, that ask for a COD report; empty for none.
+    The second result is a JSON list, in hex, of the descriptors that ask for a COD report; empty
+    without any.
     """
     records: list[_Record] = []
     confirming: list[str] = []
@@ -155,7 +157,7 @@ def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
 def _send_confirmations(
     core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows, confirming: str
 ) -> None:
-    """Add the COD reports that claimed messages owe to the transaction that ends them (G9)."""
+    """Add the COD reports of claimed messages to the transaction that ends their lives (G9)."""
     messages = core.store.claimed.of_descriptors(rows, confirming)
     for start in range(0, len(messages), _REPORT_BATCH):
         with core.engine_lock:
@@ -167,7 +169,7 @@ def _send_confirmations(
 
 
 def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows) -> None:
-    """Add to a transaction that rows go back to their places, backout counts raised (G8)."""
+    """Add to a transaction that rows return to their places, with backout counts raised (G8)."""
     sides = core.store.claimed.sides(rows)
     volatile = core.store.claimed.volatile(rows)
     count = sum(count for count, _low in sides.values())
@@ -190,7 +192,7 @@ def _end(
     records: list[_Record],
     program: str,
 ) -> None:
-    """Add to a transaction that the lives of rows without holes end as got by a program."""
+    """Add to a transaction that the lives of consecutive rows end as got by a program."""
     outcome = queue_state.end_claimed(transaction, queue, rows.message_count)
     ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, program)
     transaction.unit.end_rows(queue.number, ended)
@@ -207,9 +209,9 @@ def _move(
 ) -> str:
     """Add to a transaction that a claimed message goes to BOQNAME or the dead-letter queue.
 
-    Its life goes on there. With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; in both
-    cases it owes an exception report. Returns what became of it; raises why the dead-letter queue
-    takes it not.
+    Its life continues there. With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; both
+    send an exception report if asked. Returns text for the log; raises why the dead-letter queue
+    refuses it.
     """
     descriptor = unpack_descriptor(message.descriptor)
     records, _confirming = _records_of([message.descriptor])
@@ -220,25 +222,25 @@ def _move(
         letter = OutgoingMessage(
             prepared_with_own_context(core, descriptor), window, ids, message.body
         )
-        said = ""
+        outcome = ""
         if queue.definition.bothresh:
-            said = _to_backout_queue(core, transaction, queue, letter)
-        if not said:
+            outcome = _to_backout_queue(core, transaction, queue, letter)
+        if not outcome:
             original = original_of(queue, message, descriptor, now_ms)
             if descriptor.report & MQRO_DISCARD_MSG:
-                said = "is discarded, as it asks"
+                outcome = "is discarded, as it asks"
             else:
                 _to_dead_letters(core, transaction, queue, letter, reason)
-                said = "is a dead letter"
+                outcome = "is a dead letter"
             send_report(core, transaction, Cause.EXCEPTION, original, reason)
         _end(transaction, queue, rows, now_ms, records, program)
-    return said
+    return outcome
 
 
 def _to_backout_queue(
     core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage
 ) -> str:
-    """Add that a message goes to BOQNAME; return "" when that takes it not."""
+    """Add the put of a message to BOQNAME; return text for the log, empty when that refuses it."""
     name = queue.definition.boqname
     try:
         path = core.registry.resolve_target(name)
@@ -254,6 +256,7 @@ def _to_backout_queue(
 def _to_dead_letters(
     core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage, reason: int
 ) -> None:
+    """Add the put of a message to the dead-letter queue; raises why that refuses it."""
     try:
         dead_letter(core, transaction, letter, reason, queue.name)
     except MQError as error:
@@ -266,6 +269,7 @@ def _to_dead_letters(
 
 @contextmanager
 def _taken_back_on_failure(core: Core, transaction: Transaction) -> Iterator[None]:
+    """Undo a transaction when the block raises."""
     try:
         yield
     except BaseException:
@@ -275,10 +279,10 @@ def _taken_back_on_failure(core: Core, transaction: Transaction) -> Iterator[Non
 
 
 class OrdinaryQueueClaims(QueueClaims):
-    """Holds claimed messages in a table of their own, non-persistent ones too."""
+    """Holds claimed messages, non-persistent ones too, in a table of the store."""
 
     def queue(self, name: str) -> LocalQueue:
-        """Return a queue of this queue manager, no temporary one and open for shared input.
+        """Return a permanent queue of this queue manager that is not open for exclusive input.
 
         Raises MQRC_OBJECT_TYPE_ERROR, MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE.
         """
@@ -297,7 +301,7 @@ class OrdinaryQueueClaims(QueueClaims):
         return queue
 
     def load(self, consumer: Consumer) -> None:
-        """Take the claimed messages, which are on no queue, out of its counters."""
+        """Take the claimed messages out of their queue's depth, and find rows backed out before."""
         core, row = self._core, consumer.row
         rows = store.Rows(row.id, consumer.closed_row, row.last_row)
         if not rows.message_count:
@@ -312,14 +316,14 @@ class OrdinaryQueueClaims(QueueClaims):
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Read from the table, on a connection of its own."""
+        """Read claimed messages from the table, on a separate database connection."""
         found = self._core.store.claimed.page(
             store.Rows(consumer.row.id, after, until), max_bytes, max_rows
         )
         return ClaimedPage(consumer.queue, found)
 
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
-        """Move the next live messages into a claim; None when nothing is there."""
+        """Move the next live messages into a claim; None when no message is available."""
         core = self._core
         while True:
             with core.engine_lock:
@@ -355,6 +359,7 @@ class OrdinaryQueueClaims(QueueClaims):
     def _take(
         self, consumer: Consumer, queue: LocalQueue, found: _Walked, now_ms: int
     ) -> tuple[store.ClaimRow, Transaction]:
+        """Return a claim of the messages found, and the transaction that moves them into it."""
         transaction = Transaction()
         claim = consumer.next_claim(len(found.keys), found.body_bytes, now_ms)
         rows = store.Rows(claim.consumer_id, claim.after_row, claim.last_row)
@@ -391,7 +396,7 @@ class OrdinaryQueueClaims(QueueClaims):
         return ended_count
 
     def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Move the messages back, each to its place, backout counts raised (G8)."""
+        """Move the messages back, each to its place, with backout counts raised (G8)."""
         core, transaction = self._core, Transaction()
         rows = store.Rows(consumer.row.id, consumer.closed_row, group[-1].last_row)
         queue = core.registry.queue(consumer.queue)
@@ -411,10 +416,10 @@ class OrdinaryQueueClaims(QueueClaims):
         if is_moved:
             with _taken_back_on_failure(core, transaction):
                 program = consumer.row.name
-                said = _move(core, transaction, queue, rows, message, program, reason)
+                outcome = _move(core, transaction, queue, rows, message, program, reason)
         else:
             _give_back(core, transaction, queue, rows)
-            said = f"is on the queue again, backed out {backout_count} times"
+            outcome = f"is on the queue again, backed out {backout_count} times"
         core.committer.run(transaction)
         consumer.holes.add(row)
         _LOG.warning(
@@ -422,7 +427,7 @@ class OrdinaryQueueClaims(QueueClaims):
             message.msg_id.hex(),
             queue.name,
             consumer.row.name,
-            said,
+            outcome,
             reason,
         )
         return BackedOut(int(not is_moved), int(is_moved))

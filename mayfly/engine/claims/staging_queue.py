@@ -1,8 +1,8 @@
 """Claims of the staging queue: a pipeline releases delayed messages in bulk (DDELAY(SPARK)).
 
-Due messages are claimed by a list of keys. They stay where they are, hidden from everybody else: a
-change of one is answered that it is released already. When the claim ends they go to
-their targets as the delay processor lets them go, by the same rules.
+Due messages are claimed by a list of keys. They stay on the staging queue, hidden from all other
+programs; a change of one gets the receipt that it is already released. When the claim ends the
+delay processor releases them to their targets, by its usual rules.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _MARKS_KEPT = 64
 
 
 class StagingQueueClaims(QueueClaims):
-    """Holds what is due on the staging queue for the pipelines that release it."""
+    """Holds due messages of the staging queue for the pipelines that release them."""
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """``processor`` knows what is due and how it is let go."""
+        """Use ``processor`` to find due messages and to release them."""
         super().__init__(core)
         self._processor = processor
         #: The keys of each open claim, by consumer and number.
@@ -50,6 +50,7 @@ class StagingQueueClaims(QueueClaims):
         self._marked_ms: dict[int, int] = {}
 
     def note_mark(self, mark: int) -> None:
+        """Note the time of a mark: messages due later are behind it. The engine lock is held."""
         assert self._core.engine_lock.is_held()
         self._marked_ms[mark] = self._core.now_ms()
         while len(self._marked_ms) > _MARKS_KEPT:
@@ -58,8 +59,8 @@ class StagingQueueClaims(QueueClaims):
     def queue(self, name: str) -> LocalQueue:
         """Return the staging queue while a pipeline may release it.
 
-        Raises MQRC_NOT_AUTHORIZED while the queue manager does so itself, MQRC_GET_INHIBITED while
-        nobody may (D28).
+        Raises MQRC_NOT_AUTHORIZED while the queue manager releases it, and MQRC_GET_INHIBITED while
+        releases are stopped (D28).
         """
         if not self._processor.is_left_to_spark:
             raise mq_error(
@@ -73,7 +74,7 @@ class StagingQueueClaims(QueueClaims):
         return self._core.registry.resolve(name).queue
 
     def load(self, consumer: Consumer) -> None:
-        """Hide again what was claimed; released messages, and those lost with memory, are gone."""
+        """Hide claimed messages again; those that were released, or lost from memory, are gone."""
         core, row = self._core, consumer.row
         last_row, claims = 0, []
         by_number = store.load_keys(core.store.claimed.fetch, row.id)
@@ -122,7 +123,7 @@ class StagingQueueClaims(QueueClaims):
         return claim
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Let the messages go to their targets: their lives on the staging queue end (D15-D22)."""
+        """Release the messages to their targets: their lives on the staging queue end (D15-D22)."""
         released = 0
         for claim in group:
             keys = self._keys[claim.consumer_id, claim.number]
@@ -132,7 +133,7 @@ class StagingQueueClaims(QueueClaims):
         return released
 
     def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Leave the messages on the staging queue; they were delivered to nobody."""
+        """Leave the messages on the staging queue and show them again; no backout is counted."""
         held = [self._keys[claim.consumer_id, claim.number] for claim in group]
         self._forget(consumer, group)
         for keys in held:
@@ -140,7 +141,7 @@ class StagingQueueClaims(QueueClaims):
         return sum(map(len, held))
 
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
-        """Raise ClaimError: no reader uses these messages, which the queue manager lets go."""
+        """Raise ClaimError: the queue manager releases these messages, no reader can refuse one."""
         del row, reason
         raise ClaimError(
             reasons.CONSUMER_QUEUE,
@@ -150,7 +151,7 @@ class StagingQueueClaims(QueueClaims):
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Read from the table of messages; the queue of each is the target its sender named."""
+        """Read claimed messages from the message table; the queue of each is its target."""
         for claim in consumer.claims:
             if claim.after_row <= after < claim.last_row:
                 held = self._keys.get((claim.consumer_id, claim.number), array("q"))
@@ -160,7 +161,7 @@ class StagingQueueClaims(QueueClaims):
         return ClaimedPage(consumer.queue, NO_MESSAGES)
 
     def _next(self, limit: ClaimLimit) -> tuple[list[DueOfSide], int]:
-        """Return the messages that one claim takes; expired ones are being discarded."""
+        """Return the messages for one claim and their bytes; expired ones are discarded."""
         core = self._core
         now_ms = core.now_ms()
         up_to_ms = now_ms if limit.up_to is None else self._marked_ms.get(limit.up_to, now_ms)
@@ -177,10 +178,14 @@ class StagingQueueClaims(QueueClaims):
             taken.append((due, persistence))
             body_bytes += due.body_bytes
         if expired:
-            core.committer.deferred += self._processor.let_go(expired, now_ms)
+            core.committer.deferred += self._processor.release(expired, now_ms)
         return taken, body_bytes
 
     def _release(self, keys: array[int]) -> int:
+        """Release claimed messages to their targets; return their number.
+
+        After an error those that are left stay claimed, for the next try.
+        """
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -195,7 +200,7 @@ class StagingQueueClaims(QueueClaims):
             queue_state.give_back_keys(
                 self._staging(), [due.k for due, _side in dues], core.staging.releasing
             )
-            transactions = self._processor.let_go(dues, now_ms)
+            transactions = self._processor.release(dues, now_ms)
         try:
             core.committer.run(*transactions)
         except BaseException:
@@ -206,7 +211,7 @@ class StagingQueueClaims(QueueClaims):
         return len(dues)
 
     def _read(self, queue: str, keys: Sequence[int], max_bytes: int) -> ClaimedPage:
-        """Return the first messages of claimed keys, none when one is not there any more."""
+        """Return the first messages of claimed keys, none when one of them is gone."""
         between = limited(store.BETWEEN, len(keys))
         rows = self._core.store.claimed.first_rows(between, (keys[0], keys[-1]), max_bytes)
         if [row[0] for row in rows] != list(keys[: len(rows)]) or not rows:
@@ -219,6 +224,7 @@ class StagingQueueClaims(QueueClaims):
         return ClaimedPage(queues, MessageColumns(*columns))
 
     def _read_one_by_one(self, keys: Sequence[int], max_bytes: int) -> list[tuple[Any, ...]]:
+        """Return rows of claimed keys from store and memory, none when one of them is gone."""
         core, fetch = self._core, self._core.store.claimed.fetch
         lengths = store.lengths_of_keys(fetch, keys)
         in_memory = [key for key in keys if key not in lengths]
@@ -240,7 +246,7 @@ class StagingQueueClaims(QueueClaims):
         return [found[key] for key in wanted] if len(found) == count else []
 
     def _present(self, keys: Sequence[int]) -> array[int]:
-        """Return those of some keys that the store holds messages of."""
+        """Return the keys for which a message exists."""
         core = self._core
         found = store.lengths_of_keys(core.store.claimed.fetch, keys)
         with core.engine_lock:
@@ -248,6 +254,7 @@ class StagingQueueClaims(QueueClaims):
         return array("q", [key for key in keys if key in found])
 
     def _forget(self, consumer: Consumer, group: list[store.ClaimRow]) -> None:
+        """Delete the stored keys of the first open claims, and close these."""
         transaction = Transaction()
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
         self._close(consumer, group, transaction)
@@ -255,11 +262,12 @@ class StagingQueueClaims(QueueClaims):
             del self._keys[claim.consumer_id, claim.number]
 
     def _hide(self, keys: Sequence[int]) -> None:
+        """Hide messages that are claimed; the engine lock is held."""
         assert self._core.engine_lock.is_held()
         queue_state.hold_keys(self._staging(), keys, self._core.staging.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
-        """Let messages be seen again that are not released."""
+        """Make messages visible again that were not released."""
         core = self._core
         with core.engine_lock:
             held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
@@ -267,6 +275,7 @@ class StagingQueueClaims(QueueClaims):
         core.committer.run_deferred()
 
     def _staging(self) -> LocalQueue:
+        """Return the staging queue, which exists while it has claims."""
         staging = self._core.registry.staging()
         assert staging is not None, "a queue with claims is not deleted"
         return staging

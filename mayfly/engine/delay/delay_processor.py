@@ -1,9 +1,9 @@
-"""The delivery delay processor: moves messages whose time has come from staging to their target.
+"""The delivery delay processor: moves due messages from the staging queue to their targets.
 
-Persistent messages of one descriptor and one target are moved together, by few statements for all
-of them; so are copies of publications for one subscription. Other messages go one by one: those
-with a report to send, for a full queue, with a damaged header, for a subscriber that is gone, or in
-memory only. Both ways keep due order.
+Persistent messages with one descriptor and one target are moved together, by a few SQL statements;
+so are copies of publications for one subscription. Other messages are moved one by one: those in
+memory, those that owe a report, and those that fail because of a full queue, a damaged header or a
+missing subscriber. Both ways keep the order of delivery times.
 """
 
 from __future__ import annotations
@@ -71,10 +71,9 @@ _FIRST: Final = 16
 class DelayProcessor:
     """Releases due messages in batches: by delivery time, then put order.
 
-    It runs whenever the staging queue lets it. On z/OS it also shuts down when the queue is not as
-    it must be, and then stays down until an operator restarts it (D28). With DDELAY(SPARK) it
-    leaves the release to a pipeline, which takes what is due here and lets it go here
-    (claims/staging_queue.py).
+    It runs while the staging queue is usable. On z/OS it also shuts down when the queue is defined
+    wrongly, until an operator restarts it (D28). With DDELAY(SPARK) a pipeline releases the
+    messages instead, by the methods of this class (claims/staging_queue.py).
     """
 
     def __init__(self, core: Core) -> None:
@@ -93,7 +92,7 @@ class DelayProcessor:
         return self._core.registry.queue_manager.ddelay == DDELAY_SPARK
 
     def status(self) -> str:
-        """Return ``running``, ``spark`` when a pipeline is to do it, or ``stopped:`` and why."""
+        """Return ``running``, ``spark`` when a pipeline releases, or ``stopped:`` and why."""
         with self._core.engine_lock:
             why = self.why_stopped()
         if why:
@@ -101,11 +100,14 @@ class DelayProcessor:
         return "spark" if self.is_left_to_spark else "running"
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest delivery or retry time, None when nothing waits for it."""
+        """Return the time of the next release or retry by this process, None without one.
+
+        None also with DDELAY(SPARK); see :meth:`next_release_ms`.
+        """
         return None if self.is_left_to_spark else self.next_release_ms()
 
     def next_release_ms(self) -> int | None:
-        """Return the earliest delivery or retry time, None when nothing waits or may go."""
+        """Return the earliest delivery or retry time, None if none waits or releases stop."""
         if self.why_stopped():
             return None
         due_ms, moments = self._core.staging.due_ms, list(self._retry_at_ms.values())
@@ -114,27 +116,31 @@ class DelayProcessor:
         return min(moments, default=None)
 
     def run(self) -> None:
-        """Release one batch of what is due; more is due when ``next_due_ms`` says so."""
+        """Release one batch of due messages; ``next_due_ms`` is in the past while more are due."""
         core = self._core
         with core.engine_lock:
             due_ms, now_ms = self.next_due_ms(), core.now_ms()
             if due_ms is None or due_ms > now_ms:
                 return
-            transactions = self._let_go_alike(now_ms) if self._is_flooded else []
+            transactions = self._release_alike(now_ms) if self._is_flooded else []
             if not transactions:
                 dues = self.due(now_ms, BATCH)
                 self._is_flooded = len(dues) == BATCH
-                transactions = self.let_go(dues, now_ms)
+                transactions = self.release(dues, now_ms)
         if transactions:
             core.committer.run(*transactions)
         self.look_ahead()
 
     def look_ahead(self) -> None:
+        """Read the earliest delivery time from the staging queue again."""
         with self._core.engine_lock:
             self._core.staging.due_ms = self._earliest()
 
     def why_stopped(self) -> str:
-        """Say why nothing is released now, empty when it is."""
+        """Return why no message is released now, empty while releases run.
+
+        The caller holds the engine lock.
+        """
         assert self._core.engine_lock.is_held()
         core = self._core
         if core.command_level < DELAY_COMMAND_LEVEL:
@@ -149,6 +155,10 @@ class DelayProcessor:
         return ""
 
     def _why_stopped_on_zos(self, queue: LocalQueue) -> str:
+        """Return why the processor is stopped on z/OS, empty while it runs.
+
+        A wrong definition stops it until an operator restarts it.
+        """
         if self._enabled_count != self._core.staging.enabled_count:
             self._enabled_count = self._core.staging.enabled_count
             self._shut_down_because = ""
@@ -160,9 +170,9 @@ class DelayProcessor:
         return self._shut_down_because
 
     def due(self, up_to_ms: int, limit: int) -> list[DueOfSide]:
-        """Return the due messages in order, without hidden ones and those that failed.
+        """Return messages due at or before ``up_to_ms``, in order, without hidden and failed ones.
 
-        Of both sides together there may be fewer than ``limit`` although more are due.
+        The result may be shorter than ``limit`` although more messages are due.
         """
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
@@ -179,7 +189,10 @@ class DelayProcessor:
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueOfSide]:
-        """Return the messages of some keys that are still there, hidden or not, in order."""
+        """Return the messages with these keys that still exist, hidden or not, in order.
+
+        ``keys`` ascend.
+        """
         assert self._core.engine_lock.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
         volatile, persistent = (
@@ -189,28 +202,31 @@ class DelayProcessor:
         return _in_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
-        """Note that all messages up to a key are hidden: searches begin behind it."""
+        """Note that all messages up to a key are hidden, so that searches begin behind it."""
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
         if queue is not None and not self._retry_at_ms:
             for persistence in (VOLATILE, PERSISTENT):
                 pass_over(queue, persistence, key)
 
-    def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
-        """Return the transactions that send due messages to their targets, or discard them.
+    def release(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
+        """Return the transactions that move due messages to their targets, or discard expired ones.
 
-        A message that fails for now stays where it is and is tried again later (D21). So does one
-        that raises an error nobody has expected: it holds no others back.
+        A message that fails for now stays and is tried again after ``RETRY_MS`` (D21). So does one
+        that raises an unexpected error; it does not delay others.
         """
         assert self._core.engine_lock.is_held()
         left = list(dues)
         with self._core.alike_warnings.batch(now_ms):
-            while (transactions := self._let_go(left, now_ms)) is None:
+            while (transactions := self._release(left, now_ms)) is None:
                 left = [each for each in left if each[0].k not in self._retry_at_ms]
         return transactions
 
-    def _let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction] | None:
-        """Return these transactions; None when one message is to be left out first."""
+    def _release(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction] | None:
+        """Do as :meth:`release`.
+
+        Return None when a message failed and the others are to be retried.
+        """
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
             return []
@@ -247,8 +263,8 @@ class DelayProcessor:
             transactions.append(discard_expired(core, expired, now_ms, MetBy.RELEASE))
         return transactions
 
-    def _let_go_alike(self, now_ms: int) -> list[Transaction]:
-        """Return the transactions for the next due messages, empty unless they are alike."""
+    def _release_alike(self, now_ms: int) -> list[Transaction]:
+        """Return the transactions for the next due messages, empty unless all are alike."""
         core, staging = self._core, self._core.registry.staging()
         if staging is None or self._retry_at_ms:
             return []
@@ -262,7 +278,7 @@ class DelayProcessor:
     def _due_of_side(
         self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int
     ) -> tuple[list[Due], int]:
-        """Return some messages of one side, and the key before which these are all there are."""
+        """Return due messages of one side, and the key before which there are no others."""
         core = self._core
         low, high = max(STAGING_LOW, queue.first[persistence]), staging_key(up_to_ms + 1, 0)
         while queue.present[persistence]:
@@ -276,12 +292,14 @@ class DelayProcessor:
         return [], high
 
     def _between(self, persistence: int, low: int, high: int) -> Iterator[Due]:
+        """Yield the staged messages of one side with keys from ``low`` to before ``high``."""
         while low < high:
             rows = self._core.messages(persistence).due(low, high, BATCH)
             yield from rows
             low = rows[-1].k + 1 if len(rows) == BATCH else high
 
     def _earliest(self) -> int | None:
+        """Return the earliest delivery time of a visible message that has not failed, or None."""
         core = self._core
         queue = core.registry.staging()
         if queue is None:
@@ -295,6 +313,7 @@ class DelayProcessor:
         return due_ms_of(min(keys)) if keys else None
 
     def _lowest_free(self, queue: LocalQueue, persistence: int) -> int | None:
+        """Return the lowest key of one side that is neither hidden nor failed, None without one."""
         messages, low = self._core.messages(persistence), max(STAGING_LOW, queue.first[persistence])
         while (key := messages.lowest_key(low, queue.high)) is not None:
             if key not in self._core.hidden and key not in self._retry_at_ms:
@@ -304,6 +323,7 @@ class DelayProcessor:
 
 
 def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueOfSide]:
+    """Merge the messages of both sides by key, each with its side."""
     return list(merge(((d, VOLATILE) for d in volatile), ((d, PERSISTENT) for d in persistent)))
 
 
@@ -312,8 +332,8 @@ def due_alike(
 ) -> Alike | None:
     """Return the next persistent messages before a key, in due order, if they are alike.
 
-    None where it takes a look at each: another is among them, one that is hidden or not persistent,
-    or they are too few.
+    Alike have one target, subscription and descriptor. None when they must be examined one by one:
+    they differ, are hidden, mix with non-persistent ones, or are too few.
     """
     assert core.engine_lock.is_held()
     messages, low = core.messages(PERSISTENT), max(STAGING_LOW, staging.first[PERSISTENT])
@@ -332,11 +352,12 @@ def due_alike(
 
 
 def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
+    """Return what is equal for messages that are alike."""
     return due.target, due.target_number, due.sub_id, due.descriptor
 
 
 class _BulkMove:
-    """Messages of one descriptor that go to one queue together."""
+    """Persistent messages with one descriptor that move to one queue together."""
 
     def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
         self.path = path
@@ -347,23 +368,23 @@ class _BulkMove:
         self.new_keys: list[int] = []
         self.target_numbers: Counter[int | None] = Counter()
 
-    def is_run(self) -> bool:
-        """Return True if the new keys are consecutive, as those of one lane alone are.
+    def is_consecutive(self) -> bool:
+        """Return True if the new keys are consecutive and the old ones ascend.
 
-        They rise, for so does the sequence number in them.
+        So it is when no other batch took sequence numbers in between.
         """
         if self.new_keys[-1] - self.new_keys[0] != len(self.new_keys) - 1:
             return False
         return self.old_keys == sorted(self.old_keys)
 
     def pairs(self) -> str:
-        """Return the old keys with the new ones as JSON, see store.units.Move."""
+        """Return old and new keys as a JSON object; see store.units.Move."""
         pairs = zip(self.old_keys, self.new_keys, strict=True)
         return "{" + ",".join([f'"{old}":{new}' for old, new in pairs]) + "}"
 
 
 class Release:
-    """One batch of due messages: it is built under the lock, then its transactions are run."""
+    """One batch of due messages: built under the engine lock, then its transactions are run."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
         assert core.engine_lock.is_held()
@@ -372,37 +393,43 @@ class Release:
         self._now_ms = now_ms
         self._work = Transaction()
         self._failures: list[Transaction] = []
-        self._lanes: dict[tuple[str | None, bytes | None, bytes], _BulkMove | None] = {}
+        self._batches: dict[tuple[str | None, bytes | None, bytes], _BulkMove | None] = {}
 
     def take_in_bulk(self, due: Due) -> bool:
-        """Add a persistent message to those that move together; False when it cannot."""
-        lane = self._batch_for(due, due.body_bytes)
-        if lane is None:
+        """Add a persistent message to those that move together; return False when it cannot."""
+        batch = self._batch_for(due, due.body_bytes)
+        if batch is None:
             return False
-        queue = lane.path.queue
-        if queue.depth >= lane.path.max_depth:
+        queue = batch.path.queue
+        if queue.depth >= batch.path.max_depth:
             return False
         queue_state.reserve(queue)
-        lane.old_keys.append(due.k)
-        lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
-        lane.target_numbers[due.target_number] += 1
+        batch.old_keys.append(due.k)
+        batch.new_keys.append(batch.base_key | self._core.store.sequence.next())
+        batch.target_numbers[due.target_number] += 1
         return True
 
     def take_alike(self, alike: Alike) -> bool:
-        """Add persistent messages that are alike to those that move; False when not all can."""
+        """Add persistent messages that are alike to those that move together.
+
+        False if not all fit.
+        """
         first, keys, largest_bytes = alike
-        lane, count = self._batch_for(first, largest_bytes), len(keys)
-        if lane is None or lane.path.queue.depth + count > lane.path.max_depth:
+        batch, count = self._batch_for(first, largest_bytes), len(keys)
+        if batch is None or batch.path.queue.depth + count > batch.path.max_depth:
             return False
-        queue_state.reserve(lane.path.queue, count)
-        new_key = lane.base_key | self._core.store.sequence.next_range(count)
-        lane.old_keys += keys
-        lane.new_keys += range(new_key, new_key + count)
-        lane.target_numbers[first.target_number] += count
+        queue_state.reserve(batch.path.queue, count)
+        new_key = batch.base_key | self._core.store.sequence.next_range(count)
+        batch.old_keys += keys
+        batch.new_keys += range(new_key, new_key + count)
+        batch.target_numbers[first.target_number] += count
         return True
 
     def take(self, found: Found) -> bool:
-        """Release one message, or deal with its failure (D20); False when it must stay (D21)."""
+        """Release one message, or dispose of it after an error (D20).
+
+        Returns False if it must stay on the staging queue (D21).
+        """
         core, (_queue, row, _side) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
         terminated_by = (
@@ -418,8 +445,8 @@ class Release:
             if event is None:
                 self._failures.pop()
                 queue_state.withdraw_all(own)
-                said = f"message for {row.target} stays on staging: {failure}"
-                self._warn(("stays", row.target, failure.reason), said, row)
+                text = f"message for {row.target} stays on staging: {failure}"
+                self._warn(("stays", row.target, failure.reason), text, row)
                 return False
             queue_state.end(
                 core,
@@ -437,26 +464,30 @@ class Release:
         return True
 
     def transactions(self) -> list[Transaction]:
-        """Return the transactions; they are run with the lock free again."""
-        for lane in self._lanes.values():
-            if lane is not None and lane.old_keys:
-                self._add_batch(lane)
+        """Return the transactions, to be run after the engine lock is released."""
+        for batch in self._batches.values():
+            if batch is not None and batch.old_keys:
+                self._add_batch(batch)
         delivered = [self._work] if self._work.departures or self._work.moves else []
         return delivered + self._failures
 
     def _batch_for(self, due: Due, largest_bytes: int) -> _BulkMove | None:
-        """Return the lane for messages with data of up to ``largest_bytes``, None without one."""
+        """Return the batch for messages with up to ``largest_bytes`` of data.
+
+        None when such messages must move one by one.
+        """
         # Messages for one subscription go together, whatever their topic.
         place = (due.target, due.sub_id, due.descriptor)
-        if place not in self._lanes:
-            self._lanes[place] = self._batch(due)
-        lane = self._lanes[place]
+        if place not in self._batches:
+            self._batches[place] = self._new_batch(due)
+        batch = self._batches[place]
         # The lives of those that move together say that nobody has had them before.
-        if lane is None or largest_bytes > lane.largest_bytes or due.backout_count:
+        if batch is None or largest_bytes > batch.largest_bytes or due.backout_count:
             return None
-        return None if due.ttl_from_release == CAP_AT_RELEASE else lane
+        return None if due.ttl_from_release == CAP_AT_RELEASE else batch
 
-    def _batch(self, due: Due) -> _BulkMove | None:
+    def _new_batch(self, due: Due) -> _BulkMove | None:
+        """Return a new batch for messages like ``due``, None if such messages must move singly."""
         core, name = self._core, due.target
         if name is None:
             return None
@@ -482,15 +513,16 @@ class Release:
         )
         return None if hindered else _BulkMove(core, path, descriptor)
 
-    def _add_batch(self, lane: _BulkMove) -> None:
-        transaction, count = self._work, len(lane.old_keys)
-        descriptor, target = lane.descriptor, lane.path.queue
-        is_run = lane.is_run()
+    def _add_batch(self, batch: _BulkMove) -> None:
+        """Add the move of a batch to the transaction."""
+        transaction, count = self._work, len(batch.old_keys)
+        descriptor, target = batch.descriptor, batch.path.queue
+        is_consecutive = batch.is_consecutive()
         transaction.unit.move(
             self._staging.number,
             target.number,
             Move(
-                "" if is_run else lane.pairs(),
+                "" if is_consecutive else batch.pairs(),
                 count,
                 self._staging.name,
                 self._now_ms,
@@ -500,21 +532,24 @@ class Release:
                 descriptor.reply_to_q,
                 descriptor.user_identifier,
                 HEADER_BYTES,
-                min(lane.old_keys),
-                max(lane.old_keys),
-                lane.new_keys[0] if is_run else 0,
-                lane.old_keys if is_run else None,
+                min(batch.old_keys),
+                max(batch.old_keys),
+                batch.new_keys[0] if is_consecutive else 0,
+                batch.old_keys if is_consecutive else None,
             ),
         )
         queue_state.add_move(
-            transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys)
+            transaction, Moving(self._staging, target, batch.old_keys, batch.new_keys)
         )
-        for number, staged in lane.target_numbers.items():
+        for number, staged in batch.target_numbers.items():
             if number is not None:
                 queue_state.count_released(transaction, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
-        """Resolve the target a second time (D15) and put the original message there."""
+        """Resolve the target a second time (D15) and put the original message there.
+
+        Raises the reasons of a put, and MQRC_HEADER_ERROR for a row without a target.
+        """
         core, transaction = self._core, self._work
         if row.target is None:
             raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
@@ -546,10 +581,11 @@ class Release:
     def _dispose(
         self, transaction: Transaction, found: Found, descriptor: Descriptor, reason: int
     ) -> Event | None:
-        """Discard or dead-letter as the report options say (D20); None when that fails (D21).
+        """Discard or dead-letter a message as its report options demand (D20), with its report.
 
-        A publication is discarded when its subscriber is gone (D23), when its topic says
-        USEDLQ(NO), and when it cannot be dead-lettered (D24), then even without its report.
+        Returns the event that ends its life, or None when it must stay (D21). A publication is
+        discarded when its subscription is gone (D23), when its topic has USEDLQ(NO), and when it
+        cannot be dead-lettered (D24), then even without a report.
         """
         is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
         core, (queue, row, _side) = self._core, found
@@ -566,8 +602,8 @@ class Release:
                 dead_letter(core, transaction, message, reason, row.target or STAGING_QUEUE)
                 event = Event.DEAD_LETTER
             except MQError as error:
-                said = f"dead-letter queue refuses a delayed message for {row.target}: {error}"
-                self._warn(("letter", row.target, error.reason), said, row)
+                text = f"dead-letter queue refuses a delayed message for {row.target}: {error}"
+                self._warn(("letter", row.target, error.reason), text, row)
                 if row.sub_id is None:
                     return None
                 # D22 undoes an action that has succeeded; where this one fails, the source says, a
@@ -582,11 +618,12 @@ class Release:
             return None
         return event
 
-    def _warn(self, kind: tuple[object, ...], said: str, row: StoredMessage) -> None:
-        self._core.alike_warnings.note(_LOG, kind, self._now_ms, said, key=row.k)
+    def _warn(self, kind: tuple[object, ...], text: str, row: StoredMessage) -> None:
+        """Log a warning; equal kinds of one batch are counted in one line."""
+        self._core.alike_warnings.note(_LOG, kind, self._now_ms, text, key=row.k)
 
     def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
-        """Return True if a message is the copy of a publication that is to be dropped."""
+        """Return True for a publication whose subscription is gone or topic has USEDLQ(NO)."""
         if row.topic is None:
             return False
         uses_dead_letters = self._core.registry.topics.values(row.topic).uses_dead_letters
@@ -594,4 +631,5 @@ class Release:
 
 
 def _window(row: StoredMessage) -> Window:
+    """Return the times in the row of a staged message."""
     return Window(row.put_ms, row.deliver_at_ms or row.put_ms, row.expire_at_ms, row.capped_by)

@@ -1,7 +1,8 @@
-"""The schedule of delayed messages: list, show, cancel, reschedule and release them, with receipts.
+"""The schedule of delayed messages: list, show, cancel, reschedule and release them.
 
-Every change answers what became of the message: a receipt is true at the moment it is given, and
-asking again gives the same one. Changes are audited in the transaction that makes them.
+Every change returns a receipt that says what happened to the message. The receipt is true when it
+is given, and a repeated call returns the same one. Changes are audited in the transaction that
+makes them.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ _TRIM_AUDIT = (
 
 
 def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]:
-    """Return how the wait of a message ended that is not delayed any more, and its sender.
+    """Return how the delay of a message ended that is no longer delayed, and its sender.
 
-    The sender is None when the ledger holds no such message; the answer is as good as its
-    retention. Call it without the lock.
+    The receipt is UNKNOWN and the sender None when the ledger no longer has the message. Call it
+    without the engine lock.
     """
     found = core.store.ledger.outcome_of_delayed(msg_id)
     if found is None:
@@ -76,8 +77,8 @@ def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]
 class Schedule:
     """The delayed messages of a queue manager, as one session may see and change them.
 
-    In a transacted session changes are part of its unit of work, beside its puts and gets; else
-    each is durable when it returns.
+    In a transacted session changes belong to its unit of work; else each is durable on return. All
+    methods raise MQRC_NOT_AUTHORIZED, and the errors of a closed session.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class Schedule:
         authority: UserAuthority | None = None,
         position: int | None = None,
     ) -> None:
-        """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any.
+        """Act for a session; ``unit_of_work`` checks that it is open and returns its unit, if any.
 
-        ``terminated_by`` names its user and program: to the audit, and to the lives that it ends.
-        With an ``authority``, messages of other users take BROWSE on the staging queue to be shown
-        and GET to be changed; own ones take none. ``position`` is as in :meth:`at`.
+        ``terminated_by`` names the user and program for the audit and for lives that end. With an
+        ``authority``, messages of other users need BROWSE on the staging queue to be shown and GET
+        to be changed; the user's own need none. ``position`` is that of :meth:`at`.
         """
         self._authority = authority
         self._core = core
@@ -101,7 +102,7 @@ class Schedule:
         self._position = position
 
     def within(self, unit_of_work: UnitOfWork) -> Schedule:
-        """Return the same with changes that are part of a unit of work of its session."""
+        """Return this schedule with changes that belong to a unit of work of its session."""
 
         def unit() -> UnitOfWork:
             # Checks that the session is open.
@@ -111,18 +112,18 @@ class Schedule:
         return Schedule(self._core, self._ending, unit, self._authority, self._position)
 
     def at(self, position: int) -> Schedule:
-        """Return the same, which changes the one message that has a position of the schedule.
+        """Return this schedule limited to the message with one position (staging key).
 
-        It raises MQRC_OBJECT_CHANGED for a message that somebody has rescheduled meanwhile.
+        Changes raise MQRC_OBJECT_CHANGED when that message has been rescheduled since.
         """
         return Schedule(self._core, self._ending, self._unit_of_work, self._authority, position)
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
-        """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
+        """Return the latest changes of the schedule, newest first; ``limit`` is as in ``list``."""
         return [entry for _number, entry in self.audit_before(LAST_POSITION, limit)]
 
     def audit_before(self, number: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        """Return changes before the one with a number, newest first, each with its number."""
+        """Return changes with lower numbers than ``number``, newest first, each with its number."""
         self._unit_of_work()
         self._check(words.BROWSE)
         check_page(limit, number)
@@ -130,17 +131,17 @@ class Schedule:
         return [(position, AuditEntry._make(values)) for position, *values in rows]
 
     def now_ms(self) -> int:
-        """Return the time of the queue manager, by which messages are due: ms since 1970, UTC."""
+        """Return the time of the queue manager that decides what is due: ms since 1970, UTC."""
         return self._core.now_ms()
 
     def list(
         self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> list[Scheduled]:
-        """Return delayed messages by delivery time, then put order, those after a position.
+        """Return delayed messages by delivery time, then put order, with positions above ``after``.
 
-        Those that a pipeline is about to release are among them until they are at their target.
-        The position of the last one leads to the next page. Raises MQRC_OPTIONS_ERROR for a limit
-        below 1, and for what is no whole number of 63 bits.
+        A message that a pipeline is releasing is included until it is on its target. Pass the
+        position of the last result to get the next page. Raises MQRC_OPTIONS_ERROR for a limit
+        below 1, and for values that are no 63-bit whole numbers.
         """
         self._unit_of_work()
         self._check(words.BROWSE, where.sender)
@@ -153,9 +154,9 @@ class Schedule:
         return found[:limit]
 
     def show(self, msg_id: Identifier) -> Scheduled | None:
-        """Return the delayed message that was sent under a MsgId, None when none waits.
+        """Return the delayed message with this MsgId, None without one.
 
-        Of several it is the next one due.
+        Of several messages it is the next one due.
         """
         self._unit_of_work()
         with self._core.engine_lock:
@@ -166,9 +167,10 @@ class Schedule:
             return scheduled(self._allowed(words.BROWSE, rows)[0])
 
     def count(self, queue: str | None = None) -> int:
-        """Return how many messages are delayed, or how many of them wait for one queue; O(1).
+        """Return how many messages are delayed, in all or for one target queue.
 
-        Those for a shared queue, which are counted one by one, are the ones that wait here.
+        It takes constant time, except for a shared queue: messages that wait here for it are
+        counted one by one. Raises the errors of ``resolve`` for an unknown queue.
         """
         self._unit_of_work()
         self._check(words.BROWSE)
@@ -187,34 +189,36 @@ class Schedule:
         return count
 
     def cancel(self, msg_id: Identifier) -> Receipt:
-        """Take a message off the schedule: it is never delivered, its life ends as cancelled.
+        """Cancel the delivery of a message: it is removed, and its life ends as cancelled.
 
-        This, :meth:`reschedule` and :meth:`release` change all messages that wait under the MsgId
-        and that the session may change, or none of them: one that is locked, or cannot have the
-        new time, holds up the others. ``Receipt.message_count`` says how many they were.
+        Like :meth:`reschedule` and :meth:`release` it changes all delayed messages with this MsgId
+        that the session may change, or none: if one is locked or cannot have the new time, none
+        changes. ``Receipt.message_count`` is their number.
         """
         return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
     def reschedule(
         self, msg_id: Identifier, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
-        """Give a message another delivery time, by a delay from now or by the moment itself.
+        """Give a message another delivery time: ``delay_ms`` from now, or ``deliver_at_ms`` itself.
 
-        A moment that has passed releases it at once. With TTLFROM(RELEASE) its expiry moves along.
-        Raises MQRC_EXPIRY_ERROR when it would come after the expiry (D7) and MQRC_OPTIONS_ERROR for
-        both or neither, or a value that is no whole number, negative or beyond the year 2109.
+        ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. With
+        TTLFROM(RELEASE) the expiry moves by the same time. Raises MQRC_EXPIRY_ERROR for a time
+        after the expiry (D7). Raises MQRC_OPTIONS_ERROR for both or neither argument, and for a
+        value that is no whole number, negative or beyond the year 2109.
         """
         change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
         return self._change_one(msg_id, change)
 
     def release(self, msg_id: Identifier) -> Receipt:
-        """Let a message go to its target now."""
+        """Release a message to its target now, before its delivery time."""
         return self._change_one(msg_id, Releasing(self._core, self._ending))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Cancel everything a filter finds; yields the number done so far, batch by batch.
+        """Cancel all messages that match a filter; yield the running total after each batch.
 
-        Each batch is durable when it is counted; a message put meanwhile may be left out.
+        Each batch is durable when its total is yielded. Messages put meanwhile may be left out.
+        Yields 0 when no message matches.
         """
         return self._change_all(where, Cancellation(self._core, self._ending))
 
@@ -226,9 +230,10 @@ class Schedule:
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give everything a filter finds another delivery time; ``by_ms`` moves each by as much.
+        """Give all matching messages another delivery time; ``by_ms`` moves each by the same time.
 
-        Yields as :meth:`cancel_all`. Raises as :meth:`reschedule`, before anything is changed.
+        Yields as :meth:`cancel_all`. Raises the errors of :meth:`reschedule` before any message is
+        changed.
         """
         change = Rescheduling(
             self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
@@ -236,10 +241,15 @@ class Schedule:
         return self._change_all(where, change)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Let everything a filter finds go now; yields as :meth:`cancel_all`."""
+        """Release all messages that match a filter now; yields as :meth:`cancel_all`."""
         return self._change_all(where, Releasing(self._core, self._ending))
 
     def _change_one(self, msg_id: Identifier, change: ScheduleChange) -> Receipt:
+        """Change all delayed messages of a MsgId and return the receipt, with an audit entry.
+
+        Messages that are due are released first. When none is left, the receipt comes from the
+        ledger.
+        """
         core, unit_of_work = self._core, self._unit_of_work()
         wanted, transaction = stored_id(msg_id, "msg_id"), Transaction()
         left_over: set[int] = set()
@@ -274,7 +284,11 @@ class Schedule:
         transaction: Transaction,
         unit_of_work: UnitOfWork | None,
     ) -> Receipt | None:
-        """Change all messages of an id that can be; None when none waits any more."""
+        """Change all messages of an id that can be changed; return None when ``found`` is empty.
+
+        Raises MQRC_OBJECT_CHANGED when none has the wanted position, and the errors of
+        ``change.check``.
+        """
         if not found:
             return None
         may_change = {row.k for row in self._allowed(words.GET, [row for _q, row, _s in found])}
@@ -301,12 +315,18 @@ class Schedule:
         return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
-        """Check for authority on the staging queue, unless it is about the user's own messages."""
+        """Raise MQRC_NOT_AUTHORIZED unless it is the user's own message or the user has ``wanted``.
+
+        ``wanted`` is an authority on the staging queue; ``sender`` None means messages of any user.
+        """
         if self._authority is not None and sender != self._authority.user:
             self._authority.check_queue(STAGING_QUEUE, wanted)
 
     def _allowed(self, wanted: int, rows: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-        """Return the messages that the user has authority for; raises when that is none."""
+        """Return the messages that the user has authority for.
+
+        Raises MQRC_NOT_AUTHORIZED when there are none.
+        """
         if self._authority is None:
             return rows
         own = self._authority.user
@@ -321,10 +341,11 @@ class Schedule:
         return rows
 
     def _is_on_its_way(self, key: int) -> bool:
-        """Return True if a message is visible and due: its release is under way."""
+        """Return True if a message is visible and due, so that its release is imminent."""
         return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
     def _change_all(self, where: ScheduleFilter, change: ScheduleChange) -> Iterator[int]:
+        """Check all matching messages, then change them batch by batch; yield the running total."""
         core, unit_of_work = self._core, self._unit_of_work()
         self._check(words.GET, where.sender)
         check = Scan(core, where)
@@ -347,7 +368,7 @@ class Schedule:
                 finally:
                     # A unit of work that is full keeps what is in it, and so its audit, too.
                     if count:
-                        detail = f"{change.detail} {_spelled(where)}".strip()
+                        detail = f"{change.detail} {_filter_text(where)}".strip()
                         entry = self._entry(change, detail, change.receipt, count)
                         self._note(entry, transaction, unit_of_work)
             if count:
@@ -358,7 +379,7 @@ class Schedule:
             yield 0
 
     def _is_possible(self, change: ScheduleChange, found: Found) -> bool:
-        """Return True if a message that came after the check can be changed as well."""
+        """Return True if a message that was put after the check can be changed as well."""
         if is_expired(found[1].expire_at_ms, self._core.now_ms()):
             return False
         try:
@@ -368,7 +389,7 @@ class Schedule:
         return True
 
     def _settled(self, msg_id: bytes) -> Sequence[Found]:
-        """Return the delayed messages of an id, once their transactions under way are on disk."""
+        """Return the delayed messages of an id, once transactions that contain them are on disk."""
         found: Sequence[Found] = ()
 
         def is_under_way() -> bool:
@@ -395,26 +416,28 @@ class Schedule:
     def _entry(
         self, change: ScheduleChange, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
     ) -> AuditEntry:
+        """Return an audit entry of a change that is made now by this session's user."""
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 
     def _note(
         self, entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Add an entry of the audit to the unit of work, or without one to the transaction."""
+        """Add an audit entry to the unit of work, or to the transaction without one."""
         if unit_of_work is not None:
             unit_of_work.note(_AUDIT, entry)
         else:
             transaction.unit.statements.extend(((_AUDIT, entry), _TRIM_AUDIT))
 
 
-def _spelled(where: ScheduleFilter) -> str:
+def _filter_text(where: ScheduleFilter) -> str:
+    """Return a filter as text for the audit, for example ``queue=A sender=bob``."""
     given = {name: value for name, value in where._asdict().items() if value not in (None, ())}
     return " ".join(f"{name}={value}" for name, value in given.items()) or "everything"
 
 
 class ScheduleChange(ABC):
-    """One kind of change; its methods are called under the lock."""
+    """One kind of change; its methods are called under the engine lock."""
 
     #: The name of the change in the audit.
     action: ClassVar[str]
@@ -427,7 +450,7 @@ class ScheduleChange(ABC):
         self.detail = ""
 
     def covers(self, row: StoredMessage) -> bool:
-        """Return True if a message is to be changed, and this change has not changed it yet."""
+        """Return True if this change applies to a message, and has not changed it already."""
         return True
 
     def check(self, row: StoredMessage) -> None:  # noqa: B027 - most changes are never too late
@@ -437,11 +460,11 @@ class ScheduleChange(ABC):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Change a visible message, by the unit of work, or by the transaction without one."""
+        """Change a visible message in the unit of work, or in the transaction without one."""
 
 
 class Cancellation(ScheduleChange):
-    """Messages are taken off the schedule; their lives end as cancelled."""
+    """Removes messages from the schedule; their lives end as cancelled."""
 
     action: ClassVar = "cancel"
     receipt: ClassVar = Receipt.CANCELLED
@@ -465,7 +488,7 @@ class Cancellation(ScheduleChange):
 
 
 class Rescheduling(ScheduleChange):
-    """Messages get another delivery time: the same for all, or moved by as much, or now."""
+    """Gives messages another delivery time: one for all, or moved by the same time."""
 
     action: ClassVar = "reschedule"
     receipt: ClassVar = Receipt.RESCHEDULED
@@ -478,7 +501,10 @@ class Rescheduling(ScheduleChange):
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> None:
-        """Raises MQRC_OPTIONS_ERROR unless exactly one is given, a number in its range."""
+        """Check the new time; exactly one argument must be given, and be within its range.
+
+        Raises MQRC_OPTIONS_ERROR otherwise.
+        """
         if sum(value is not None for value in (delay_ms, deliver_at_ms, by_ms)) != 1:
             raise mq_error(
                 rc.MQRC_OPTIONS_ERROR, "give one of delay_ms, deliver_at_ms and, for many, by_ms"
@@ -502,7 +528,7 @@ class Rescheduling(ScheduleChange):
             self.detail = f"to {self._due_ms}"
 
     def covers(self, row: StoredMessage) -> bool:
-        """Leave out what this change has moved, and what is due already where it moves back."""
+        """Leave out what this change has moved already, and due messages that cannot go earlier."""
         due_ms = due_ms_of(row.k)
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
             # There is no earlier.
@@ -514,7 +540,10 @@ class Rescheduling(ScheduleChange):
         return first_own_key is None or row.k < first_own_key
 
     def check(self, row: StoredMessage) -> None:
-        """Raise MQRC_EXPIRY_ERROR after its expiry (D7), MQRC_OPTIONS_ERROR beyond 2109."""
+        """Raise MQRC_EXPIRY_ERROR for a time after the expiry (D7), MQRC_OPTIONS_ERROR beyond 2109.
+
+        A delivery exactly at the expiry is allowed.
+        """
         due_ms = self._new_due_ms(row)
         if due_ms > LATEST_DUE_MS:
             raise mq_error(
@@ -530,7 +559,7 @@ class Rescheduling(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Give the message the key of its new time, behind all others of that time."""
+        """Give the message a key of its new time, behind all others of that time."""
         row = found[1]
         if unit_of_work is not None:
             unit_of_work.check_capacity()
@@ -543,11 +572,16 @@ class Rescheduling(ScheduleChange):
             queue_state.reschedule(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
+        """Return the new delivery time of a message, at least now."""
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms
         assert due_ms is not None
         return max(due_ms, self._core.now_ms())
 
     def _at(self, row: StoredMessage, due_ms: int) -> StoredMessage:
+        """Return the row of a message with another delivery time.
+
+        With TTLFROM(RELEASE) the expiry moves along.
+        """
         expire_at_ms = row.expire_at_ms
         if row.ttl_from_release and expire_at_ms is not None:
             assert row.deliver_at_ms is not None
@@ -563,7 +597,7 @@ class Rescheduling(ScheduleChange):
 
 
 class Releasing(Rescheduling):
-    """Messages go to their target now."""
+    """Releases messages to their targets now."""
 
     action: ClassVar = "release"
     receipt: ClassVar = Receipt.RELEASED
@@ -574,10 +608,11 @@ class Releasing(Rescheduling):
         self._released_by = terminated_by.ended_by
 
     def check(self, row: StoredMessage) -> None:
-        """Now is never too late."""
+        """Accept every message: now is never after the expiry."""
 
 
 def _moment(deliver_at_ms: int | None) -> int:
+    """Return a delivery time in ms since 1970; raises MQRC_OPTIONS_ERROR out of range."""
     if type(deliver_at_ms) is not int or not 0 <= deliver_at_ms <= LATEST_DUE_MS:
         raise mq_error(
             rc.MQRC_OPTIONS_ERROR,

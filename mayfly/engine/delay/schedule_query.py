@@ -1,4 +1,4 @@
-"""Finds delayed messages on the staging queue, by id or by a filter in bounded steps."""
+"""Finds delayed messages on the staging queue, by id, or by a filter in bounded steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ZERO_ID = bytes(24)
 
 
 def _accepts(where: ScheduleFilter, due: Due) -> bool:
-    """Return True if target and sender of a message match; its properties are not looked at."""
+    """Return True if target and sender of a message match a filter; its properties are not read."""
     if due.target is None or (where.queue is not None and due.target != where.queue):
         return False
     return where.sender is None or (
@@ -33,7 +33,7 @@ def _accepts(where: ScheduleFilter, due: Due) -> bool:
 
 
 def _accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
-    """Return True if a message has the properties that are asked for."""
+    """Return True if a message has the message properties that a filter demands."""
     if not where.properties:
         return True
     descriptor = unpack_descriptor(row.descriptor)
@@ -50,7 +50,7 @@ def _accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
 
 
 def scheduled(row: StoredMessage) -> Scheduled:
-    """Return what the schedule tells of a row of the staging queue."""
+    """Return the public facts about a row of the staging queue."""
     descriptor = unpack_descriptor(row.descriptor)
     return Scheduled(
         row.k,
@@ -68,10 +68,9 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 
 def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
-    """Return the delayed messages sent under a MsgId, hidden or not, in due order.
+    """Return the delayed messages with a MsgId, hidden or not, in due order.
 
-    They are several where senders have given the id to more than one, and the copies of a
-    publication.
+    There are several when senders gave one id to several messages, and for copies of a publication.
     """
     assert core.engine_lock.is_held()
     core.check_running()
@@ -96,7 +95,7 @@ def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
 
 
 class Scan:
-    """Looks through the staging queue step by step, in due order."""
+    """Reads the staging queue step by step, in due order."""
 
     def __init__(
         self,
@@ -107,9 +106,9 @@ class Scan:
         limit: int = _STEP,
         shows_releasing: bool = False,
     ) -> None:
-        """Begin behind a position, at the first message without one; a step finds up to ``limit``.
+        """Begin behind a position, or at the first message; a step finds up to ``limit`` messages.
 
-        ``shows_releasing`` counts in what a pipeline is about to release and nobody can change.
+        ``shows_releasing`` includes messages that a pipeline is releasing, which cannot be changed.
         """
         self._core = core
         self._where = where
@@ -123,7 +122,10 @@ class Scan:
         self.is_done = False
 
     def step(self) -> list[Found]:
-        """Return the visible messages that are meant among the next rows, a bounded number."""
+        """Return the visible messages that match among the next rows.
+
+        Set ``is_done`` at the end.
+        """
         assert self._core.engine_lock.is_held()
         found: list[Found] = []
         for due, persistence in self._entries():
@@ -137,6 +139,7 @@ class Scan:
         return found
 
     def _found(self, due: Due, persistence: int) -> Found | None:
+        """Return a message with its row if it is visible and matches the filter, else None."""
         core, staging = self._core, self._core.registry.staging()
         is_hidden = not is_shown(core, due.k) if self._shows_releasing else due.k in core.hidden
         if staging is None or is_hidden or not _accepts(self._where, due):
@@ -147,7 +150,7 @@ class Scan:
         return staging, row, persistence
 
     def _entries(self) -> list[tuple[Due, int]]:
-        """Return the next rows of both sides in order; notes whether they are the last."""
+        """Return the next rows of both sides in order; sets ``is_done`` when they are the last."""
         core, staging = self._core, self._core.registry.staging()
         core.check_running()
         sides: list[list[tuple[Due, int]]] = []
@@ -168,17 +171,17 @@ class Scan:
 
 
 def is_shown(core: Core, key: int) -> bool:
-    """Return True if a message of the staging queue is visible, or is just being released."""
+    """Return True if a message of the staging queue is visible, or a pipeline is releasing it."""
     assert core.engine_lock.is_held()
     owner = core.hidden.get(key)
     return owner is None or owner is core.staging.releasing
 
 
 def _key_at(due_ms: int) -> int:
-    """Return where the messages of a delivery time begin; times that none has are brought near."""
+    """Return the lowest staging key of a delivery time, which is first limited to valid values."""
     return staging_key(min(max(due_ms, 0), LATEST_DUE_MS + 1), 0)
 
 
 def property_text(value: object) -> str:
-    """Return a property value as a filter spells it: true and false as JMS does."""
+    """Return a property value as a filter spells it; booleans are ``true`` and ``false``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,7 @@ from mayfly.store.units import StoredMessage
 
 
 def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
-    """Return what the record of a life on the staging queue says: MsgId, CorrelId, -, length."""
+    """Return MsgId, CorrelId, None and length in bytes, as the ledger records a staged message."""
     assert row.shown_id is not None
     if row.target is None:
         return row.shown_id, row.correl_id, None, len(row.body)
@@ -15,6 +15,6 @@ def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
 
 
 def original_row(row: StoredMessage) -> StoredMessage:
-    """Return a row of the staging queue as the message its sender knows (D18)."""
+    """Return a row of the staging queue with the MsgId that its sender knows (D18)."""
     assert row.shown_id is not None
     return row if row.target is not None else row._replace(msg_id=row.shown_id)

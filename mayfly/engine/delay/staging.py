@@ -1,10 +1,9 @@
 """The staging queue: how a delayed message is stored there, and how a get or browse shows it.
 
-A row of the staging queue holds the original message, ids and all, under a key that says when it is
-due; ``target`` is the name it was put to. To applications the queue shows what delivery delay
-documents: a new MsgId (``shown_id``), the original one as CorrelId, and an MQHDDLY header before
-the data (D2, D3). A message that was put there with a damaged header has no target; it is shown as
-it was put.
+A row holds the original message with its ids, under a key that contains the delivery time;
+``target`` is the name it was put to. Applications see what delivery delay documents: a new MsgId
+(``shown_id``), the original MsgId as CorrelId, and an MQHDDLY header before the data (D2, D3). A
+message that was put there with a damaged header has no target, and is shown as it was put.
 """
 
 from __future__ import annotations
@@ -52,11 +51,10 @@ class Delayed(NamedTuple):
 
 
 def staging_path(core: Core, body_bytes: int) -> Path:
-    """Return the staging queue for a message of this size; raises what it refuses (D11, D14).
+    """Return the staging queue for a message of ``body_bytes``; raises why it refuses (D11, D14).
 
-    MQRC_UNKNOWN_OBJECT_NAME where it is not defined, MQRC_Q_INDEX_TYPE_ERROR on z/OS where it is
-    defined otherwise than FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q,
-    MQRC_Q_FULL.
+    MQRC_UNKNOWN_OBJECT_NAME when it is not defined, MQRC_Q_INDEX_TYPE_ERROR on z/OS unless it is
+    FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_Q_FULL.
     """
     staging = core.registry.resolve(STAGING_QUEUE)
     unsuitable = why_unsuitable(core, staging.queue)
@@ -77,7 +75,7 @@ def staging_path(core: Core, body_bytes: int) -> Path:
 
 
 def why_unsuitable(core: Core, queue: LocalQueue) -> str:
-    """Say why z/OS cannot use the staging queue as it is defined, empty when it can (D14)."""
+    """Return why z/OS cannot use the staging queue as defined, empty when it can (D14)."""
     if core.platform != "zos":
         return ""
     definition = queue.definition
@@ -91,7 +89,8 @@ def why_unsuitable(core: Core, queue: LocalQueue) -> str:
 def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessage:
     """Return the row of a delayed message.
 
-    Without a target nobody counts it, and the caller says where it goes.
+    Without a ``target`` the row is counted for no queue, and the caller sets the name of its
+    target.
     """
     assert core.engine_lock.is_held()
     prepared, window, msg_id, correl_id, body = message
@@ -128,10 +127,10 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
 
 
 def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMessage:
-    """Return the row of a message that an application puts on the staging queue itself.
+    """Return the row of a message that an application puts on the staging queue directly.
 
-    Behind a header that can be read it is delayed like any other; a damaged one is due at once, for
-    the delay processor to dead-letter.
+    With a readable MQHDDLY header it is delayed like any other. With a damaged one it is due at
+    once, so that the delay processor dead-letters it.
     """
     prepared, window, msg_id, correl_id, body = message
     try:
@@ -157,6 +156,7 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
 
 
 def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
+    """Return the row of a message with an MQHDDLY header; raises MQRC_HEADER_ERROR."""
     prepared, window, _msg_id, _correl_id, body = message
     descriptor = prepared.descriptor
     if descriptor.format != FORMAT:
@@ -214,7 +214,7 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
 
 
 def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
-    """Return a new MsgId for the staging queue, unique by a number of the sequence."""
+    """Return a MsgId for the staging queue that contains the key and a number of the sequence."""
     unique = (sequence % 2 ** (8 * _UNIQUE_BYTES)).to_bytes(_UNIQUE_BYTES, "big")
     place, indexed = (
         (key - STAGING_LOW).to_bytes(8, "big"),
@@ -224,7 +224,7 @@ def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
 
 
 def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
-    """Return the message that the staging queue shows with such a MsgId, None without one."""
+    """Return the staged message shown with a MsgId of :func:`given_id`, None without one."""
     assert core.engine_lock.is_held()
     if shown_id[:4] != _PREFIX or shown_id[11:12] != _MARK:
         return None
@@ -237,7 +237,7 @@ def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
 
 
 def _moved(core: Core, shown_id: bytes) -> StoredMessage | None:
-    """Return one that has another delivery time, and so another key."""
+    """Return a rescheduled message by its shown MsgId, None without one; its key has changed."""
     msg_hash = int.from_bytes(shown_id[7:11] + shown_id[20:], "big", signed=True)
     staging = core.registry.staging()
     if staging is None:

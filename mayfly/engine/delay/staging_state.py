@@ -1,4 +1,4 @@
-"""Facts in memory about delayed messages: the next delivery time, and the order of their keys."""
+"""State of delayed messages in memory: the next delivery time, and the order of their keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _USED_BITS = 2**26
 
 
 class StagingOrder:
-    """Knows the last order given in each millisecond; used under the lock.
+    """Generates keys for delayed messages, ascending in each millisecond; the engine lock is held.
 
-    The store is asked when a millisecond is first used, unless it is known to be free.
-    Keys of open units of work are in no store yet, nor are those on their way to the disk: nothing
-    is forgotten while ``is_idle()`` is False.
+    The store is asked when a millisecond is first used, unless it is known to be unused. Keys of
+    open units of work, and of transactions under way, are not in the store. So no order is dropped
+    from memory while ``is_idle()`` is False.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class StagingOrder:
     def next_key(self, due_ms: int) -> int:
         """Return a key behind all others of the same delivery time.
 
-        A millisecond that is full passes the message on to the next: never early, by rule.
+        When a millisecond is full the message gets the next one: never early, by rule.
         """
         last = self._last.get(due_ms)
         if last is None:
@@ -51,6 +51,7 @@ class StagingOrder:
         return staging_key(due_ms, order)
 
     def _stored_order(self, due_ms: int) -> int:
+        """Return the highest order that a millisecond has in the store, -1 without one."""
         used = self._used or self._begin()
         place, bit = divmod(due_ms % _USED_BITS, 8)
         is_free = due_ms > self._unknown_until_ms and not used[place] >> bit & 1
@@ -62,6 +63,7 @@ class StagingOrder:
         return -1 if highest is None else highest - low
 
     def _begin(self) -> mmap.mmap:
+        """Create the bit map of used milliseconds, after a look at the highest key in the store."""
         highest = self._highest_key(staging_key(0, 0), 0)
         if highest is not None:
             self._unknown_until_ms = due_ms_of(highest)
@@ -70,7 +72,7 @@ class StagingOrder:
 
 
 class StagingState:
-    """When the next message is due, the order of keys, and what a pipeline holds."""
+    """When the next message is due, the order of keys, and what a pipeline is releasing."""
 
     def __init__(self, owner: QueueOwner, staging: Callable[[], LocalQueue | None]) -> None:
         self._owner = owner
@@ -84,17 +86,19 @@ class StagingState:
         self.releasing = Hold()
 
     def note_due(self, key: int) -> None:
-        """Note that a delayed message can be seen: the clock may have to come earlier."""
+        """Note that a delayed message is visible; it may have to wake the clock earlier."""
         due_ms = due_ms_of(key)
         if self.due_ms is None or due_ms < self.due_ms:
             self.due_ms = due_ms
             self._owner.must_wake = True
 
     def _is_idle(self) -> bool:
+        """Return True if no put to the staging queue is uncommitted."""
         queue = self._staging()
         return queue is None or not (queue.uncommitted or queue.uncommitted_staged)
 
     def _highest_key(self, low: int, high: int) -> int | None:
+        """Return the highest staged key from ``low`` to before ``high``, None without one."""
         queue = self._staging()
         keys = [
             self._owner.messages(persistence).highest_key(low, high)

@@ -1,8 +1,8 @@
-"""How many messages are delayed until when: counts of equal steps of time, of a million at once.
+"""Counts delayed messages by delivery time, in equal steps, for a million messages at once.
 
-Delivery time and order of a delayed message are its key, and no index holds keys without data: to
-read them all takes half a second for a million. They are read once, then kept in memory (12 bytes a
-message), and changed by what the transactions since have changed.
+Delivery time and order of a delayed message are its key, and no index holds keys without data:
+reading all takes half a second for a million. They are read once, kept in memory (12 bytes a
+message), and updated by each transaction.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NO_TARGET: Final = -1
 
 
 class Timeline(NamedTuple):
-    """Delayed messages of one queue or all, by delivery time.
+    """Counts of delayed messages, of one queue or all, by delivery time.
 
-    ``counts`` has one number for each step of ``step_ms`` from ``from_ms`` on; the last step may
-    end behind ``before_ms``, where nothing is counted. ``earlier`` and ``later`` count the messages
-    on both sides. ``first_due_ms`` and ``last_due_ms`` are of all messages, None without one.
+    ``counts`` has one number for each step of ``step_ms`` from ``from_ms`` on. The last step may
+    end behind ``before_ms``, where messages are not counted in it. ``earlier`` and ``later`` count
+    the messages outside. ``first_due_ms`` and ``last_due_ms`` cover all messages, None without any.
     """
 
     now_ms: int
@@ -48,7 +48,7 @@ class Timeline(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A half-open range of delivery times in steps; None is where the first or last message is."""
+    """A half-open range of delivery times in steps; None means the first or the last message."""
 
     from_ms: int | None
     before_ms: int | None
@@ -70,10 +70,10 @@ class StagedKeys:
         self._is_reading = False
 
     def timeline(self, span: Span, queue: str | None = None) -> Timeline:
-        """Return the counts of a span, of the messages that wait for one local queue or of all.
+        """Return the counts for a span, of messages that wait for one local queue or for all.
 
-        Messages that an open unit of work has are left out, as nobody else can see them. Raises as
-        ``resolve`` for a name that leads to no queue, MQRC_CONNECTION_BROKEN.
+        Messages of open units of work are left out, as no other program can see them. Raises the
+        errors of ``resolve`` for an unknown queue, and MQRC_CONNECTION_BROKEN.
         """
         core = self._core
         with core.engine_lock:
@@ -88,7 +88,7 @@ class StagedKeys:
             return self._counted(span, now_ms, number, hidden)
 
     def _keep(self) -> None:
-        """Read all keys unless they are kept; changes meanwhile are noted, and made afterwards."""
+        """Read all keys unless they are in memory already; changes meanwhile are recorded."""
         core = self._core
         with core.engine_lock:
             if self._changes is not None:
@@ -108,12 +108,13 @@ class StagedKeys:
             self._is_reading = False
 
     def _forget(self) -> None:
+        """Drop the keys from memory and stop recording changes."""
         assert self._core.engine_lock.is_held()
         self._changes = None
         self._core.on_effect.remove(self._note)
 
     def _note(self, transaction: Transaction) -> None:
-        """Note what a transaction has changed, once it has taken effect."""
+        """Record the changes of a transaction that has taken effect."""
         changes = self._changes
         assert changes is not None
         for queue, row, _side in transaction.departures:
@@ -130,7 +131,7 @@ class StagedKeys:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:
-        """Return places and targets of the messages of one side, page by page."""
+        """Return key offsets and target numbers of the messages of one side, read page by page."""
         core, places, targets = self._core, array("Q"), array("i")
         low = STAGING_LOW
         while True:
@@ -154,7 +155,7 @@ class StagedKeys:
                 return places, targets
 
     def _change(self, changes: Mapping[int, int | None]) -> None:
-        """Make changes of keys; the part between two of them is copied as a whole."""
+        """Apply changes of keys to the arrays; the parts between two changes are copied whole."""
         if not changes:
             return
         old, old_targets = self._places, self._targets
@@ -173,13 +174,14 @@ class StagedKeys:
         self._places, self._targets = places, targets
 
     def _hidden(self) -> list[int]:
-        """Return the keys that nobody can see. Those that a pipeline is to release still wait."""
+        """Return the hidden staging keys, without those of messages that a pipeline releases."""
         core = self._core
         assert core.engine_lock.is_held()
         releasing = core.staging.releasing
         return [key for key, by in core.hidden.items() if key < 0 and by is not releasing]
 
     def _counted(self, span: Span, now_ms: int, number: int | None, hidden: list[int]) -> Timeline:
+        """Return the counts for a span; ``number`` None counts all targets."""
         places = self._places
         first_ms = places[0] >> STAGING_ORDER_BITS if places else None
         last_ms = places[-1] >> STAGING_ORDER_BITS if places else None
@@ -204,7 +206,7 @@ class StagedKeys:
         )
 
     def _places_of(self, keys: list[int]) -> list[int]:
-        """Return where the keys are that are kept, ascending."""
+        """Return the array indexes of the given keys, ascending; unknown keys are left out."""
         places, found = self._places, list[int]()
         for key in keys:
             place = key - STAGING_LOW
@@ -214,7 +216,7 @@ class StagedKeys:
         return sorted(found)
 
     def _count(self, low: int, high: int, number: int | None, out: list[int]) -> int:
-        """Count what is kept from one index to another, without those that are left out."""
+        """Count messages from one array index to before another, without those in ``out``."""
         left_out = out[bisect_left(out, low) : bisect_left(out, high)]
         if number is None:
             return high - low - len(left_out)
@@ -225,7 +227,7 @@ class StagedKeys:
 def _steps(
     span: Span, first_ms: int | None, last_ms: int | None, now_ms: int
 ) -> tuple[int, int, int]:
-    """Return beginning, end and length of the steps of a span."""
+    """Return begin, end and length in ms of the steps of a span."""
     from_ms, before_ms, step_count = span
     if from_ms is None:
         from_ms = now_ms if first_ms is None else first_ms

@@ -1,4 +1,4 @@
-"""The next message that is alive and selected, and the expired ones met on the way to it."""
+"""Finds the next message that is alive and selected, and the expired ones before it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ def look(
     requester: Requester | None,
     verdicts: Verdicts = NO_VERDICTS,
 ) -> Look:
-    """Look for the first message live now with ``low <= k < before`` that the holder may see.
+    """Find the first live message with ``low <= k < before`` that the requester may see.
 
-    Messages that the selector refuses are passed over, dead or alive (E11). With a selector there
-    are ``verdicts``, and ``in_parts`` it is asked under the lock only where that is short.
+    Messages that the selector refuses are skipped, dead or alive (E11). With a selector there are
+    ``verdicts``. With ``in_parts`` one call does a bounded amount of work, and evaluates the
+    selector only for messages that take little time.
     """
-    if match is ANY and low == queue.low and is_in_turn(queue, requester):
-        found = first_in_turn(queue)
+    if match is ANY and low == queue.low and takes_next(queue, requester):
+        found = first_visible(queue)
         if found is None or (before is not None and before < found[0].k):
             return None, [], low, False
         row = found[0]
@@ -58,7 +59,7 @@ def look(
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
-    selector, selects, is_asked = match.selector, None, bool(verdicts.said)
+    selector, selects, is_evaluated = match.selector, None, bool(verdicts.results)
     short_bytes = left_bytes = 0
     if selector is not None:
         selects = asker(match, core, queue, now_ms)
@@ -71,7 +72,7 @@ def look(
             break
         if selects is not None:
             body_bytes = len(row.body)
-            is_taken = verdicts.of(row) if is_asked else None
+            is_taken = verdicts.of(row) if is_evaluated else None
             if is_taken is None:
                 # A body is longer than its header: most need not be looked at for that.
                 if in_parts and (body_bytes > short_bytes or row.topic is not None):
@@ -102,7 +103,7 @@ def look(
 
 
 def _cut(expired: list[Found], reached: int, verdicts: Verdicts, *, may_discard: bool) -> Look:
-    """Return a look that goes on at a key; expired ones that may not go yet are noted (K7)."""
+    """Return a search that continues at a key; note expired messages that must stay now (K7)."""
     if not may_discard:
         verdicts.dead += [(row.k, persistence) for _queue, row, persistence in expired]
         expired = []
@@ -112,7 +113,7 @@ def _cut(expired: list[Found], reached: int, verdicts: Verdicts, *, may_discard:
 def _with_dead(
     expired: list[Found], queue: LocalQueue, verdicts: Verdicts, requester: Requester | None
 ) -> list[Found]:
-    """Return expired messages behind those noted before, as far as these are still there."""
+    """Return expired messages, preceded by those noted before that still exist."""
     queue_owner, found = queue.owner, list[Found]()
     for key, persistence in verdicts.dead:
         row = queue_owner.messages(persistence).row(key)
@@ -121,16 +122,16 @@ def _with_dead(
     return found + expired if found else expired
 
 
-def is_in_turn(queue: LocalQueue, requester: Requester | None) -> bool:
-    """Return True if a requester is to take the messages of a queue just as they come.
+def takes_next(queue: LocalQueue, requester: Requester | None) -> bool:
+    """Return True if a requester gets the messages of a queue in plain order.
 
-    Not where it has locked one, which it alone sees (B5), nor what waits for its delivery time.
+    Not if it has locked one, which it alone sees (B5), nor on the staging queue.
     """
     return not queue.is_staging and (requester is None or requester.locked is None)
 
 
-def first_in_turn(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
-    """Return the first visible message of a queue and its side, dead or alive; None if empty."""
+def first_visible(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
+    """Return the first visible message and its side, dead or alive; None on an empty queue."""
     volatile, persistent = queue.present
     one = _first_of(queue, VOLATILE) if volatile else None
     other = _first_of(queue, PERSISTENT) if persistent else None
@@ -140,6 +141,7 @@ def first_in_turn(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
 
 
 def _first_of(queue: LocalQueue, side: int) -> StoredMessage | None:
+    """Return the first visible message of one side, None without one."""
     queue_owner, ahead, first = queue.owner, queue.ahead[side], queue.first[side]
     row = ahead.next(queue_owner.hidden, first)
     if row is None and not ahead.has_all:

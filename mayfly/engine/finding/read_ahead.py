@@ -1,8 +1,8 @@
-"""Rows of a queue in order that are in memory before anybody asks for them, as long as they hold.
+"""Keeps the next rows of a queue in memory, in order, for as long as they are valid.
 
-A row that was read ahead is what the store has as long as nothing was told since. Messages that are
-shown again, or leave out of turn, are told of (``engine/queue_state.py``). Where a queue was empty
-or its end was read, messages that arrive join the rows: a get of a new one reads nothing.
+A row that was read ahead equals that in the store until a change is noted.
+``engine/queue_state.py`` notes messages that become visible again, or leave out of order. When all
+rows of a queue have been read, arriving messages are added: a get of a new one reads nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PAGE_BYTES: Final = 64 * 1024
 #: Bytes that a row takes beside its body.
 _ROW_BYTES: Final = 512
 #: Bytes that the queues of a queue manager may borrow together: 23,000 messages of 200 bytes.
-_ROOM_BYTES: Final = 16 * 1024 * 1024
+_MEMORY_BYTES: Final = 16 * 1024 * 1024
 #: A queue borrows a multiple of this, and as much again as it has, up to the largest loan. It gives
 #: unused ones back from that on.
 _LOAN_BYTES: Final = 4 * 1024
@@ -43,17 +43,20 @@ _GONE_PART: Final = 8
 
 
 class RowMemory:
-    """Memory that the queues of a queue manager borrow for rows that arrive; under its lock."""
+    """Memory that all queues of a queue manager share for arriving rows; the lock is held."""
 
     __slots__ = ("_borrowers", "left_bytes")
 
     def __init__(self) -> None:
-        self.left_bytes = _ROOM_BYTES
+        self.left_bytes = _MEMORY_BYTES
         #: Those that have borrowed, the oldest first.
         self._borrowers: dict[ReadAhead, None] = {}
 
     def borrow(self, borrower: ReadAhead, size_bytes: int) -> bool:
-        """Lend a queue some bytes; where these are not left, the oldest borrowers forget."""
+        """Lend a queue some bytes; False when too few are left.
+
+        When bytes are missing the oldest borrowers drop their rows first.
+        """
         while self.left_bytes < size_bytes:
             oldest = next(iter(self._borrowers), borrower)
             if oldest is borrower:
@@ -64,7 +67,7 @@ class RowMemory:
         return True
 
     def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
-        """Take back what a queue has no need of any more; one that gets on is no old borrower."""
+        """Take bytes back from a queue, which then counts as the newest borrower."""
         self.left_bytes += size_bytes
         del self._borrowers[borrower]
         if borrower.borrowed_bytes:
@@ -72,10 +75,10 @@ class RowMemory:
 
 
 class ReadAhead:
-    """Rows of one side of a queue; all with a key below ``end`` that are not in it cannot be seen.
+    """Rows of one side of a queue; those below ``end`` that are not here are not visible.
 
-    They are hidden or gone, or come before the ``first`` that may be visible. All of it is under
-    the lock.
+    They are hidden or gone, or precede the ``first`` key that may be visible. The engine lock is
+    held.
     """
 
     __slots__ = (
@@ -92,7 +95,7 @@ class ReadAhead:
     )
 
     def __init__(self, memory: RowMemory) -> None:
-        """Begin with nothing read; it borrows from ``memory`` what it keeps of arrivals."""
+        """Begin with nothing read; arriving rows use bytes of ``memory``."""
         self.end = _NOWHERE
         self._rows: list[_Columns] = []
         self._place = 0
@@ -108,46 +111,46 @@ class ReadAhead:
         self._left_bytes = self.borrowed_bytes = 0
 
     def forget(self) -> None:
-        """Read anew: a row before the end has become visible, or has changed."""
+        """Drop all rows: one before the end has become visible or has changed."""
         self.end = _NOWHERE
         self._size = _FIRST_PAGE
         self.has_all = False
         self._drop_all()
 
     def begin(self) -> None:
-        """Keep what arrives from now on: the store has nothing."""
+        """Keep the rows that arrive from now on: the store has none."""
         self.end, self.has_all = _NOWHERE, True
         self._drop_all()
 
     def lower(self, key: int) -> None:
-        """Note that the message with this key has become visible, and maybe others behind it."""
+        """Note that the message with a key has become visible, and maybe others behind it."""
         self.has_all = False
         if key < self.end:
             self.forget()
 
     def leave(self, key: int) -> None:
-        """Note that the message with this key is gone, out of turn."""
+        """Note that the message with a key has left out of order."""
         if key < self.end:
             self._gone.add(key)
             if len(self._gone) >= max(_GONE_ROWS, (len(self._rows) - self._place) // 2):
                 self._drop_gone()
 
     def arrive(self, row: StoredMessage, first: int) -> None:
-        """Note that the store has a new row, which can be seen: it is kept if there is room.
+        """Note that the store has a new visible row; it is kept if there is memory.
 
-        ``first`` is what it was until now. Without ``has_all`` only rows before the end need to be
-        told.
+        ``first`` is the first visible key before the arrival. Without ``has_all`` only rows before
+        the end matter.
         """
         key, row_bytes = row.k, _ROW_BYTES + len(row.body)
         if key >= self.end:
             if not self.has_all:
                 return
-            if row_bytes > self._left_bytes and not self._make_room(row_bytes, first):
+            if row_bytes > self._left_bytes and not self._reserve(row_bytes, first):
                 self.has_all = False
                 return
             self._rows.append(row[:])
             self.end = key + 1
-        elif row_bytes > self._left_bytes and not self._make_room(row_bytes, first):
+        elif row_bytes > self._left_bytes and not self._reserve(row_bytes, first):
             self.forget()
             return
         else:
@@ -162,10 +165,10 @@ class ReadAhead:
         self._left_bytes -= row_bytes
 
     def next(self, hidden: Container[int], first: int) -> StoredMessage | None:
-        """Return the first row with ``first <= k`` that is not hidden; it stays the first.
+        """Return the first row with ``first <= k`` that is not hidden, and keep it.
 
-        None when there is no more: unless it ``has_all``, :meth:`read` goes on. ``first`` never
-        goes back without :meth:`forget` for what is before it.
+        None when there is none in memory; unless ``has_all``, :meth:`read` reads more. ``first``
+        decreases only after :meth:`forget`.
         """
         rows, gone = self._rows, self._gone
         for place in range(self._place, len(rows)):
@@ -184,7 +187,7 @@ class ReadAhead:
     def read(
         self, messages: Messages, hidden: Container[int], first: int, high: int
     ) -> StoredMessage | None:
-        """Read on behind the end; return as :meth:`next` does, from rows with ``k < high``."""
+        """Read rows behind the end, with ``k < high``; return the first as :meth:`next` does."""
         self.is_read = True
         while not self.has_all:
             start = max(first, self.end)
@@ -207,7 +210,7 @@ class ReadAhead:
         return None
 
     def rows_from(self, low: int, hidden: Container[int]) -> Iterator[StoredMessage]:
-        """Yield the rows that can be seen, from a key on, up to ``end``."""
+        """Yield the visible rows in memory from a key on."""
         rows, gone = self._rows, self._gone
         for place in range(bisect_left(rows, (low,), self._place), len(rows)):
             row = rows[place]
@@ -216,7 +219,7 @@ class ReadAhead:
                 yield tuple.__new__(StoredMessage, row)
 
     def pass_over(self, first: int) -> None:
-        """Drop rows before the first, when these are many: nobody walks there again."""
+        """Drop the rows before a key, when they are many."""
         self._pass_over(first)
         if self._place >= _GONE_ROWS and self._place * _GONE_PART >= len(self._rows):
             self._drop_gone()
@@ -224,8 +227,8 @@ class ReadAhead:
     def _pass_over(self, first: int) -> None:
         self._place = bisect_left(self._rows, (first,), self._place)
 
-    def _make_room(self, row_bytes: int, first: int) -> bool:
-        """Return whether a row finds room, once those before the first are dropped."""
+    def _reserve(self, row_bytes: int, first: int) -> bool:
+        """Return True if memory for a row is reserved, after rows that are gone are dropped."""
         if row_bytes > _ROW_BYTES + _PAGE_BYTES:
             return False
         self._pass_over(first)
@@ -241,7 +244,7 @@ class ReadAhead:
         return True
 
     def _drop_gone(self) -> None:
-        """Drop the rows before the first, and those that have left out of turn."""
+        """Drop the rows before the first, and those that have left out of order."""
         rows, gone = self._rows, self._gone
         dropped = rows[: self._place]
         del rows[: self._place]
@@ -255,6 +258,7 @@ class ReadAhead:
             self._give_back(self._left_bytes // _LOAN_BYTES * _LOAN_BYTES)
 
     def _drop_all(self) -> None:
+        """Drop all rows and give their memory back."""
         self._rows, self._place = [], 0
         if self._gone:
             self._gone = set()
@@ -263,10 +267,12 @@ class ReadAhead:
         self._left_bytes = 0
 
     def _give_back(self, size_bytes: int) -> None:
+        """Give borrowed bytes back."""
         self.borrowed_bytes -= size_bytes
         self._left_bytes -= size_bytes
         self._memory.give_back(self, size_bytes)
 
 
 def _bytes_of(rows: list[_Columns]) -> int:
+    """Return the memory that rows take."""
     return len(rows) * _ROW_BYTES + sum([len(row[_BODY]) for row in rows])

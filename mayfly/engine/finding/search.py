@@ -1,4 +1,4 @@
-"""Which message comes next: rows of both sides in key order, without those that are hidden."""
+"""Searches a queue: rows of both sides in key order, without hidden ones."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _PAGE_BYTES = 1024 * 1024
 
 
 class PageSize(NamedTuple):
-    """How much one statement reads: rows, and bytes of bodies behind the first."""
+    """How much one SQL statement reads: rows, and bytes of bodies after the first row."""
 
     rows: int
     body_bytes: int
 
 
 class Match(NamedTuple):
-    """Conditions of a selection; None means any (G2), ids are whole as stored.
+    """The conditions of a get or browse; None means any (G2). Ids are complete, as stored.
 
-    The reader asks ``selector`` (:func:`asker`), as it takes its time. ``token`` is the
-    MsgToken of one message; ``unmarked`` knows which ones are not marked for the browser (B7).
+    The caller evaluates ``selector`` (:func:`asker`), as that takes time. ``token`` is the MsgToken
+    of one message; ``unmarked`` excludes messages that are marked for the browser (B7).
     """
 
     msg_id: bytes | None = None
@@ -46,7 +46,7 @@ class Match(NamedTuple):
     unmarked: Unmarked | None = None
 
     def narrowed(self, selector: Selector) -> Match:
-        """Return the match that takes only what a selector takes, too; ids it names are indexed."""
+        """Return the match that also needs a selector; ids that the selector names use an index."""
         return self._replace(
             msg_id=selector.msg_id if self.msg_id is None else self.msg_id,
             correl_id=selector.correl_id if self.correl_id is None else self.correl_id,
@@ -54,7 +54,7 @@ class Match(NamedTuple):
         )
 
     def accepts(self, row: StoredMessage) -> bool:
-        """Return True if a row matches all conditions but the selector, which is not asked."""
+        """Return True if a row matches all conditions but the selector, which is not evaluated."""
         if self.msg_id is not None and row.msg_id != self.msg_id:
             return False
         if self.correl_id is not None and row.correl_id != self.correl_id:
@@ -77,7 +77,7 @@ class Match(NamedTuple):
 def asker(
     match: Match, core: Core, queue: LocalQueue, now_ms: int
 ) -> Callable[[StoredMessage], bool]:
-    """Return a function that is True for rows of a queue that the selector of a match takes now."""
+    """Return a function that evaluates the selector of a match for rows of a queue."""
     assert match.selector is not None
     selects = match.selector.selects
     if queue.is_staging:
@@ -86,7 +86,7 @@ def asker(
 
 
 def fields_of(row: StoredMessage, seen_ms: int) -> MessageFields:
-    """Return what a selector reads of a row at a moment."""
+    """Return what a selector reads of a row at a time."""
     return MessageFields(row, unpack_descriptor(row.descriptor), seen_ms)
 
 
@@ -96,7 +96,7 @@ NOTHING = Match(msg_id=b"")
 
 
 def selector_of(text: str | None) -> Selector | None:
-    """Return the selector of a selection string, None for a blank one: it takes everything.
+    """Return the selector of a selection string, None for a blank one, which selects everything.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR, MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_ALWAYS_FALSE.
     """
@@ -112,11 +112,11 @@ def in_order(
     *,
     page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
+    """Yield (row, side) of the visible messages that match, from a key on, in key order.
 
-    They match, but the selector is not asked. Messages that the ``requester`` has locked are
-    visible to it alone (B5). The lock is held until the last one is read; the search may be left at
-    any point. Pages grow from one row on, unless a search for ANY has a ``page`` of one size.
+    The selector is not evaluated. Messages that the ``requester`` has locked are visible to it
+    alone (B5). The engine lock is held until the last row is taken; the caller may stop at any row.
+    Pages grow from one row on, unless a search for ANY has a fixed ``page`` size.
     """
     assert core.engine_lock.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
@@ -131,6 +131,7 @@ def _stored(
     requester: Requester | None,
     page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
+    """Yield rows that match by what is stored, with the message that the requester has locked."""
     locked = None if requester is None else requester.locked
     sides = [
         _side(queue, side, match, low) if page is None else _paged(queue, side, low, page)
@@ -147,7 +148,7 @@ def _stored(
 def _shown_with(
     core: Core, queue: LocalQueue, match: Match, low: int, requester: Requester | None
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield what the staging queue shows with these ids (D3), and what is damaged with its own."""
+    """Yield messages of the staging queue by the ids it shows (D3), damaged ones by their own."""
     shown_id = match.msg_id
     stored_id = None if shown_id is None else staging_id(shown_id)
     delayed = _stored(queue, _as_delayed(core, match, stored_id), low, requester)
@@ -159,9 +160,9 @@ def _shown_with(
 
 
 def _as_delayed(core: Core, match: Match, stored_id: bytes | None) -> Match:
-    """Return a match on the ids that are shown as one on what is stored of a delayed message.
+    """Return a match on shown ids as one on the stored columns of a delayed message.
 
-    A generated MsgId is behind the one that is shown; of a given one that tells the place.
+    A generated MsgId is contained in the shown one; a given one is found by its key.
     """
     if match.msg_id is None or stored_id is None:
         return match._replace(msg_id=match.correl_id, correl_id=None)
@@ -179,7 +180,7 @@ def _as_delayed(core: Core, match: Match, stored_id: bytes | None) -> Match:
 def merged(
     one: Iterator[tuple[StoredMessage, int]], other: Iterator[tuple[StoredMessage, int]]
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield of two, which are in key order, all in key order."""
+    """Merge two iterators in key order into one in key order."""
     a, b = next(one, None), next(other, None)
     while a is not None and b is not None:
         if a[0].k < b[0].k:
@@ -197,7 +198,7 @@ def merged(
 
 
 def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield the one message that a holder has locked; gets of others have led ``first`` past it."""
+    """Yield the message that a requester has locked, if it matches; other searches skip it."""
     queue, row, persistence = found
     now = queue.owner.messages(persistence).row(row.k)
     if now is not None and row.k >= low and match.accepts(now):
@@ -207,6 +208,7 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 def _paged(
     queue: LocalQueue, persistence: int, low: int, page: PageSize
 ) -> Iterator[tuple[StoredMessage, int]]:
+    """Yield all visible rows of one side from a key on, in pages of one size."""
     queue_owner, ahead = queue.owner, queue.ahead[persistence]
     messages, hidden = queue_owner.messages(persistence), queue_owner.hidden
     low = max(low, queue.first[persistence])
@@ -226,6 +228,10 @@ def _paged(
 def _side(
     queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
+    """Yield the visible rows of one side that match, from a key on.
+
+    Where many hidden messages precede the first match, the next search begins at that match.
+    """
     hidden = queue.owner.hidden
     fetch = _fetcher(queue, persistence, match)
     is_any = match is ANY or match._replace(selector=None) == ANY
@@ -258,7 +264,7 @@ def _side(
 
 
 def _starts_of(queue: LocalQueue) -> SearchStarts:
-    """Return the notes of a queue, made with the first one."""
+    """Return the remembered search starts of a queue, created at first use."""
     if queue.starts is None:
         queue.starts = SearchStarts()
         if queue.watchers is None:
@@ -268,10 +274,12 @@ def _starts_of(queue: LocalQueue) -> SearchStarts:
 
 
 def _has_only_ids(match: Match) -> bool:
+    """Return True if a match has no conditions but ids and a selector."""
     return match._replace(msg_id=None, correl_id=None, selector=None) == ANY
 
 
 def _next_size(size: int, rows: list[StoredMessage]) -> int:
+    """Return the number of rows of the next page, less for long bodies."""
     row_bytes = 1 + sum([len(row.body) for row in rows]) // len(rows)
     return max(1, min(size * _PAGE_GROWTH, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
 
@@ -279,6 +287,7 @@ def _next_size(size: int, rows: list[StoredMessage]) -> int:
 def _fetcher(
     queue: LocalQueue, persistence: int, match: Match
 ) -> Callable[[int, int], list[StoredMessage]]:
+    """Return a function that reads a page of rows with the ids of a match: (low key, rows)."""
     messages, high = queue.owner.messages(persistence), queue.high
     if match.token is not None:
         token_key = key_of_token(match.token)

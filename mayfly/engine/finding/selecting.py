@@ -1,4 +1,4 @@
-"""A selector is asked about messages: how long that takes, what it said, how far it has come."""
+"""Evaluates selectors without holding the lock for long, and remembers the results."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 FIXED_SIZE = 512
 #: The one name whose value changes while a message lies on its queue and nothing happens to it.
 _FLEETING = "Root.MQMD.Expiry"
-#: Messages that a scout reads at first; the next page is longer by this factor.
+#: Messages that a search ahead reads at first; the next page is longer by this factor.
 _FIRST_PAGE, _PAGE_GROWTH = 1, 8
 
 
 def work_on(selector: Selector, row: StoredMessage) -> int:
-    """Return how many characters a selector compares at the most to say if it takes a row."""
+    """Return how many characters at most a selector compares to evaluate a row."""
     size = FIXED_SIZE + len(row.body) + (0 if row.topic is None else len(row.topic))
     work = selector.work * size
     # A body is longer than its header; most need not be looked at.
@@ -36,47 +36,47 @@ def work_on(selector: Selector, row: StoredMessage) -> int:
 
 
 def is_long(selector: Selector, row: StoredMessage) -> bool:
-    """Return True if a selector is to be asked about a row while the lock is free."""
+    """Return True if evaluating a row takes so long that the lock must be free."""
     return work_on(selector, row) > LONG_WORK
 
 
 class Verdicts:
-    """Answers of a selector in one search, and the rows that it is to be asked about.
+    """Results of a selector in one search, and the rows that are still to be evaluated.
 
-    A verdict holds for a message as it was: one that was backed out meanwhile is asked anew. A
-    verdict does not say that the message is still there: the look under the lock does.
+    A result is valid for a message as it was: after a backout it is evaluated again. It does not
+    say that the message still exists; the search under the lock finds that out.
     """
 
-    __slots__ = ("dead", "said", "unasked")
+    __slots__ = ("dead", "results", "unevaluated")
 
     def __init__(self) -> None:
         #: Key -> backout count, and whether the selector takes it.
-        self.said: dict[int, tuple[int, bool]] = {}
-        #: Rows at hand to be asked about by :meth:`ask`, in their order.
-        self.unasked: list[StoredMessage] = []
+        self.results: dict[int, tuple[int, bool]] = {}
+        #: Rows at hand to be asked about by :meth:`evaluate`, in their order.
+        self.unevaluated: list[StoredMessage] = []
         #: Key and side of the expired messages that a search has met in turns of the lock before,
         #: for when it finds a live one (K7).
         self.dead: list[tuple[int, int]] = []
 
     def of(self, row: StoredMessage) -> bool | None:
-        """Return whether the selector takes a row; None if it has not been asked."""
-        said = self.said.get(row.k)
-        return said[1] if said is not None and said[0] == row.backout_count else None
+        """Return whether the selector takes a row; None if it has not been evaluated."""
+        known = self.results.get(row.k)
+        return known[1] if known is not None and known[0] == row.backout_count else None
 
     def note(self, row: StoredMessage, *, takes: bool) -> None:
-        """Note whether the selector takes a row."""
-        self.said[row.k] = row.backout_count, takes
+        """Set whether the selector takes a row."""
+        self.results[row.k] = row.backout_count, takes
 
-    def ask(self, selects: Callable[[StoredMessage], bool]) -> None:
-        """Ask about the rows at hand; call it without the lock."""
-        unasked, self.unasked = self.unasked, []
-        for row in unasked:
+    def evaluate(self, selects: Callable[[StoredMessage], bool]) -> None:
+        """Evaluate the rows in ``unevaluated``; call it without the engine lock."""
+        unevaluated, self.unevaluated = self.unevaluated, []
+        for row in unevaluated:
             self.note(row, takes=selects(row))
 
     def clear(self) -> None:
-        """Forget all of them: another search begins."""
-        self.said.clear()
-        self.unasked.clear()
+        """Forget all results, for another search."""
+        self.results.clear()
+        self.unevaluated.clear()
         self.dead.clear()
 
 
@@ -86,11 +86,11 @@ NO_VERDICTS = Verdicts()
 
 @weakly_held
 class SelectorProgress:
-    """Where to go on: each message with a lower key that could be seen was refused.
+    """How far a search by selector has come: visible messages with lower keys were refused.
 
-    Messages that became visible since then may be before it; ``lower`` notes that. A pass is a walk
-    from the place to the end of the queue; it may have several steps, each under the lock, with
-    those of others between them.
+    Messages that became visible since may precede it; ``lower`` notes that. A pass is a search from
+    this key to the end of the queue. It may take several steps, each under the lock, with work of
+    other threads in between.
     """
 
     __slots__ = (
@@ -106,7 +106,7 @@ class SelectorProgress:
     )
 
     def __init__(self, core: Core, queue: LocalQueue, match: Match) -> None:
-        """Begin at the start of a queue; as long as it lives, it watches what becomes visible."""
+        """Begin at the start of a queue, and watch which messages become visible."""
         assert match.selector is not None
         self.match = match
         self._core = core
@@ -124,29 +124,29 @@ class SelectorProgress:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a pass has gone by what can be seen since."""
+        """Whether a message before the reached key has become visible during the pass."""
         return self._again_from is not None
 
     def lower(self, key: int) -> None:
-        """Note that a message has become visible at a key, others maybe behind it."""
+        """Note that a message with a key, and maybe others behind it, has become visible."""
         if key < self._key:
             self._again_from = key if self._again_from is None else min(self._again_from, key)
 
     def lower_from(self, key: int) -> None:
-        """Note that messages may have become visible from a key on."""
+        """Note that messages with a key or higher ones may have become visible."""
         self.lower(key)
 
     def begin(self, *, anew: bool = False) -> None:
-        """Let the next step begin a pass; ``anew`` from the start of the queue."""
+        """Let the next step begin a new pass; with ``anew`` from the start of the queue."""
         self._is_passing = False
         verdicts = self.verdicts
-        if verdicts.said or verdicts.dead or verdicts.unasked:
+        if verdicts.results or verdicts.dead or verdicts.unevaluated:
             verdicts.clear()
         if anew:
             self._again_from = self._queue.low
 
     def step_from(self, low: int) -> int:
-        """Return the key from which the next step of a pass looks, ``low`` at the least."""
+        """Return the key at which the next step of a pass begins, at least ``low``."""
         if not self._is_passing:
             if not self._is_kept:
                 self._key = self._queue.low
@@ -156,23 +156,23 @@ class SelectorProgress:
         return max(low, self._key)
 
     def reach(self, key: int, *, is_end: bool) -> None:
-        """Note how far a step has come, and whether the pass ends there."""
+        """Set how far a step has come, and whether the pass ends there."""
         self._key, self._is_passing = key, not is_end
-        if is_end and (self.verdicts.said or self.verdicts.dead):
+        if is_end and (self.verdicts.results or self.verdicts.dead):
             self.verdicts.clear()
 
-    def scout(self, requester: Requester) -> None:
-        """Go on in a pass up to the next message that the selector takes, or to the end.
+    def search_ahead(self, requester: Requester) -> None:
+        """Continue a pass to the next message that the selector takes, or to the end of the queue.
 
-        The lock is held only to read messages, not while the selector is asked. Whether the message
-        that it takes is still there, the next step sees. Raises MQRC_CONNECTION_BROKEN, and the
-        error of a holder that has ended.
+        The lock is held to read messages only, not to evaluate them. The next step finds out
+        whether the message still exists. Raises MQRC_CONNECTION_BROKEN, and the error of a
+        requester that has ended.
         """
         core, verdicts = self._core, self.verdicts
         rows: list[StoredMessage] | None = None
         size = _FIRST_PAGE
-        if verdicts.unasked:
-            verdicts.ask(self._asker(requester))
+        if verdicts.unevaluated:
+            verdicts.evaluate(self._asker(requester))
         while self._is_passing and rows != []:
             with core.engine_lock:
                 # In this order: a queue manager that has been closed has no messages to read.
@@ -187,7 +187,7 @@ class SelectorProgress:
             size *= _PAGE_GROWTH
 
     def _asker(self, requester: Requester) -> Callable[[StoredMessage], bool]:
-        """Return what asks the selector about rows now, for a holder that has not ended."""
+        """Return a function that evaluates rows; raises for a requester that has ended."""
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -195,6 +195,7 @@ class SelectorProgress:
             return asker(self.match, core, self._queue, core.now_ms())
 
     def _page(self, requester: Requester, size: int) -> list[StoredMessage]:
+        """Return the next rows of a pass."""
         rows: list[StoredMessage] = []
         max_messages, body_bytes = min(size, REFUSALS), 0
         for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
@@ -208,7 +209,10 @@ class SelectorProgress:
 def place_for(
     place: SelectorProgress | None, core: Core, queue: LocalQueue, match: Match
 ) -> SelectorProgress | None:
-    """Return the place of a match with a selector: the given one if it is, else a new one."""
+    """Return the progress for a match with a selector: ``place`` if it is for it, else a new one.
+
+    Without a selector it returns ``place``.
+    """
     if match.selector is None or (place is not None and place.match == match):
         return place
     with core.engine_lock:

@@ -1,4 +1,4 @@
-"""Gets and browses of one handle by groups: its place in a group, and what is available there."""
+"""Gets and browses of one handle by groups: its position, and which messages are available."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _BROWSE = _BROWSE_ON | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class GroupGets:
-    """The groups of one handle, from its first get or browse on that has asked for them.
+    """The groups of one handle, from its first get or browse with an option for groups on.
 
-    It keeps apart the position of its gets and that of its browses; a backout of the unit of work
-    in which its gets went on takes them back to where they stood before it.
+    It has one position for gets and one for browses. A backout of a unit of work resets the
+    position of gets to where it was before that unit.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GroupGets:
 
     @property
     def incomplete(self) -> int:
-        """The reason code of closing it within a group that it got in logical order, else 0."""
+        """The reason code for closing the handle within a group got in logical order, else 0."""
         got = self._got
         return rc.MQRC_NONE if got is None or not got.is_logical else got.incomplete
 
@@ -94,14 +94,15 @@ class GroupGets:
         plainly: Callable[[GetRequest, int], PreparedGet],
         at_cursor: Callable[[GetRequest, int], GetResult],
     ) -> GetResult:
-        """Get or browse with MQGMO options; the two calls do so without regard to groups.
+        """Get or browse with MQGMO options; ``plainly`` and ``at_cursor`` do so without groups.
 
         Raises MQRC_NO_MSG_AVAILABLE, MQRC_MATCH_OPTIONS_ERROR (G3), MQRC_INCONSISTENT_UOW,
         MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP, and
-        what ``get.get`` raises.
-        Warnings, unless the message was cut: MQRC_INCOMPLETE_GROUP, MQRC_INCOMPLETE_MSG for a get
-        that leaves logical order within a group, and MQRC_INCONSISTENT_CCSIDS,
-        MQRC_INCONSISTENT_ENCODINGS (``reassembly.Whole``).
+        the errors of ``get.get``.
+
+        Warnings, unless the message was truncated: MQRC_INCOMPLETE_GROUP and MQRC_INCOMPLETE_MSG
+        for a get that leaves logical order within a group, and MQRC_INCONSISTENT_CCSIDS or
+        MQRC_INCONSISTENT_ENCODINGS for segments that differ (:class:`Reassembled`).
         """
         if not options & _UNDER_CURSOR:
             return obtain_prepared(self._core, self.prepared(path, request, options, plainly))
@@ -119,7 +120,7 @@ class GroupGets:
         options: int,
         plainly: Callable[[GetRequest, int], PreparedGet],
     ) -> PreparedGet:
-        """Return a get or browse that is not under the cursor and may wait; raises as ``get``."""
+        """Return a get or browse that may wait, not one under the cursor; raises as :meth:`get`."""
         if options & _BROWSE_ON:
             return self._prepared_browse(path, request, options, plainly)
         if not self._is_by_group(path, request, options):
@@ -142,6 +143,7 @@ class GroupGets:
         return PreparedGet(by_group, finish_by_group)
 
     def _is_by_group(self, path: Path, request: GetRequest, options: int) -> bool:
+        """Return True if options or match ask for groups; staged messages are in none (D9)."""
         # A delayed message is in no group (D9).
         return bool(options & GROUPING or request.match.group_id) and not path.queue.is_staging
 
@@ -152,6 +154,10 @@ class GroupGets:
         options: int,
         plainly: Callable[[GetRequest, int], PreparedGet],
     ) -> PreparedGet:
+        """Return a browse that moves the cursor; raises MQRC_INCONSISTENT_BROWSE.
+
+        Browsing must go on with or without logical order as it began.
+        """
         is_logical = bool(options & c.MQGMO_LOGICAL_ORDER)
         is_first = bool(options & c.MQGMO_BROWSE_FIRST) or self._cursor.key is None
         if not is_first and is_logical != self._is_logical:
@@ -196,9 +202,10 @@ class GroupGets:
         return PreparedGet(getter, finish_by_group)
 
     def _under_cursor(self, path: Path, request: GetRequest, options: int) -> GetResult:
-        """Get or browse the message at the cursor, match options ignored (B4).
+        """Get or browse the message under the cursor; match options are ignored (B4).
 
-        Raises as ``Cursor.get_under_cursor``, and MQRC_INVALID_MSG_UNDER_CURSOR.
+        Raises MQRC_NO_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP,
+        MQRC_INVALID_MSG_UNDER_CURSOR, and the reasons of a get.
         """
         key = self._cursor.key
         if key is None:
@@ -218,6 +225,11 @@ class GroupGets:
         return self._note_get(result, options, getter.found_bytes, getter.in_unit)
 
     def _check_cursor(self, path: Path, key: int, options: int, position: Position | None) -> None:
+        """Check that the options allow the message at the cursor.
+
+        Raises MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message
+        is there.
+        """
         index = self._index_of(path)
         with self._core.engine_lock:
             index.refresh(at_once=True)
@@ -241,7 +253,10 @@ class GroupGets:
     def _note_get(
         self, result: GetResult, options: int, length_bytes: int, in_unit: bool
     ) -> GetResult:
-        """Stand behind what was got; a get out of logical order is warned of what it leaves."""
+        """Set the position behind a message that was got, and return the result with a warning.
+
+        The warning is for a get that leaves logical order within a group.
+        """
         if result.stays:
             return result
         is_logical, left = bool(options & c.MQGMO_LOGICAL_ORDER), self._got
@@ -262,12 +277,14 @@ class GroupGets:
         return bool(options & (c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT))
 
     def _getter(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupGetter:
+        """Return a get at a place, within the unit of work if the options ask for syncpoint."""
         unit_of_work = self._unit if self._in_unit(options) else None
         index = self._index_of(path)
         core, requester = self._core, self._holder
         return GroupGetter(core, path, request, unit_of_work, requester, index=index, where=where)
 
     def _browser(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupBrowser:
+        """Return a browse at a place."""
         return GroupBrowser(
             self._core,
             path,
@@ -280,18 +297,23 @@ class GroupGets:
         )
 
     def _index_of(self, path: Path) -> GroupIndex:
+        """Return the group index of the queue; the first call reads the queue."""
         if self._index is None:
             self._index = index_of(self._core, path.queue)
         return self._index
 
     def _nothing_there(self, path: Path) -> NoMessage:
+        """Return the error MQRC_NO_MSG_UNDER_CURSOR."""
         error = mq_error(rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {path.name}")
         assert isinstance(error, NoMessage)
         return error
 
 
 def _in_order(request: GetRequest, position: Position | None) -> GetRequest:
-    """Return a request in logical order; its match options may only name what comes next (G3)."""
+    """Return a request without MsgSeqNumber and Offset to match, for logical order (G3).
+
+    Raises MQRC_MATCH_OPTIONS_ERROR when the match options name another message than the next one.
+    """
     match: Match = request.match
     number, offset = (1, 0) if position is None else (position.msg_seq_number, position.offset)
     if (
@@ -307,9 +329,9 @@ def _in_order(request: GetRequest, position: Position | None) -> GetRequest:
 
 
 class Where(NamedTuple):
-    """The place where a get looks: behind a ``position``, at one ``key``, or from ``low`` on.
+    """Where a get searches: behind a ``position``, at one ``key``, or from the key ``low`` on.
 
-    ``mode`` is that of ``members.mode_of``.
+    ``mode`` is the result of :func:`~mayfly.engine.groups.index.mode_of`.
     """
 
     mode: int
@@ -319,7 +341,7 @@ class Where(NamedTuple):
 
 
 class GroupGetter(Getter):
-    """One get by the rules of groups; it tries to take something whenever a message arrives."""
+    """One get by the rules of groups; it tries again whenever a message arrives."""
 
     def __init__(
         self,
@@ -338,7 +360,7 @@ class GroupGetter(Getter):
         self._where = where
         #: Where it goes on when it was cut.
         self._low = where.low
-        self._told_count = 0
+        self._arrival_count = 0
         self._expired: list[Found] = []
         self._verdicts = Verdicts()
         match = request.match
@@ -355,7 +377,12 @@ class GroupGetter(Getter):
         self.in_unit = False
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Take what is available now, under the lock; None when there is nothing."""
+        """Take an available message under the engine lock; return its result and a transaction.
+
+        None when no message is available. The transaction is None when the unit of work has
+        everything. With ``in_parts`` one call does a bounded amount of work, and ``is_cut`` is set
+        when more is to do.
+        """
         queue, now_ms = self.checked_queue(), self._core.now_ms()
         self.is_cut = not self._index.refresh(at_once=not in_parts)
         if self.is_cut:
@@ -375,25 +402,29 @@ class GroupGetter(Getter):
         return self.deliver(queue, parts, now_ms)
 
     def search_on(self) -> None:
-        """Ask the selector about the message at which the last take was cut, without the lock."""
+        """Evaluate the selector, without the lock, for the message where the last take stopped."""
         core = self._core
-        if not self._verdicts.unasked:
+        if not self._verdicts.unevaluated:
             return
         with core.engine_lock:
             core.check_running()
             self.requester.check()
             selects = asker(self._request.match, core, self.path.queue, core.now_ms())
-        self._verdicts.ask(selects)
+        self._verdicts.evaluate(selects)
 
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
     ) -> tuple[GetResult, Transaction | None] | None:
-        """Take the message that these segments are, or the one message there is."""
+        """Take the message that consists of these entries; return its result and a transaction.
+
+        Raises MQRC_INCONSISTENT_UOW when the group was begun in or outside a unit of work, and this
+        get is not.
+        """
         rows = [self._row(entry) for entry in parts]
-        result, whole = self.look_at(queue, parts, rows, now_ms)
+        result, message = self.look_at(queue, parts, rows, now_ms)
         if result.stays:
             return result, None
-        taken = parts[: whole.row_count]
+        taken = parts[: message.row_count]
         in_unit = self._is_in_unit(taken)
         position = self._where.position
         if position is not None and position.in_unit != in_unit:
@@ -414,24 +445,25 @@ class GroupGetter(Getter):
                 assert self._unit_of_work is not None
                 self._unit_of_work.take_own(entry.pending)
         # Without a transaction all of it is the unit of work's own.
-        found = queue, whole.row, taken[0].persistence
+        found = queue, message.row, taken[0].persistence
         add_cod_report(self._core, found, transaction, self._unit_of_work, now_ms)
         return result, transaction
 
     def look_at(
         self, queue: LocalQueue, parts: list[Entry], rows: list[StoredMessage], now_ms: int
-    ) -> tuple[GetResult, Whole]:
-        """Return what is seen of the message that rows are, and that message."""
-        whole = reassembled(rows)
-        self.found_bytes = parts[whole.row_count - 1].end - parts[0].offset
-        result = result_for(self._core, self._request, queue, whole.row, now_ms)
-        if whole.warning and not result.warning:
-            result = result.with_warning(whole.warning)
-        return result, whole
+    ) -> tuple[GetResult, Reassembled]:
+        """Return the result for the message that rows make up, and the reassembled message."""
+        message = reassembled(rows)
+        self.found_bytes = parts[message.row_count - 1].end - parts[0].offset
+        result = result_for(self._core, self._request, queue, message.row, now_ms)
+        if message.warning and not result.warning:
+            result = result.with_warning(message.warning)
+        return result, message
 
     def _take_row(
         self, found: Found, transaction: Transaction | None, now_ms: int
     ) -> Transaction | None:
+        """Take one row in the unit of work, or else in a transaction, which is returned."""
         queue, row, persistence = found
         if self._unit_of_work is not None and self.in_unit:
             self._unit_of_work.take(queue, row, persistence, now_ms)
@@ -442,13 +474,14 @@ class GroupGetter(Getter):
         return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
+        """Return True if a get of these entries belongs to the unit of work."""
         if self._unit_of_work is None:
             return False
         is_persistent = any(entry.persistence == PERSISTENT for entry in taken)
         return is_persistent or not self._request.persistent_only_syncpoint
 
     def _find(self, queue: LocalQueue, now_ms: int, *, in_parts: bool) -> list[Entry]:
-        """Return the message that comes next, as its segments; nothing when there is none."""
+        """Return the next message as its segments, empty when there is none."""
         selector = self._request.match.selector
         selects = None
         if selector is not None:
@@ -456,7 +489,7 @@ class GroupGetter(Getter):
         may_cut = in_parts and self._core.settings.discard_on_empty
         refused_count = 0
         if self._low == self._where.low:
-            self._told_count = self._index.told_count
+            self._arrival_count = self._index.arrival_count
         for entry in self._candidates():
             needed = self._needed_by(entry, now_ms)
             if not self._are_there(needed, entry):
@@ -465,15 +498,15 @@ class GroupGetter(Getter):
             if is_taken and selects is not None:
                 assert selector is not None
                 row = self._row(entry)
-                said = self._verdicts.of(row)
-                if said is None and in_parts and is_long(selector, row):
-                    self._verdicts.unasked.append(row)
+                is_selected = self._verdicts.of(row)
+                if is_selected is None and in_parts and is_long(selector, row):
+                    self._verdicts.unevaluated.append(row)
                     self.is_cut = True
                     if not may_cut:
                         # Expired ones are met again on the way to a live one (K7).
                         self._low = self._where.low
                     return []
-                is_taken = selects(row) if said is None else said
+                is_taken = selects(row) if is_selected is None else is_selected
             if not is_taken:
                 refused_count += 1
                 self._low = entry.key + 1
@@ -484,12 +517,12 @@ class GroupGetter(Getter):
                 self.is_cut = True
                 return []
         # A wait that begins now hears only of messages that come from now on, maybe behind it.
-        self.is_cut = in_parts and self._told_count != self._index.told_count
+        self.is_cut = in_parts and self._arrival_count != self._index.arrival_count
         self._low = self._where.low
         return []
 
     def _needed_by(self, entry: Entry, now_ms: int) -> list[Entry]:
-        """Return the messages that an entry needs and that are not known to be there and alive."""
+        """Return the entries that an entry needs and that are not known to be present and alive."""
         group, mode = entry.group, self._mode_at()
         seen = None if group is None else group.seen.get(extent_of(entry, mode))
         if seen is None or seen.at != self._index.moment or is_expired(seen.dies_ms, now_ms):
@@ -497,7 +530,7 @@ class GroupGetter(Getter):
         return []
 
     def _note_seen(self, entry: Entry, needed: list[Entry]) -> None:
-        """Note that messages are there; not when this holder alone may see one of them."""
+        """Remember that messages are present, unless this holder alone may see one of them."""
         if entry.group is None or len(needed) < 2 or self.requester.locked is not None:
             return
         ends = [each.expire_at_ms for each in needed if each.expire_at_ms is not None]
@@ -505,7 +538,7 @@ class GroupGetter(Getter):
         entry.group.seen[extent_of(entry, self._mode_at())] = seen
 
     def _mode_at(self) -> int:
-        """Return the mode as it counts here: within a group that was begun it need not be whole."""
+        """Return the mode that applies here: a group that was begun need not be complete."""
         mode, position = self._where.mode, self._where.position
         if position is None:
             return mode
@@ -514,7 +547,7 @@ class GroupGetter(Getter):
         return mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE)
 
     def _candidates(self) -> Iterator[Entry]:
-        """Yield what comes into question, in order; after each one the index may have changed."""
+        """Yield the entries that may be got, in order; the index may change after each."""
         index, where = self._index, self._where
         if where.position is not None:
             yield from self._following(where.position)
@@ -529,6 +562,7 @@ class GroupGetter(Getter):
                 yield following
 
     def _following(self, position: Position) -> list[Entry]:
+        """Return the entries that may follow a position in logical order."""
         group = self._index.group(position.group_id, position.feedback)
         if group is None:
             return []
@@ -538,7 +572,7 @@ class GroupGetter(Getter):
         return group.segments_at(number, position.offset)
 
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
-        """Return True if all needed messages can be seen; others are forgotten, or passed over."""
+        """Return True if all needed messages are visible; the index is updated for others."""
         queue_owner = self._index.owner
         hidden = queue_owner.hidden
         stored: tuple[list[Entry], list[Entry]] = ([], [])
@@ -568,6 +602,7 @@ class GroupGetter(Getter):
         return are_there
 
     def _is_wanted(self, entry: Entry) -> bool:
+        """Return True if an entry satisfies the match options, except for the selector."""
         match = self._request.match
         if (
             match.msg_seq_number not in (None, entry.number)
@@ -579,6 +614,7 @@ class GroupGetter(Getter):
         return not self._asks_row or match.accepts(self._row(entry)) or self._refuse()
 
     def _may_have_id(self, entry: Entry) -> bool:
+        """Return True unless the MsgId of an entry certainly differs from the one to match."""
         if self._msg_hash is None:
             return True
         if entry.msg_hash is None:
@@ -586,6 +622,7 @@ class GroupGetter(Getter):
         return entry.msg_hash == self._msg_hash
 
     def _refuse(self) -> bool:
+        """Return False; raises MQRC_MATCH_OPTIONS_ERROR within a group in logical order."""
         if self._where.position is not None:
             raise mq_error(
                 rc.MQRC_MATCH_OPTIONS_ERROR, "the next message in logical order is another one"
@@ -593,9 +630,10 @@ class GroupGetter(Getter):
         return False
 
     def _are_alive(self, needed: list[Entry], entry: Entry, queue: LocalQueue, now_ms: int) -> bool:
-        """Return True if nothing has expired; else discard what this get would have returned (E8).
+        """Return True if no needed message has expired; else note expired ones to discard (E8).
 
-        Where something else has expired that it needs, it would have returned nothing.
+        Discarded are those that this get would have returned, and only if no other needed one has
+        expired.
         """
         dead = [e for e in needed if is_expired(e.expire_at_ms, now_ms)]
         if not dead:
@@ -614,6 +652,7 @@ class GroupGetter(Getter):
         return False
 
     def _discard(self, now_ms: int, *, has_found: bool) -> None:
+        """Discard the expired messages that were found, or keep them in the index (K7)."""
         expired, self._expired = self._expired, []
         if not expired:
             return
@@ -629,6 +668,7 @@ class GroupGetter(Getter):
                 self._index.lower(row.k)
 
     def _row(self, entry: Entry) -> StoredMessage:
+        """Return the row of an entry, from memory or the store."""
         if entry.pending is not None:
             return entry.pending.row
         row = self._index.owner.messages(entry.persistence).row(entry.key)
@@ -637,7 +677,7 @@ class GroupGetter(Getter):
 
 
 class GroupBrowser(GroupGetter):
-    """One browse by the rules of groups: it leaves what it finds, and the cursor stands there."""
+    """One browse by the rules of groups; it moves the cursor to what it finds."""
 
     def __init__(
         self,
@@ -651,7 +691,7 @@ class GroupBrowser(GroupGetter):
         where: Where,
         locks: bool,
     ) -> None:
-        """Prepare a browse of a handle's cursor; ``locks`` for MQGMO_LOCK."""
+        """Prepare a browse of a handle's cursor; ``locks`` is MQGMO_LOCK."""
         super().__init__(core, path, request, None, requester, index=index, where=where)
         self.only_looks = True
         self._cursor = cursor
@@ -660,9 +700,9 @@ class GroupBrowser(GroupGetter):
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
     ) -> tuple[GetResult, Transaction | None] | None:
-        """Show the message and let the cursor stand on it."""
+        """Return the message and move the cursor to it; no transaction is needed."""
         rows = [self._row(entry) for entry in parts]
-        result, _whole = self.look_at(queue, parts, rows, now_ms)
+        result, _message = self.look_at(queue, parts, rows, now_ms)
         if not result.stays:
             self._cursor.key = parts[0].key
             if self._locks:
@@ -670,11 +710,11 @@ class GroupBrowser(GroupGetter):
         return result, None
 
 
-class Whole(NamedTuple):
-    """A message of several rows as one row; ``row_count`` of them are in it.
+class Reassembled(NamedTuple):
+    """A message of several rows as one row; the first ``row_count`` rows are in it.
 
-    ``warning`` is 0, or MQRC_INCONSISTENT_CCSIDS, MQRC_INCONSISTENT_ENCODINGS when only the first
-    of them have the character set and encoding of the first one.
+    ``warning`` is 0, or MQRC_INCONSISTENT_CCSIDS or MQRC_INCONSISTENT_ENCODINGS when later rows
+    differ from the first in character set or encoding, and so are left out.
     """
 
     row: StoredMessage
@@ -682,14 +722,14 @@ class Whole(NamedTuple):
     warning: int
 
 
-def reassembled(rows: Sequence[StoredMessage]) -> Whole:
-    """Return the message that segments are, in their order.
+def reassembled(rows: Sequence[StoredMessage]) -> Reassembled:
+    """Return the message that segments make up; ``rows`` are in order.
 
-    Its descriptor is that of the first one, which is now the only segment; it lives as long as the
+    Its descriptor is that of the first segment, marked as the last one too. It expires with the
     segment that expires first.
     """
     if len(rows) == 1:
-        return Whole(rows[0], 1, rc.MQRC_NONE)
+        return Reassembled(rows[0], 1, rc.MQRC_NONE)
     parts = [unpack_descriptor(row.descriptor) for row in rows]
     count, warning = _alike(parts)
     rows, parts = rows[:count], parts[:count]
@@ -697,19 +737,20 @@ def reassembled(rows: Sequence[StoredMessage]) -> Whole:
     flags = first.msg_flags | c.MQMF_SEGMENT
     if not warning:
         flags |= c.MQMF_LAST_SEGMENT
-    whole = first._replace(msg_flags=flags)
+    descriptor = first._replace(msg_flags=flags)
     if first.msg_type == c.MQMT_REPORT:
-        whole = whole._replace(original_length=last.offset + last.original_length)
+        descriptor = descriptor._replace(original_length=last.offset + last.original_length)
     deadlines = [row.expire_at_ms for row in rows if row.expire_at_ms is not None]
     row = rows[0]._replace(
-        descriptor=pack_descriptor(whole),
+        descriptor=pack_descriptor(descriptor),
         body=_data(rows, parts),
         expire_at_ms=min(deadlines, default=None),
     )
-    return Whole(row, count, warning)
+    return Reassembled(row, count, warning)
 
 
 def _alike(parts: Sequence[Descriptor]) -> tuple[int, int]:
+    """Return how many segments have the CCSID and encoding of the first, and a warning."""
     first = parts[0]
     for count, part in enumerate(parts):
         if part.coded_char_set_id != first.coded_char_set_id:
@@ -720,7 +761,10 @@ def _alike(parts: Sequence[Descriptor]) -> tuple[int, int]:
 
 
 def _data(rows: Sequence[StoredMessage], parts: Sequence[Descriptor]) -> bytes:
-    """Return the data, each segment at its offset: reports hold less of it than their originals."""
+    """Return the data, each segment at its offset.
+
+    Between the data of reports there are zeros, as they contain only a part of their originals.
+    """
     data = bytearray()
     for row, part in zip(rows, parts, strict=True):
         if row.body:

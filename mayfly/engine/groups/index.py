@@ -1,4 +1,4 @@
-"""The groups on one queue, in memory: a get learns what it may return without walking the queue."""
+"""The groups on one queue, in memory, so that a get need not read the queue."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _by_key = attrgetter("key")
 #: Messages that are read in one turn of the lock: some 5 ms.
 _PAGE = 2_000
 #: The most arrivals noted between two looks; after more of them the next look reads all anew.
-_TOLD_MAX = 20_000
+_ARRIVALS_MAX = 20_000
 
 
 def mode_of(options: int) -> int:
-    """Return the options that decide about availability; those that others imply are left out."""
+    """Return the MQGMO options that decide availability, without those that others imply."""
     mode = options & GROUPING
     if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_MSGS_AVAILABLE):
         mode &= ~c.MQGMO_ALL_SEGMENTS_AVAILABLE
@@ -47,14 +47,14 @@ def mode_of(options: int) -> int:
 
 
 def is_by_message(mode: int) -> bool:
-    """Return True if a mode takes each message of a group without regard to the others."""
+    """Return True if in a mode the availability of a message does not depend on other messages."""
     return not mode & _OF_ALL
 
 
 class Entry:
-    """One message on the queue; ``group`` is None for one that is neither in a group nor a segment.
+    """One message on the queue; ``group`` is None when it is neither in a group nor a segment.
 
-    ``pending`` is an own uncommitted put, which is in memory only.
+    ``pending`` is the put of an open unit of work, which is in memory only.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Entry:
         persistence: int,
         pending: UncommittedPut | None = None,
     ) -> None:
-        """Take what is needed of a message; a report counts as long as its original."""
+        """Take what the index needs of a message; a report counts as long as its original."""
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
         self.key, self.expire_at_ms = outline.k, outline.expire_at_ms
@@ -93,14 +93,14 @@ class Entry:
 
     @property
     def is_last_of_group(self) -> bool:
-        """Whether no other message of the group follows the one it is, or is a part of."""
+        """Whether the message it belongs to is the last of its group, or in no group."""
         return bool(self.flags & c.MQMF_LAST_MSG_IN_GROUP) or not self.flags & IN_GROUP
 
 
 class Completeness(NamedTuple):
-    """That messages were all there: as long as nothing has left the queue or come to it since.
+    """The knowledge that messages were all present, valid while ``GroupIndex.moment`` is ``at``.
 
-    ``dies_ms`` is when the first of them expires.
+    ``dies_ms`` is when the first of them expires, None for never.
     """
 
     at: tuple[int, ...]
@@ -108,9 +108,9 @@ class Completeness(NamedTuple):
 
 
 class Group:
-    """The messages of one GroupId: the segments of each by its number, in order of offset.
+    """The messages of one GroupId: for each MsgSeqNumber its segments, in order of offset.
 
-    A message in segments that is in no group is one here, too: its only message.
+    A segmented message that is in no group is a group with one message.
     """
 
     __slots__ = ("feedback", "group_id", "last_number", "messages", "seen", "spoiled")
@@ -127,6 +127,7 @@ class Group:
         self.seen: dict[int, Completeness] = {}
 
     def add(self, entry: Entry) -> None:
+        """Add a message or segment."""
         entry.group = self
         self.seen.clear()
         insort(self.messages.setdefault(entry.number, []), entry, key=_by_offset)
@@ -134,7 +135,7 @@ class Group:
             self.last_number = entry.number
 
     def remove(self, entry: Entry) -> None:
-        """Forget a message or segment."""
+        """Remove a message or segment."""
         segments = self.messages[entry.number]
         del segments[bisect_left(segments, _by_offset(entry), key=_by_offset)]
         self.spoiled.discard(entry)
@@ -146,7 +147,7 @@ class Group:
             self.last_number = None
 
     def message(self, number: int) -> list[Entry]:
-        """Return a message whole, as its segments in order; nothing where one is missing."""
+        """Return all segments of a message in order, empty when one is missing."""
         parts: list[Entry] = []
         end = 0
         for entry in self.messages.get(number, ()):
@@ -159,22 +160,22 @@ class Group:
         return []
 
     def segments_at(self, number: int, offset: int) -> list[Entry]:
-        """Return the segments of a message at an offset: one, or several of which one counts."""
+        """Return the segments of a message at an offset; there may be duplicates."""
         segments = self.messages.get(number, [])
         low = bisect_left(segments, offset, key=_offset)
         return segments[low : bisect_right(segments, offset, low, key=_offset)]
 
     def at(self, mode: int, number: int, offset: int | None) -> list[Entry]:
-        """Return the segments of a message with which a get in a mode by message may begin.
+        """Return the entries of a message that a get in a mode by message may begin with.
 
-        With an offset, in a mode that asks for nothing else, it is what stands there.
+        With an offset, and a mode without conditions, they are the segments at that offset.
         """
         if mode or offset is None:
             return self.available(mode, number)
         return self.segments_at(number, offset)
 
-    def whole(self) -> list[Entry]:
-        """Return the whole group in logical order; nothing where anything is missing."""
+    def complete(self) -> list[Entry]:
+        """Return the complete group in logical order, empty when anything is missing."""
         if self.last_number is None or len(self.messages) < self.last_number:
             return []
         members: list[Entry] = []
@@ -188,10 +189,10 @@ class Group:
     def available(self, mode: int, number: int | None = None) -> list[Entry]:
         """Return the entries of the group that a get in this mode may begin with, by key.
 
-        In logical order that is its first message or segment alone. Otherwise it is each entry that
-        the mode does not keep back; of a message that is to be returned complete, its first
-        segment. An entry that needs expired ones is not available. ``number`` is for modes that go
-        by message: only entries of the message with this number count.
+        In logical order that is the first message or segment alone. Otherwise it is every entry
+        that the mode allows; of a message that must be returned complete, its first segment. An
+        entry that needs expired ones is not available. ``number`` limits a mode by message to one
+        MsgSeqNumber.
         """
         found = self._present(mode, number)
         if self.spoiled:
@@ -205,48 +206,50 @@ class Group:
         return found
 
     def _present(self, mode: int, number: int | None) -> list[Entry]:
+        """Return what :meth:`available` does, expired entries included."""
         if mode & c.MQGMO_LOGICAL_ORDER:
             return self._first(mode)
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
-            found = self.whole()
+            found = self.complete()
         else:
             numbers = self.messages if number is None else (number,)
-            is_whole = mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE)
+            is_complete = mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE)
             found = [
                 entry
                 for each in numbers
-                for entry in (self.message(each) if is_whole else self.messages.get(each, ()))
+                for entry in (self.message(each) if is_complete else self.messages.get(each, ()))
             ]
         if mode & c.MQGMO_COMPLETE_MSG:
             found = [entry for entry in found if not entry.offset]
         return sorted(found, key=_by_key)
 
     def _first(self, mode: int) -> list[Entry]:
+        """Return the first entry in logical order, empty when the mode does not allow it."""
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
-            return self.whole()[:1]
+            return self.complete()[:1]
         if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
             return self.message(1)[:1]
         return self.segments_at(1, 0)[:1]
 
 
 def extent_of(entry: Entry, mode: int) -> int:
-    """Return the part of a group that ``needed_by`` returns: the number of a message, 0 for all."""
+    """Return which part of a group ``needed_by`` covers: a MsgSeqNumber, or 0 for the group."""
     return 0 if mode & c.MQGMO_ALL_MSGS_AVAILABLE else entry.number
 
 
 def returned_with(entry: Entry, mode: int) -> list[Entry]:
-    """Return what a get in this mode returns together with a message: all segments, or it alone."""
+    """Return what a get in this mode returns with an entry: all segments, or it alone."""
     if entry.group is None or not mode & c.MQGMO_COMPLETE_MSG:
         return [entry]
     return entry.group.message(entry.number) or [entry]
 
 
 def needed_by(entry: Entry, mode: int) -> list[Entry]:
-    """Return what must be on the queue for a get in this mode to return a message."""
+    """Return the entries that must be present for a get in this mode to return an entry."""
     if entry.group is None or not mode & ~c.MQGMO_LOGICAL_ORDER:
         return [entry]
     if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
-        return entry.group.whole() or [entry]
+        return entry.group.complete() or [entry]
     return entry.group.message(entry.number) or [entry]
 
 
@@ -266,14 +269,18 @@ class StartKeys:
         self.keys.sort()
 
     def add(self, key: int) -> None:
-        """Add a key in its place."""
+        """Add a key, in order."""
         insort(self.keys, key)
 
     def remove(self, key: int) -> None:
+        """Remove a key that is present."""
         del self.keys[bisect_left(self.keys, key)]
 
     def settle(self, group: Group, changed: Mapping[Entry, bool]) -> None:
-        """Take over which changed messages of a group are available now."""
+        """Update the keys after changes of a group.
+
+        ``changed`` says which entries are there now.
+        """
         if not self._mode:
             self._settle_each(changed)
             return
@@ -287,7 +294,7 @@ class StartKeys:
                 self.add(key)
 
     def _settle_each(self, changed: Mapping[Entry, bool]) -> None:
-        """Take over messages of which each is available for itself, however many there are."""
+        """Update the keys in a mode without conditions, where each entry is available by itself."""
         for entry, is_there in changed.items():
             place = bisect_left(self.keys, entry.key)
             was_there = place < len(self.keys) and self.keys[place] == entry.key
@@ -297,6 +304,7 @@ class StartKeys:
                 del self.keys[place]
 
     def _taken_over(self, group: Group, number: int | None) -> list[int]:
+        """Record and return the available keys of a group, or of one of its messages."""
         keys = [entry.key for entry in group.available(self._mode, number)]
         if keys:
             self._by_place[group, number] = keys
@@ -305,46 +313,46 @@ class StartKeys:
 
 @weakly_held
 class GroupIndex:
-    """All messages of a queue by group, and by the messages that gets of each mode may begin with.
+    """All messages of a queue by group, and the entries that gets of each mode may begin with.
 
-    It lives as long as a handle that has asked for groups. It holds at least all visible messages:
-    it is told of each that comes or comes back, and each that has gone is noticed when a search
-    meets it. All of it is under the lock, but :meth:`catch_up`.
+    It lives as long as a handle that uses groups. It contains at least all visible messages: the
+    queue notifies it of each that appears. A message that has gone is noticed when a search finds
+    it missing. All methods but :meth:`catch_up` need the engine lock.
     """
 
     def __init__(self, core: Core, queue: LocalQueue) -> None:
-        """Begin empty; :func:`index_of` shares one index among all handles."""
+        """Begin empty; :func:`index_of` returns the one index that all handles share."""
         self._core = core
         self._queue = queue
         #: Where the queue's messages are.
         self.owner = queue.owner
         self._entries: dict[int, Entry] = {}
         self._families: dict[bytes, dict[int, Group]] = {}
-        self._lines: dict[int, StartKeys] = {}
+        self._starts: dict[int, StartKeys] = {}
         #: By GroupId, for those that were asked for by it.
-        self._lines_of: dict[bytes, dict[int, StartKeys]] = {}
-        #: Groups with what has changed of them since the lines were right: whether it is there now.
+        self._starts_of: dict[bytes, dict[int, StartKeys]] = {}
+        #: Changes since the start keys were updated, by group: is an entry there now.
         self._changed: dict[Group, dict[Entry, bool]] = {}
-        self._told: set[int] = set()
+        self._arrived: set[int] = set()
         #: The number of notes so far: a walk that goes on after a pause sees new ones by it.
-        self.told_count = 0
+        self.arrival_count = 0
         #: By side the key from which on all is to be read; None where that has been done.
         self._behind: list[int | None] = [queue.low, queue.low]
 
     def lower(self, key: int) -> None:
-        """Note that a message has become visible."""
-        self.told_count += 1
-        self._told.add(key)
-        if len(self._told) > _TOLD_MAX:
+        """Note that the message with a key has become visible."""
+        self.arrival_count += 1
+        self._arrived.add(key)
+        if len(self._arrived) > _ARRIVALS_MAX:
             self._forget()
 
     def lower_from(self, key: int) -> None:
-        """Note that messages have become visible at a key and behind it."""
-        self.told_count += 1
+        """Note that messages with this key or higher ones have become visible."""
+        self.arrival_count += 1
         self._behind = [key if low is None else min(low, key) for low in self._behind]
 
     def catch_up(self) -> None:
-        """Read what has to be read, a page in each turn of the lock."""
+        """Read all messages that are not in the index, a page in each turn of the engine lock."""
         is_done = False
         while not is_done:
             with self._core.engine_lock:
@@ -352,18 +360,18 @@ class GroupIndex:
                 is_done = self.refresh(at_once=False)
 
     def refresh(self, *, at_once: bool) -> bool:
-        """Read messages that have come; False when some are left, as without ``at_once``.
+        """Read messages that have become visible; return False when some are left to read.
 
-        Without ``at_once`` one page is read at most.
+        Without ``at_once`` at most one page is read.
         """
-        if len(self._entries) > 2 * sum(self._queue.present) + _TOLD_MAX:
+        if len(self._entries) > 2 * sum(self._queue.present) + _ARRIVALS_MAX:
             # Most of it has gone, and nobody has met it: members of groups that were never whole.
             self._forget()
-        told = {key for key in self._told if key not in self._entries}
-        self._told.clear()
+        arrived = {key for key in self._arrived if key not in self._entries}
+        self._arrived.clear()
         for persistence in (VOLATILE, PERSISTENT):
-            if told and self._queue.present[persistence]:
-                self._add_all(self.owner.messages(persistence).outlines_of(told), persistence)
+            if arrived and self._queue.present[persistence]:
+                self._add_all(self.owner.messages(persistence).outlines_of(arrived), persistence)
         for persistence in (VOLATILE, PERSISTENT):
             while self._behind[persistence] is not None:
                 self._read_page(persistence)
@@ -372,34 +380,34 @@ class GroupIndex:
         return True
 
     def entry(self, key: int) -> Entry | None:
-        """Return the message with a key."""
+        """Return the entry with a key, None without one."""
         return self._entries.get(key)
 
     def is_there(self, entry: Entry, requester: Requester | None) -> bool:
-        """Return True if a message is still on the queue, and the requester may see it."""
+        """Return True if a message is still on the queue and visible to the requester."""
         if self.owner.hidden.get(entry.key, requester) is not requester:
             return False
         return bool(self.owner.messages(entry.persistence).present((entry.key,)))
 
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
-        """Return the first message from a key on that a get in this mode may begin with.
+        """Return the first entry, from the key ``low`` on, that a get in this mode may begin with.
 
-        With a GroupId to be matched, of those that have it. The caller looks at the other
-        conditions of the match; the GroupId alone spares a long way.
+        A GroupId in ``match`` limits the search to groups with it. The caller checks the other
+        conditions of the match.
         """
         group_id = match.group_id
         self._settle()
         if group_id is None:
-            line = self._line(mode)
+            start_keys = self._starts_in(mode)
         else:
             group_id = group_id.ljust(MQ_GROUP_ID_LENGTH, b"\0")
             if group_id not in self._families:
                 return None
-            line = self._line_of(group_id, mode)
-        place = bisect_left(line.keys, low)
-        if place == len(line.keys):
+            start_keys = self._starts_in_group(group_id, mode)
+        place = bisect_left(start_keys.keys, low)
+        if place == len(start_keys.keys):
             return None
-        entry, number = self._entries[line.keys[place]], match.msg_seq_number
+        entry, number = self._entries[start_keys.keys[place]], match.msg_seq_number
         if group_id is None or number is None or not is_by_message(mode):
             return entry
         if entry.number == number and match.offset in (None, entry.offset):
@@ -410,19 +418,16 @@ class GroupIndex:
 
     @property
     def moment(self) -> tuple[int, ...]:
-        """A value that stays the same while no message leaves the queue, is hidden, or arrives.
-
-        Among visible messages only those that were noted make more available again.
-        """
+        """A value that changes when a message becomes visible, is hidden, or leaves the queue."""
         queue = self._queue
-        return self.told_count, queue.depth - queue.uncommitted, queue.browse_locked
+        return self.arrival_count, queue.depth - queue.uncommitted, queue.browse_locked
 
     def group(self, group_id: bytes, feedback: int) -> Group | None:
-        """Return a group, or that of the reports on one."""
+        """Return a group, or the group of reports with this feedback about it; None without one."""
         return self._families.get(group_id, {}).get(feedback)
 
     def include(self, pendings: Iterable[UncommittedPut]) -> list[Entry]:
-        """Add own uncommitted puts for the length of one look; :meth:`remove` them after it."""
+        """Add puts of an open unit of work for one search; :meth:`remove` the entries after it."""
         entries: list[Entry] = []
         for pending in pendings:
             row = pending.row
@@ -432,13 +437,13 @@ class GroupIndex:
         return entries
 
     def remove(self, entry: Entry) -> None:
-        """Forget a message that is gone, or taken: should it come back, ``lower`` notes it."""
+        """Remove an entry whose message is gone or taken; ``lower`` brings it back."""
         if self._entries.pop(entry.key, None) is None:
             return
         group = entry.group
         if group is None:
-            for line in self._lines.values():
-                line.remove(entry.key)
+            for start_keys in self._starts.values():
+                start_keys.remove(entry.key)
             return
         group.remove(entry)
         self._note(entry, group, is_there=False)
@@ -448,37 +453,39 @@ class GroupIndex:
             del family[group.feedback]
             if not family:
                 del self._families[group.group_id]
-                self._lines_of.pop(group.group_id, None)
+                self._starts_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired: gets that need it cannot have the group."""
+        """Note that a message of a group has expired: no get that needs it may have the group."""
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)
 
     def _note(self, entry: Entry, group: Group, *, is_there: bool) -> None:
+        """Note a change of an entry, until :meth:`_settle` updates the start_keys keys."""
         self._changed.setdefault(group, {})[entry] = is_there
 
-    def _line(self, mode: int) -> StartKeys:
-        line = self._lines.get(mode)
-        if line is None:
+    def _starts_in(self, mode: int) -> StartKeys:
+        start_keys = self._starts.get(mode)
+        if start_keys is None:
             groups = [group for family in self._families.values() for group in family.values()]
             alone = [key for key, entry in self._entries.items() if entry.group is None]
-            line = self._lines[mode] = StartKeys(mode, groups, alone)
-        return line
+            start_keys = self._starts[mode] = StartKeys(mode, groups, alone)
+        return start_keys
 
-    def _line_of(self, group_id: bytes, mode: int) -> StartKeys:
-        lines = self._lines_of.setdefault(group_id, {})
-        if mode not in lines:
-            lines[mode] = StartKeys(mode, self._families[group_id].values(), ())
-        return lines[mode]
+    def _starts_in_group(self, group_id: bytes, mode: int) -> StartKeys:
+        by_mode = self._starts_of.setdefault(group_id, {})
+        if mode not in by_mode:
+            by_mode[mode] = StartKeys(mode, self._families[group_id].values(), ())
+        return by_mode[mode]
 
     def _settle(self) -> None:
+        """Update all start_keys keys after changes of groups."""
         changed, self._changed = self._changed, {}
         for group, entries in changed.items():
-            of_group_id = self._lines_of.get(group.group_id, {})
-            for line in (*self._lines.values(), *of_group_id.values()):
-                line.settle(group, entries)
+            of_group_id = self._starts_of.get(group.group_id, {})
+            for start_keys in (*self._starts.values(), *of_group_id.values()):
+                start_keys.settle(group, entries)
 
     def _add_all(self, rows: Iterable[Outline], persistence: int) -> None:
         for row in rows:
@@ -486,14 +493,15 @@ class GroupIndex:
                 self._add(row, persistence, None)
 
     def _add(self, row: Outline, persistence: int, pending: UncommittedPut | None) -> Entry:
+        """Add a message, committed or pending, to its group."""
         grouping = grouping_of(row.descriptor)
         entry = self._entries[row.k] = Entry(row, grouping, persistence, pending)
         if not grouping.group_id:
-            for line in self._lines.values():
-                line.add(row.k)
+            for start_keys in self._starts.values():
+                start_keys.add(row.k)
             return entry
         feedback = feedback_of(grouping.msg_type, grouping.feedback)
-        self._forget_twins(self.group(grouping.group_id, feedback), entry)
+        self._remove_gone(self.group(grouping.group_id, feedback), entry)
         family = self._families.setdefault(grouping.group_id, {})
         group = family.get(feedback)
         if group is None:
@@ -502,17 +510,18 @@ class GroupIndex:
         self._note(entry, group, is_there=True)
         return entry
 
-    def _forget_twins(self, group: Group | None, entry: Entry) -> None:
-        """Forget what stood in the place of a message and is not there any more.
+    def _remove_gone(self, group: Group | None, entry: Entry) -> None:
+        """Remove entries with the same number and offset whose messages have gone.
 
-        Nobody has met it since, and it would be taken for a member of the group.
+        No search has noticed it, and they would count as members of the group.
         """
-        twins = [] if group is None else group.segments_at(entry.number, entry.offset)
-        for twin in twins:
-            if not self.is_there(twin, None):
-                self.remove(twin)
+        found = [] if group is None else group.segments_at(entry.number, entry.offset)
+        for each in found:
+            if not self.is_there(each, None):
+                self.remove(each)
 
     def _read_page(self, persistence: int) -> None:
+        """Read the next page of one side of the queue."""
         low = self._behind[persistence]
         assert low is not None
         rows: list[Outline] = []
@@ -522,15 +531,16 @@ class GroupIndex:
         self._behind[persistence] = rows[-1].k + 1 if len(rows) == _PAGE else None
 
     def _forget(self) -> None:
-        self._entries, self._families, self._lines, self._lines_of = {}, {}, {}, {}
-        self._changed, self._told = {}, set()
+        """Empty the index; all messages must be read again."""
+        self._entries, self._families, self._starts, self._starts_of = {}, {}, {}, {}
+        self._changed, self._arrived = {}, set()
         self._behind = [self._queue.low, self._queue.low]
 
 
 def index_of(core: Core, queue: LocalQueue) -> GroupIndex:
-    """Return the index of a queue's groups, a new one where nobody has one, knowing all there is.
+    """Return the index of a queue's groups, up to date; it is created when no handle has one.
 
-    Call it without the lock.
+    Call it without the engine lock.
     """
     with core.engine_lock:
         if queue.watchers is None:

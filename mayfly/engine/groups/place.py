@@ -1,4 +1,4 @@
-"""The place of a message in a group: the fields of its MQMD that say it, and what comes next."""
+"""The position of a message in a group: the fields of its MQMD, and what comes next."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SHORT_BYTES = 65_536
 
 
 def as_placed(descriptor: Descriptor) -> Descriptor:
-    """Return a descriptor as its queue keeps it.
+    """Return a descriptor with consistent group fields, as the queue stores it.
 
-    A last message is in a group and a last segment is a segment, too. Without the flags that call
-    for them GroupId is empty, MsgSeqNumber 1 and Offset 0, whatever was given.
+    A last message is also in a group, and a last segment is also a segment. Without flags that need
+    them GroupId is empty, MsgSeqNumber 1 and Offset 0.
     """
     flags = descriptor.msg_flags
     if flags & c.MQMF_LAST_MSG_IN_GROUP:
@@ -44,10 +44,9 @@ def as_placed(descriptor: Descriptor) -> Descriptor:
 
 
 def is_grouped(descriptor: Descriptor, body: bytes) -> bool:
-    """Return True if a message is a member of a group, or a segment.
+    """Return True if a message is in a group or a segment, by MsgFlags or the property JMSXGroupID.
 
-    MsgFlags say so; or the property JMSXGroupID, which is ``Gid`` in the folder ``jms``: clients of
-    AMQP and HTTP, and properties of a put, know no flags.
+    Clients of AMQP and HTTP set no flags; their property is ``Gid`` in the MQRFH2 folder ``jms``.
     """
     if descriptor.msg_flags & (IN_GROUP | IN_SEGMENTS):
         return True
@@ -62,7 +61,7 @@ def is_grouped(descriptor: Descriptor, body: bytes) -> bool:
 
 
 def check_place(descriptor: Descriptor) -> None:
-    """Raise MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR for a place beyond 999,999,999."""
+    """Raise MQRC_MSG_SEQ_NUMBER_ERROR or MQRC_OFFSET_ERROR for values above 999,999,999."""
     number, offset = descriptor.msg_seq_number, descriptor.offset
     if not 1 <= number <= LARGEST:
         raise mq_error(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"MsgSeqNumber {number}")
@@ -71,11 +70,11 @@ def check_place(descriptor: Descriptor) -> None:
 
 
 def check_segment(descriptor: Descriptor, body: bytes) -> None:
-    """Raise what is wrong with a message as a segment; one that is none passes.
+    """Check a message that is a segment; any other passes.
 
-    MQRC_SEGMENT_LENGTH_ZERO: no data behind its headers, and it is not the last one.
-    MQRC_OFFSET_ERROR: it ends beyond 999,999,999. MQRC_ORIGINAL_LENGTH_ERROR: a report holds more
-    of its segment than the length that it gives.
+    Raises MQRC_SEGMENT_LENGTH_ZERO without data behind its headers, unless it is the last segment;
+    MQRC_OFFSET_ERROR when it ends above 999,999,999; MQRC_ORIGINAL_LENGTH_ERROR for a report that
+    contains more of its segment than OriginalLength.
     """
     flags, length = descriptor.msg_flags, len(body)
     if not flags & c.MQMF_SEGMENT:
@@ -92,9 +91,9 @@ def check_segment(descriptor: Descriptor, body: bytes) -> None:
 
 
 def check_cut(descriptor: Descriptor, body: bytes) -> None:
-    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for what is or may be cut with properties of MQ's own.
+    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for segments, allowed or made, with properties of MQ.
 
-    These are in the folder ``mq`` of an MQRFH2; one that cannot be read has none.
+    These are in the MQRFH2 folder ``mq``; a header that cannot be read has none.
     """
     flags = IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
     if not descriptor.msg_flags & flags or descriptor.format != FORMAT:
@@ -111,12 +110,12 @@ def check_cut(descriptor: Descriptor, body: bytes) -> None:
 
 
 class Position(NamedTuple):
-    """In the middle of a group or of a message in segments; at the end of both there is none.
+    """A position within a group or a segmented message; at the end of both there is none (None).
 
-    ``msg_seq_number`` and ``offset`` are those of what comes next. ``in_message`` tells that
-    segments are missing, ``in_unit`` that the last one was part of a unit of work, ``is_logical``
-    that it was asked for in logical order. Reports of one kind about a group are a group of their
-    own, told from others by ``feedback``.
+    ``msg_seq_number`` and ``offset`` are those of the next message or segment. ``in_message`` means
+    that segments follow, ``in_unit`` that the last get or put was in a unit of work, ``is_logical``
+    that it was in logical order. Reports of one kind about a group form a group with its own
+    ``feedback``.
     """
 
     group_id: bytes
@@ -131,14 +130,14 @@ class Position(NamedTuple):
 
     @property
     def incomplete(self) -> int:
-        """The reason code for leaving it: MQRC_INCOMPLETE_MSG, MQRC_INCOMPLETE_GROUP."""
+        """The reason code for leaving it: MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP."""
         return rc.MQRC_INCOMPLETE_MSG if self.in_message else rc.MQRC_INCOMPLETE_GROUP
 
 
 def position_after(
     descriptor: Descriptor, length_bytes: int, *, in_unit: bool, is_logical: bool
 ) -> Position | None:
-    """Return where a message of this descriptor and length leads; None where nothing follows it."""
+    """Return the position behind a message of this descriptor and length; None at the end."""
     flags = descriptor.msg_flags
     in_message = bool(flags & c.MQMF_SEGMENT) and not flags & c.MQMF_LAST_SEGMENT
     in_group = bool(flags & IN_GROUP)
@@ -159,5 +158,5 @@ def position_after(
 
 
 def feedback_of(msg_type: int, feedback: int) -> int:
-    """Return what tells the reports on a group from each other and from the group itself."""
+    """Return the feedback that distinguishes reports about a group, MQFB_NONE for the group."""
     return feedback if msg_type == c.MQMT_REPORT else c.MQFB_NONE

@@ -1,4 +1,4 @@
-"""Puts of one handle by groups: in logical order, and in segments where a message is too long."""
+"""Puts of one handle by groups: in logical order, and in segments when a message is too long."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ _STEP_BYTES = 16
 
 
 class PutOrder:
-    """Where the puts of a handle stand, from its first one on that had to do with groups.
+    """The position of a handle's puts in a group, from its first put with group options on.
 
-    A backout takes back the changes of its puts, so that a group may span several units of work and
-    go on after one that has failed.
+    A backout resets it, so a group may span several units of work and go on after one that failed.
     """
 
     def __init__(self, core: Core, context: Context, unit_of_work: UnitOfWork) -> None:
@@ -48,19 +47,21 @@ class PutOrder:
 
     @property
     def incomplete(self) -> int:
-        """The reason code of closing it within a group put in logical order, else 0."""
+        """The reason code for closing the handle within a group put in logical order, else 0."""
         last = self._position
         return rc.MQRC_NONE if last is None or not last.is_logical else last.incomplete
 
     def put(self, path: Path, body: bytes, request: PutRequest, options: int) -> PutResult:
-        """Put a message; in segments when it may be cut and is too long for its queue.
+        """Put a message; in segments when segmentation is allowed and it is too long for its queue.
 
-        Raises what ``put.put`` raises, and MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP,
-        MQRC_INCOMPLETE_MSG, MQRC_INCONSISTENT_PERSISTENCE, MQRC_INCONSISTENT_UOW for a message that
-        does not follow in logical order, MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR,
-        MQRC_SEGMENT_LENGTH_ZERO, MQRC_ORIGINAL_LENGTH_ERROR, MQRC_SEGMENTATION_NOT_ALLOWED for what
-        is no member: nothing is put, and the next one is asked for as before. A put out of logical
-        order within a group succeeds with the warning of what it leaves.
+        A put out of logical order within a group succeeds with the warning MQRC_INCOMPLETE_GROUP or
+        MQRC_INCOMPLETE_MSG. After an error nothing is put, and the position stays.
+
+        Raises MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP, MQRC_INCOMPLETE_MSG,
+        MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW for a message that does not follow
+        in logical order. Raises MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR,
+        MQRC_SEGMENT_LENGTH_ZERO, MQRC_ORIGINAL_LENGTH_ERROR and MQRC_SEGMENTATION_NOT_ALLOWED for
+        wrong fields, and the errors of ``put.put``.
         """
         in_unit = bool(options & c.MQPMO_SYNCPOINT)
         is_logical = bool(options & c.MQPMO_LOGICAL_ORDER)
@@ -81,13 +82,17 @@ class PutOrder:
         request = request._replace(descriptor=placed)
         # A delayed message can be in no group, and so not in segments (D9).
         may_cut = placed.msg_flags & c.MQMF_SEGMENTATION_ALLOWED and not request.delay_ms
-        is_cut = may_cut and not path.queue.is_staging and len(body) > _room(path, placed)
+        is_cut = (
+            may_cut and not path.queue.is_staging and len(body) > _max_segment_bytes(path, placed)
+        )
         verb = put_in_segments if is_cut else put
         unit_of_work = self._unit if in_unit else None
         core, context = self._core, self._context
         result = verb(core, path, body, request, context=context, unit_of_work=unit_of_work)
-        whole = placed._replace(persistence=result.descriptor.persistence)
-        self._position = position_after(whole, len(body), in_unit=in_unit, is_logical=is_logical)
+        descriptor = placed._replace(persistence=result.descriptor.persistence)
+        self._position = position_after(
+            descriptor, len(body), in_unit=in_unit, is_logical=is_logical
+        )
         if in_unit and left != self._position:
             self._unit.on_backout(self, partial(self._go_back, left))
         return result if result.warning else result._replace(warning=warning)
@@ -97,7 +102,11 @@ class PutOrder:
 
 
 def _in_order(left: Position | None, asked: Descriptor) -> Descriptor:
-    """Return a descriptor with the place that comes next; raises what does not follow there."""
+    """Return a descriptor with the group fields that come next in logical order.
+
+    Raises MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG when it does not
+    follow.
+    """
     if asked.version < c.MQMD_VERSION_2:
         raise mq_error(
             rc.MQRC_WRONG_MD_VERSION, "MQPMO_LOGICAL_ORDER needs a descriptor of version 2"
@@ -115,6 +124,10 @@ def _in_order(left: Position | None, asked: Descriptor) -> Descriptor:
 
 
 def _check_alike(left: Position, path: Path, asked: Descriptor, *, in_unit: bool) -> None:
+    """Raise unless persistence and syncpoint are those of the group so far.
+
+    The reasons are MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW.
+    """
     persistence = asked.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         persistence = path.default_persistence
@@ -139,11 +152,11 @@ def put_in_segments(
     context: Context,
     unit_of_work: UnitOfWork | None,
 ) -> PutResult:
-    """Put a message in as many segments as it needs, all of them or none; the MsgId is the first's.
+    """Put a message in as many segments as needed, all or none; the result has the first MsgId.
 
-    All have the same deadline. Raises as ``put.put``. MQRC_MSG_TOO_BIG_FOR_Q: the headers of the
-    message do not fit into a segment, or a segment would be under 16 bytes. MQRC_Q_FULL: there is
-    no room for all of them.
+    All have one deadline. Raises MQRC_MSG_TOO_BIG_FOR_Q when the message's headers do not fit into
+    a segment or segments would be under 16 bytes, MQRC_Q_FULL when not all fit on the queue, and
+    the errors of ``put.put``.
     """
     parts = _cut(path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]
@@ -188,34 +201,37 @@ def put_in_segments(
 
 
 def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest, bytes]]:
-    """Return the segments; the first one has the headers of the message, and its MsgId."""
-    whole = request.descriptor
-    room = _room(path, whole) // _STEP_BYTES * _STEP_BYTES
-    headers_bytes, data_format = leading_headers(whole.format, body, whole.encoding)
-    if room < max(_STEP_BYTES, headers_bytes):
+    """Return the segments as requests with data; the first has the headers and the MsgId."""
+    original = request.descriptor
+    segment_bytes = _max_segment_bytes(path, original) // _STEP_BYTES * _STEP_BYTES
+    headers_bytes, data_format = leading_headers(original.format, body, original.encoding)
+    if segment_bytes < max(_STEP_BYTES, headers_bytes):
         raise mq_error(
             rc.MQRC_MSG_TOO_BIG_FOR_Q,
             f"no segments of {len(body)} bytes fit; MAXMSGL({path.max_message_bytes})",
         )
-    flags = whole.msg_flags
+    flags = original.msg_flags
     # A message that was no segment has no other after it.
     is_last = bool(flags & c.MQMF_LAST_SEGMENT) or not flags & IN_SEGMENTS
     flags = flags & ~c.MQMF_LAST_SEGMENT | c.MQMF_SEGMENT
     parts = []
-    for start in range(0, len(body), room):
-        ends = is_last and start + room >= len(body)
-        descriptor = whole._replace(
-            offset=whole.offset + start,
+    for start in range(0, len(body), segment_bytes):
+        ends = is_last and start + segment_bytes >= len(body)
+        descriptor = original._replace(
+            offset=original.offset + start,
             msg_flags=flags | c.MQMF_LAST_SEGMENT if ends else flags,
-            format=data_format if start else whole.format,
+            format=data_format if start else original.format,
         )
         part = request._replace(descriptor=descriptor, msg_id=b"" if start else request.msg_id)
-        parts.append((part, body[start : start + room]))
+        parts.append((part, body[start : start + segment_bytes]))
     return parts
 
 
-def _room(path: Path, descriptor: Descriptor) -> int:
-    """Return how long a segment may be; on a transmission queue its headers take their part."""
+def _max_segment_bytes(path: Path, descriptor: Descriptor) -> int:
+    """Return the length of the longest segment.
+
+    On a transmission queue its headers need some of the space.
+    """
     # It will be a segment there in any case.
     part = descriptor._replace(msg_flags=descriptor.msg_flags | c.MQMF_SEGMENT)
     return path.largest_bytes - size_on(path, part, 0)

@@ -1,4 +1,4 @@
-"""Queues are defined, altered, cleared and deleted, dynamic ones too; definitions are stored."""
+"""Defines, alters, clears and deletes queues, including dynamic ones, and stores definitions."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def define(
 ) -> None:
     """Define a queue; attributes left out have their default.
 
-    With ``replace`` an existing one of the same kind takes the attributes given and keeps its
-    messages; with QSGDISP(SHARED) it becomes one of the queue-sharing group. Raises
-    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR; MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared
-    queue without a group, or one that triggers or is a transmission queue.
+    With ``replace`` an existing queue of the same kind takes the attributes given and keeps its
+    messages. QSGDISP(SHARED) defines it in the queue-sharing group. Raises
+    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a
+    shared queue without a group, with triggering, or as a transmission queue.
     """
     check_name(name)
     core.check_running()
     assert kind in QUEUE_KINDS
     definition = QueueDefinition(kind, name).altered(attributes)
-    core = _place_for(core, definition)
+    core = _owner_for(core, definition)
     with core.definitions_lock:
         existing = core.registry.find(name)
-        if existing is None or _place_of(core, existing) is not core:
+        if existing is None or _owner_of(core, existing) is not core:
             enter_queue(core, definition)
         elif replace and existing.kind == kind:
             _change(core, existing, definition.attributes)
@@ -73,15 +73,15 @@ def define(
 
 
 def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes; for kind QMGR the name is not looked at.
+    """Change attributes of a queue, or for kind QMGR of the queue manager (``name`` is ignored).
 
-    A change acts on later calls only: messages on the queue keep their deadline and place (X4, G1).
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE when a
-    shared queue would become private or the other way round.
+    A change affects later calls only: messages on the queue keep their deadline and place (X4, G1).
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE when
+    QSGDISP would change.
     """
     core.check_running()
     is_manager = kind == QMGR
-    core = core if is_manager else _place_of(core, core.registry.find(name))
+    core = core if is_manager else _owner_of(core, core.registry.find(name))
     with core.definitions_lock:
         if is_manager:
             _change(core, core.registry.queue_manager, attributes)
@@ -100,7 +100,7 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
     """
     core.check_running()
-    core = _place_of(core, core.registry.find(name))
+    core = _owner_of(core, core.registry.find(name))
     with core.definitions_lock:
         definition = _find(core, kind, name)
         if kind == QLOCAL:
@@ -110,11 +110,12 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
 
 
 def clear(core: Core, name: str) -> int:
-    """Remove all messages of a local queue without expiration reports; return how many.
+    """Remove all messages of a local queue, without expiration reports; return their number.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OBJECT_IN_USE when it is open
+    or has uncommitted work.
     """
-    core = _place_of(core, core.registry.find(name))
+    core = _owner_of(core, core.registry.find(name))
     with core.engine_lock:
         _find(core, QLOCAL, name)
         queue = core.registry.queue(name)
@@ -130,9 +131,10 @@ def delete_queue(
     own_handles: int = 0,
     terminated_by: TerminatedBy = NOBODY,
 ) -> None:
-    """Delete a local queue that nobody but ``own_handles`` handles has open.
+    """Delete a local queue that is open by at most ``own_handles`` handles.
 
-    The lives of its messages end with an ``terminated_by``, for a program that has closed it.
+    ``terminated_by`` names the program in the records of its messages' lives. Raises MQRC_OBJECT_IN_USE,
+    and MQRC_Q_NOT_EMPTY without ``purge``.
     """
     with core.engine_lock:
         _check_unused(queue, own_handles)
@@ -144,27 +146,28 @@ def delete_queue(
 
 
 def enter_queue(core: Core, definition: QueueDefinition) -> None:
-    """Store the definition of a new queue, then enter it; call it without the lock."""
+    """Store the definition of a new queue, then add it in memory; call it without the lock."""
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
     save(core, definition, number)
     with core.engine_lock:
-        _let_be_known(core, definition, number)
+        _add_queue(core, definition, number)
     core.store.write_balances()
 
 
-def _let_be_known(core: Core, definition: QueueDefinition, number: int) -> None:
+def _add_queue(core: Core, definition: QueueDefinition, number: int) -> None:
+    """Add a queue in memory, with its trigger and its totals."""
     queue = core.registry.add(definition, number)
     if queue is not None:
-        triggering_of(core).fit(queue)
+        triggering_of(core).set_trigger(queue)
         core.staging.enabled_count += queue.is_staging
         core.store.ledger_writer.totals.open_queue(number, definition.name)
         core.store.ledger_writer.totals.open_queue(-number, definition.name)
 
 
 def set_up(core: Core, platform: str) -> None:
-    """Define what a new queue manager has; on z/OS the staging queue must be defined (D14).
+    """Define the system objects that are missing; z/OS gets no staging queue (D14).
 
-    A folder of an earlier version may hold some of it, from a start that was cut off.
+    A start that was interrupted may have defined some of them.
     """
     missing = [d for d in _system_objects(platform) if core.registry.find(d.name) is None]
     enter_at_opening(core, missing, [core.registry.queue_manager])
@@ -173,9 +176,9 @@ def set_up(core: Core, platform: str) -> None:
 def enter_at_opening(
     core: Core, queues: Sequence[QueueDefinition], others: Sequence[Definition]
 ) -> None:
-    """Enter queue definitions while the queue manager opens, and store them with others.
+    """Add queues while the queue manager opens, and store them and other definitions together.
 
-    One transaction stores all of them. Memory comes first here: nobody else reaches the queue
+    One transaction stores all. Here memory changes before the disk: no program can reach the queue
     manager yet, and it does not open when the transaction fails.
     """
     transaction = Transaction()
@@ -184,13 +187,14 @@ def enter_at_opening(
         for definition in queues:
             is_local = definition.kind == QLOCAL
             number = core.registry.number_for(definition.name) if is_local else 0
-            _let_be_known(core, definition, number)
+            _add_queue(core, definition, number)
             transaction.unit.statements.append(_saving(definition, number))
     transaction.unit.statements.extend(_saving(definition, 0) for definition in others)
     core.committer.run(transaction)
 
 
 def _system_objects(platform: str) -> list[QueueDefinition]:
+    """Return the queues that every queue manager has."""
     objects = [QueueDefinition(kind, name) for kind, name in DEFAULT_OBJECTS.items()]
     objects.append(QueueDefinition(QLOCAL, DEAD_LETTER_QUEUE, maxdepth=LARGEST))
     if platform != "zos":
@@ -205,13 +209,18 @@ def _system_objects(platform: str) -> list[QueueDefinition]:
     return objects
 
 
-def _place_of(core: Core, definition: QueueDefinition | None) -> Core:
-    """Return the engine whose store holds a definition: the queue manager's, or its group's."""
+def _owner_of(core: Core, definition: QueueDefinition | None) -> Core:
+    """Return the engine that stores a definition: the queue manager or its queue-sharing group."""
     is_shared = definition is not None and definition.qsgdisp == MQQSGD_SHARED
     return core if core.group is None or not is_shared else core.group
 
 
-def _place_for(core: Core, definition: QueueDefinition) -> Core:
+def _owner_for(core: Core, definition: QueueDefinition) -> Core:
+    """Return the engine that a new definition belongs to.
+
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue without a group, or of a kind that
+    cannot be shared.
+    """
     if definition.qsgdisp != MQQSGD_SHARED:
         return core
     if core.group is None:
@@ -224,6 +233,10 @@ def _place_for(core: Core, definition: QueueDefinition) -> Core:
 
 
 def _check_sharing(definition: QueueDefinition) -> None:
+    """Check that a shared queue has no triggering and is no transmission queue.
+
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE.
+    """
     if definition.qsgdisp != MQQSGD_SHARED:
         return
     for keyword, is_refused in (
@@ -237,6 +250,7 @@ def _check_sharing(definition: QueueDefinition) -> None:
 
 
 def _find(core: Core, kind: str, name: str) -> QueueDefinition:
+    """Return a queue definition; raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR."""
     definition = core.registry.find(name)
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
@@ -246,11 +260,13 @@ def _find(core: Core, kind: str, name: str) -> QueueDefinition:
 
 
 def _check_unused(queue: LocalQueue, own_handles: int) -> None:
+    """Raise MQRC_OBJECT_IN_USE if more handles have it open, or it has uncommitted work."""
     if queue.input_count + queue.output_count > own_handles or queue.has_uncommitted_work:
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open or has uncommitted work")
 
 
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
+    """Store changed attributes of a queue or the queue manager, then apply them in memory."""
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
     with triggering_of(core).held(queue):
         changed = definition.altered(attributes)
@@ -271,7 +287,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
 
 
 def _is_enabled_again(before: Definition, after: Definition) -> bool:
-    """Return True if the staging queue is enabled again, which restarts release (D28)."""
+    """Return True if the staging queue was inhibited and no longer is: release restarts (D28)."""
     if not isinstance(before, QueueDefinition) or not isinstance(after, QueueDefinition):
         return False
     return before.name == STAGING_QUEUE and (
@@ -283,7 +299,10 @@ def _is_enabled_again(before: Definition, after: Definition) -> bool:
 def _forget(
     core: Core, definition: QueueDefinition, queue: LocalQueue | None, *, own_handles: int = 0
 ) -> None:
-    """Take a definition out of memory, then off the disk; put it back when that fails."""
+    """Remove a definition from memory, then from disk; add it again when the disk fails.
+
+    Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
+    """
     with core.engine_lock:
         if queue is not None:
             low, high = queue.low, queue.high
@@ -308,6 +327,7 @@ def _forget(
 
 
 def _forget_totals(core: Core, queue: LocalQueue) -> None:
+    """Fail waiting gets of a deleted queue with MQRC_Q_DELETED, and delete its totals."""
     numbers = [queue.number] if queue.staged_for else [queue.number, -queue.number]
     with core.engine_lock:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
@@ -326,6 +346,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
 
 
 def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
+    """End the lives of all visible messages of a queue, in batches; return their number."""
     cleared = 0
     while True:
         with core.engine_lock:
@@ -343,16 +364,16 @@ def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
         core.committer.run(transaction)
 
 
-# Dynamic queues: made by opening a model queue, gone with their creator or when told (C9)
+# Dynamic queues: made by opening a model queue, gone with their creator or when keys (C9)
 
 
 def create_dynamic_queue(
     core: Core, model_name: str, dynamic_name: str, owners: tuple[str, ...] = ()
 ) -> str | None:
-    """Make a queue after a model and return its name; None when the name is not a model's.
+    """Create a dynamic queue from a model queue and return its name; None if it is no model.
 
-    A trailing ``*`` of the dynamic name, among its first 33 characters, is replaced by something
-    unique; ``owners`` are users who may do everything with it. Raises MQRC_DYNAMIC_Q_NAME_ERROR and
+    A ``*`` at the end of ``dynamic_name``, at place 33 or before, is replaced by a unique text.
+    ``owners`` are users who have all authority on it. Raises MQRC_DYNAMIC_Q_NAME_ERROR,
     MQRC_OBJECT_ALREADY_EXISTS.
     """
     model = core.registry.find(model_name)
@@ -363,6 +384,7 @@ def create_dynamic_queue(
 
 
 def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ...]) -> str:
+    """Do as :func:`create_dynamic_queue`; the caller holds the lock of definitions."""
     if name.endswith("*"):
         if len(name) > _LAST_PLACE_OF_ASTERISK:
             raise mq_error(
@@ -387,14 +409,15 @@ def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple
 def drop_dynamic_queue(
     core: Core, queue: LocalQueue, options: int, terminated_by: TerminatedBy, *, is_owner: bool
 ) -> None:
-    """Delete the queue of a handle that is being closed, where the options or its type say so.
+    """Delete the queue of a handle that is being closed, if close options or its type demand it.
 
-    A temporary queue goes with its creator, messages and all; a permanent one with MQCO_DELETE when
-    it is empty, with MQCO_DELETE_PURGE in any case. Other handles on it get MQRC_Q_DELETED from
-    then on.
+    A temporary queue is deleted with its messages when its creator (``is_owner``) closes it. A
+    permanent one is deleted with MQCO_DELETE when empty, with MQCO_DELETE_PURGE in any case. Other
+    handles then get MQRC_Q_DELETED.
+
     Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for a delete option on any other
-    queue, MQRC_Q_NOT_EMPTY for MQCO_DELETE on a permanent queue with messages and for either option
-    on one with uncommitted work.
+    queue, and MQRC_Q_NOT_EMPTY for MQCO_DELETE on one with messages, or for either option with
+    uncommitted work.
     """
     if options & ~_DELETES or options == _DELETES:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x}")
@@ -421,26 +444,27 @@ def drop_dynamic_queue(
 
 
 def save(core: Core, definition: Definition, number: int) -> None:
-    """Make a definition durable; memory follows only when it is."""
+    """Store a definition; durable on return. Temporary dynamic queues are not stored."""
     if definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
         return
     core.committer.run(_statement(*_saving(definition, number)))
 
 
 def save_together(core: Core, *definitions: Definition) -> None:
-    """Make definitions that hold no messages durable, all of them or none."""
+    """Store definitions without messages in one transaction; durable on return."""
     transaction = Transaction()
     transaction.unit.statements.extend(_saving(definition, 0) for definition in definitions)
     core.committer.run(transaction)
 
 
 def erase(core: Core, definition: Definition) -> None:
-    """Take a definition off the disk."""
+    """Delete a definition from disk."""
     sql = "DELETE FROM object WHERE kind = ? AND name = ?"
     core.committer.run(_statement(sql, (definition.kind, definition.name)))
 
 
 def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
+    """Return the SQL statement that stores a definition, with its bindings."""
     return _SAVE, (definition.kind, definition.name, number, definition.to_json())
 
 
@@ -451,7 +475,10 @@ def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
 
 
 def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
-    """Return all definitions of a store with their numbers; raises StoreDamaged, naming one."""
+    """Return all definitions of a store with their queue numbers.
+
+    Raises StoreDamaged, which names the first definition that cannot be read.
+    """
     found = []
     for kind, name, number, stored in store.objects():
         try:
@@ -471,9 +498,9 @@ def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
 
 @contextmanager
 def definitions_unchanged(core: Core) -> Iterator[None]:
-    """Keep definitions as they are for a block, which may read them and then change them.
+    """Hold the lock of definitions for a block, which may read and then change them.
 
-    Definitions of a queue-sharing group are the exception: other members may change them.
+    Definitions of a queue-sharing group may still be changed by other members.
     """
     with core.definitions_lock:
         yield
@@ -481,7 +508,7 @@ def definitions_unchanged(core: Core) -> Iterator[None]:
 
 @contextmanager
 def definitions_if_free(core: Core) -> Iterator[bool]:
-    """Keep definitions as they are for a block; gives False, without a wait, while they change."""
+    """Hold the lock of definitions for a block; yield False, without waiting, if it is taken."""
     is_free = core.definitions_lock.acquire(blocking=False)
     try:
         yield is_free

@@ -1,4 +1,4 @@
-"""MQOPEN for inquiry, MQINQ and MQSET: attributes of an open object by their selectors."""
+"""MQOPEN for inquiry, MQINQ and MQSET: attributes of an open object by selector."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _SETTABLE: Final = {
 
 
 class DefinitionHandle:
-    """One open process, or the queue manager, of one session; closed by close or with it."""
+    """An open process or queue manager object; closed by :meth:`close` or with its session."""
 
     def __init__(self, opened: OpenQueues, mark: OpenObject, definition: Definition) -> None:
         self._opened = opened
@@ -112,29 +112,30 @@ class DefinitionHandle:
         return self.number
 
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """MQCLOSE; raises MQRC_HOBJ_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
+        """MQCLOSE; raises MQRC_HOBJ_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
         if not self.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self.name} is closed")
         if options:
-            said = f"close options {options:#x} for a {self.kind}"
-            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            text = f"close options {options:#x} for a {self.kind}"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
         self._opened.close_object(self._mark)
 
 
 def open_definition(
     opened: OpenQueues, authority: UserAuthority | None, kind: str, name: str, options: int
 ) -> DefinitionHandle:
-    """MQOPEN of a process, or of the queue manager, whose name may be left out.
+    """MQOPEN of a process, or of the queue manager, whose name may be empty.
 
     Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues and MQRC_OPTIONS_ERROR for others
-    (C8), MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS).
+    (C8), MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7), and MQRC_HANDLE_NOT_AVAILABLE beyond
+    MAXHANDS.
     """
     assert kind in _KINDS
     if options & ~_KNOWN or not options & _KNOWN:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for a {kind}")
     if options & ~_ALLOWED or not options & c.MQOO_INQUIRE:
-        said = f"open options {options:#x}: a {kind} can only be inquired about"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        text = f"open options {options:#x}: a {kind} can only be inquired about"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
     core = opened.core
     if kind == QMGR and name not in ("", core.name):
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"this queue manager is {core.name}")
@@ -147,11 +148,12 @@ def open_definition(
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ, up to 256 selectors at a time; an alias answers with its own attributes.
+    """MQINQ with up to 256 selectors; an alias returns its own attributes.
 
-    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8), MQRC_SELECTOR_ERROR,
-    MQRC_SELECTOR_LIMIT_EXCEEDED, and MQRC_Q_DELETED or, for a process, MQRC_OBJECT_CHANGED when it
-    is not there any more.
+    A queue's value is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE, when only other kinds of
+    queues have the attribute. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8),
+    MQRC_SELECTOR_ERROR, MQRC_SELECTOR_LIMIT_EXCEEDED, and after a deletion MQRC_Q_DELETED or, for a
+    process, MQRC_OBJECT_CHANGED.
     """
     check_opened(handle, c.MQOO_INQUIRE, rc.MQRC_NOT_OPEN_FOR_INQUIRE, "MQOO_INQUIRE")
     if len(selectors) > _MAX_SELECTORS:
@@ -171,7 +173,7 @@ def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[i
 
 
 def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
-    """MQINQ on the queue manager itself; raises MQRC_SELECTOR_ERROR."""
+    """Return attributes of the queue manager by selector; raises MQRC_SELECTOR_ERROR."""
     known = by_selector(QMGR)
     values = []
     with core.engine_lock:
@@ -189,19 +191,19 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
 def inquire_itself(
     core: Core, authority: UserAuthority | None, selectors: Sequence[int]
 ) -> Inquiry:
-    """MQINQ on the queue manager itself; raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR."""
+    """MQINQ on the queue manager; raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR."""
     if authority is not None:
         authority.check_inquire()
     return Inquiry([*inquire_manager(core, selectors)], rc.MQRC_NONE)
 
 
 def text_length(selector: int) -> int:
-    """Return the length in characters to which the value of a character selector is padded."""
+    """Return the length in characters to which a character attribute is padded."""
     return _text_lengths().get(selector, _NAME_LENGTH)
 
 
 def opened_definition(core: Core, handle: Handle) -> QueueDefinition:
-    """Return the definition of the name that was opened; raises MQRC_Q_DELETED."""
+    """Return the definition of the name that was opened; raises MQRC_Q_DELETED when it is gone."""
     definition = core.registry.find(handle.path.name)
     if definition is None:
         raise mq_error(rc.MQRC_Q_DELETED, f"{handle.path.name} was deleted")
@@ -211,7 +213,7 @@ def opened_definition(core: Core, handle: Handle) -> QueueDefinition:
 def check_opened(
     handle: Handle | DefinitionHandle, option: int, reason: int, option_name: str
 ) -> None:
-    """Raise MQRC_HOBJ_ERROR, or the reason for a handle that was not opened with an option."""
+    """Raise MQRC_HOBJ_ERROR for a closed handle, ``reason`` for one opened without ``option``."""
     if not handle.is_open:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "the handle is closed")
     if not handle.options & option:
@@ -220,17 +222,18 @@ def check_opened(
 
 @cache
 def by_selector(kind: str) -> Mapping[int, Attribute]:
-    """Return the attributes of a kind of object that have a selector."""
+    """Return the attributes of a kind of object that have a selector, by that selector."""
     attributes = attributes_of(kind).values()
     return MappingProxyType({a.selector: a for a in attributes if a.selector is not None})
 
 
 def unknown_selector(selector: int) -> MQError:
-    """Return the error for a selector that the object does not have."""
+    """Return the error MQRC_SELECTOR_ERROR for a selector that the object does not have."""
     return mq_error(rc.MQRC_SELECTOR_ERROR, f"selector {selector}")
 
 
 def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
+    """Return an attribute of an open queue; None if only other kinds of queues have it."""
     definition, queue = opened_definition(core, handle), handle.path.queue
     if selector in _OF_ANY_QUEUE:
         return _OF_ANY_QUEUE[selector](definition)
@@ -245,6 +248,7 @@ def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
 
 
 def _of_process(core: Core, name: str, selector: int) -> Value:
+    """Return an attribute of a process; raises MQRC_OBJECT_CHANGED, MQRC_SELECTOR_ERROR."""
     definition = core.registry.named.get((PROCESS, name))
     if definition is None:
         raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{PROCESS} {name} was deleted")
@@ -262,13 +266,13 @@ def _text_lengths() -> dict[int, int]:
 
 
 def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> None:
-    """MQSET: change attributes of the object opened, all or none; durable on return.
+    """MQSET: change attributes of the open queue, all or none; durable on return.
 
-    A local queue has MQIA_INHIBIT_PUT and _GET, MQIA_TRIGGER_CONTROL, _TYPE, _DEPTH and
-    _MSG_PRIORITY, and MQCA_TRIGGER_DATA (up to 64 characters); an alias has the first two, a remote
+    A local queue accepts MQIA_INHIBIT_PUT and _GET, MQIA_TRIGGER_CONTROL, _TYPE, _DEPTH and
+    _MSG_PRIORITY, and MQCA_TRIGGER_DATA of up to 64 characters; an alias the first two; a remote
     queue the first. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET (C8), MQRC_SELECTOR_ERROR for
-    everything else, MQRC_INHIBIT_VALUE_ERROR and its like for a wrong value, MQRC_Q_DELETED;
-    TypeError for text in the place of a number or the other way round.
+    other selectors, MQRC_INHIBIT_VALUE_ERROR and its like for a wrong value, MQRC_Q_DELETED;
+    TypeError for text instead of a number or a number instead of text.
     """
     check_opened(handle, c.MQOO_SET, rc.MQRC_NOT_OPEN_FOR_SET, "MQOO_SET")
     definition = opened_definition(core, handle)
@@ -286,9 +290,10 @@ def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> N
 
 
 def _takes(attribute: Attribute, value: Value) -> bool:
+    """Return True if an attribute accepts a value; raises TypeError for a wrong type."""
     if isinstance(value, str) != attribute.is_text:
-        said = "text" if attribute.is_text else "a number"
-        raise TypeError(f"{attribute.keyword} takes {said}, not {value!r}")
+        text = "text" if attribute.is_text else "a number"
+        raise TypeError(f"{attribute.keyword} takes {text}, not {value!r}")
     if isinstance(value, str):
         return len(value.encode()) <= attribute.length
     is_word = any(value == number for _word, number in attribute.words)

@@ -1,4 +1,4 @@
-"""Processes, channels, AUTHINFO and rules for channels (CHLAUTH) are defined and changed."""
+"""Defines and changes processes, channels, AUTHINFO objects and channel rules (CHLAUTH)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def define_named(
 ) -> None:
     """Define an object; attributes left out have their default.
 
-    With ``replace`` an existing one takes the attributes given. Raises
-    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
+    With ``replace`` an existing one takes the attributes given. Raises MQRC_OBJECT_ALREADY_EXISTS,
+    MQRC_OBJECT_NAME_ERROR.
     """
     check_name(name)
     core.check_running()
@@ -62,7 +62,7 @@ def define_named(
 
 
 def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Change attributes of an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
     core.check_running()
     with core.definitions_lock:
         definition = find_named(core, kind, name)
@@ -77,7 +77,7 @@ def delete_named(core: Core, kind: str, name: str) -> None:
 
 
 def find_named(core: Core, kind: str, name: str) -> Definition:
-    """Return a definition; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the definition of an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
     definition = core.registry.named.get((kind, name))
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
@@ -92,12 +92,12 @@ def find_channel(core: Core, name: str) -> ChannelDefinition:
 
 
 def named_of(core: Core, kind: str) -> list[Definition]:
-    """Return all definitions of a kind by name."""
+    """Return all definitions of a kind, sorted by name."""
     return [core.registry.named[key] for key in sorted(core.registry.named) if key[0] == kind]
 
 
 def keep_named(core: Core, definition: Definition) -> None:
-    """Enter a definition, or its new attributes, on disk first; call it without the lock."""
+    """Store a new or changed definition, then set it in memory; call it without the engine lock."""
     save(core, definition, 0)
     with core.engine_lock:
         key = definition.kind, definition.name
@@ -108,18 +108,18 @@ def keep_named(core: Core, definition: Definition) -> None:
 
 
 def forget_named(core: Core, definition: Definition) -> None:
-    """Remove a definition, on disk first; call it without the lock."""
+    """Delete a definition from disk, then from memory; call it without the engine lock."""
     erase(core, definition)
     with core.engine_lock:
         del core.registry.named[definition.kind, definition.name]
 
 
 def set_rule(core: Core, rule: ChannelRuleDefinition, action: str) -> None:
-    """Change the rules for channels by one of ACTIONS; durable on return.
+    """Change the channel rules (SET CHLAUTH) by one of ``ACTIONS``; durable on return.
 
-    ADD appends to a list, and raises MQRCCF_CHLAUTH_ALREADY_EXISTS for a map that is there. REMOVE
-    takes the entries of a list out, or a map away, and raises MQRCCF_CHLAUTH_NOT_FOUND. REMOVEALL
-    takes away all rules of that type for that profile.
+    ADD appends to a list, and raises MQRCCF_CHLAUTH_ALREADY_EXISTS for a map that exists. REMOVE
+    removes entries of a list, or a map, and raises MQRCCF_CHLAUTH_NOT_FOUND. REMOVEALL removes all
+    rules of that type for that profile. REPLACE sets the list or map.
     """
     core.check_running()
     with core.definitions_lock:
@@ -146,18 +146,18 @@ def set_rule(core: Core, rule: ChannelRuleDefinition, action: str) -> None:
 
 
 def channel_rules(core: Core) -> list[ChannelRuleDefinition]:
-    """Return all rules for channels; none of them is changed in its place."""
+    """Return all channel rules; the caller must not change them."""
     found = named_of(core, CHLAUTH)
     return [rule for rule in found if isinstance(rule, ChannelRuleDefinition)]
 
 
 def entries_of(text: str) -> list[str]:
-    """Return the entries of a list."""
+    """Return the non-empty entries of a comma-separated list."""
     return [entry for entry in text.split(",") if entry]
 
 
 def _named_rule(rule: ChannelRuleDefinition) -> ChannelRuleDefinition:
-    """Return a rule under the name by which it is stored: all that it is found by."""
+    """Set the name under which a rule is stored, made of profile, type and key; return the rule."""
     rule.name = " ".join((rule.profile, str(rule.type), *map(repr, _rule_key(rule))))
     return rule
 
@@ -165,6 +165,10 @@ def _named_rule(rule: ChannelRuleDefinition) -> ChannelRuleDefinition:
 def _change_list(
     core: Core, existing: ChannelRuleDefinition | None, rule: ChannelRuleDefinition, action: str
 ) -> None:
+    """Add, replace or remove entries of a list rule; one without entries is deleted.
+
+    Raises MQRCCF_CHLAUTH_NOT_FOUND when an entry to be removed is missing.
+    """
     keyword = LISTS[rule.type]
     given = entries_of(str(rule.attributes[keyword]))
     before = [] if existing is None else entries_of(str(existing.attributes[keyword]))
@@ -182,18 +186,21 @@ def _change_list(
 
 
 def _rule_key(rule: ChannelRuleDefinition) -> tuple[str, ...]:
+    """Return the values that identify a rule beside its profile and type."""
     return tuple(str(getattr(rule, field)) for field in _RULE_KEY)
 
 
 def _missing_rule(rule: ChannelRuleDefinition) -> MQError:
+    """Return the error MQRCCF_CHLAUTH_NOT_FOUND."""
     return mq_error(k.MQRCCF_CHLAUTH_NOT_FOUND, f"there is no such rule for {rule.profile}")
 
 
 def set_up_client_objects(core: Core) -> None:
-    """Define the channels, rules and AUTHINFO for clients, once in the life of a queue manager.
+    """Define the channels, rules and AUTHINFO object for clients, once in a queue manager's life.
 
-    Every client needs a password, so that a new queue manager lets nobody in; IBM MQ asks only
-    administrators (REQDADM), whose other users the operating system knows.
+    Every client needs a password (CHCKCLNT(REQUIRED)), so nobody can connect to a new queue
+    manager. IBM MQ demands it of administrators only (REQDADM), as the operating system knows the
+    other users.
     """
     manager = core.registry.queue_manager
     if manager.has_client_objects:
@@ -210,7 +217,7 @@ def set_up_client_objects(core: Core) -> None:
 
 @cache
 def _objects() -> tuple[Definition, ...]:
-    """Return these objects; no definition of their kinds is changed in its place."""
+    """Return the objects for clients; the caller must not change them."""
     models = [
         ChannelDefinition(
             CLNTCONN if channel_type == c.MQCHT_CLNTCONN else CHANNEL,
@@ -227,9 +234,9 @@ def _objects() -> tuple[Definition, ...]:
 
 
 def _first_rules() -> list[ChannelRuleDefinition]:
-    """Return the three rules with which IBM MQ begins as well.
+    """Return the three channel rules that IBM MQ also begins with.
 
-    No administrator comes in, nobody by a channel of the system, but by the one for administration.
+    They block administrators, and all channels of the system but the one for administration.
     """
     return [
         ChannelRuleDefinition(

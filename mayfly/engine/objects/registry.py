@@ -1,4 +1,4 @@
-"""Definitions of queues and the queue manager, and the resolution of a name to a queue."""
+"""Definitions of queues and of the queue manager, and the resolution of a name to a queue."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _MAX_PATHS = 10_000
 
 
 class Path:
-    """The path of a name: the objects passed and the queue at the end.
+    """The result of resolving a name: the objects passed and the queue at the end.
 
-    Priority and persistence defaults come from the first object (P7, D16); an inhibit on any object
-    counts (C5); the lowest cap wins (X3).
+    Default priority and persistence come from the first object (P7, D16). An inhibit on any object
+    applies (C5), and so does the lowest cap (X3).
     """
 
     __slots__ = (
@@ -129,34 +129,34 @@ class Path:
 
 
 class SharedDirectory(Protocol):
-    """The queues of a queue-sharing group's other queue managers."""
+    """The queues of the other queue managers of a queue-sharing group."""
 
     def status(self) -> Sequence[tuple[str, bool, int]]:
-        """Return name, whether it is open, and what it has yet to change of the members."""
+        """Return each member's name, whether it is open, and how many decided units wait for it."""
 
     def find(self, name: str) -> QueueDefinition | None:
-        """Return the definition of a shared queue."""
+        """Return the definition of a shared queue, None without one."""
 
     def definitions(self) -> dict[str, QueueDefinition]:
-        """Return those of all shared queues, by name."""
+        """Return the definitions of all shared queues, by name."""
 
     def queue(self, name: str) -> LocalQueue | None:
-        """Return a shared queue."""
+        """Return a shared queue, None without one."""
 
     def path(self, asker: Registry, name: str) -> Path | None:
-        """Return what QUEUE@MANAGER leads to when the manager is of the group, else None."""
+        """Return the path of QUEUE@MANAGER when that manager is in the group, else None."""
 
     def has(self, queue: LocalQueue) -> bool:
         """Return True if a queue is a shared one."""
 
     def refreshed(self, asker: Registry, path: Path) -> Path:
-        """Return a path to a queue of another member as its definitions stand now."""
+        """Return a path to another member's queue with the present definitions."""
 
 
 class Registry:
-    """All definitions of a queue manager and the queues they stand for; guarded by the lock.
+    """All definitions of a queue manager and its queues; guarded by the engine lock.
 
-    ``version`` rises with every change: a Path of an earlier version has to be resolved again.
+    ``version`` rises with every change: a Path of an earlier version must be resolved again.
     """
 
     def __init__(self, queue_owner: QueueOwner) -> None:
@@ -188,7 +188,7 @@ class Registry:
         self.retained: dict[str, tuple[int, int]] = {}
 
     def find(self, name: str) -> QueueDefinition | None:
-        """Return the definition of a queue, None when there is none."""
+        """Return the definition of a queue of any kind, shared ones included; None without one."""
         definition = self._definitions.get(name)
         if definition is None:
             _check_text(name)
@@ -196,16 +196,17 @@ class Registry:
         return definition
 
     def definitions(self) -> list[QueueDefinition]:
-        """Return all queue definitions by name."""
+        """Return all queue definitions, shared ones included, sorted by name."""
         shared = {} if self.directory is None else self.directory.definitions()
         every = {**shared, **self._definitions}
         return [every[name] for name in sorted(every)]
 
     def queues(self) -> list[LocalQueue]:
+        """Return all local queues."""
         return list(self._queues.values())
 
     def queue(self, name: str) -> LocalQueue:
-        """Return a local queue by its own name; raises MQRC_UNKNOWN_OBJECT_NAME."""
+        """Return a local or shared queue by its own name; raises MQRC_UNKNOWN_OBJECT_NAME."""
         queue = self._queues.get(name)
         if queue is None and self.directory is not None and name not in self._definitions:
             queue = self.directory.queue(name)
@@ -218,22 +219,24 @@ class Registry:
         return self._queues.get(name)
 
     def by_number(self, number: int) -> LocalQueue | None:
+        """Return a local queue by its number, None when there is none."""
         return self._numbers.get(number)
 
     def target(self, number: int) -> LocalQueue | None:
-        """Return the queue of a number for which messages are staged, even a deleted one."""
+        """Return the queue with a number, even one deleted while messages were staged for it."""
         return self._numbers.get(number) or self.departed.get(number)
 
     def staging(self) -> LocalQueue | None:
-        """Return the staging queue, None where it is not defined."""
+        """Return the staging queue, None when it is not defined."""
         return self._numbers.get(STAGING_NUMBER)
 
     def resolve(self, name: str) -> Path:
-        """Return what a queue or alias name leads to, a queue that can be read.
+        """Return the path of a queue or alias name, to a queue that can be got from.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when an alias leads nowhere,
-        MQRC_ALIAS_BASE_Q_TYPE_ERROR when its target is no queue, and
-        MQRC_OPTION_NOT_VALID_FOR_TYPE when it leads to a topic or to another queue manager (C3).
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when the target of an alias is
+        not defined, MQRC_ALIAS_BASE_Q_TYPE_ERROR when it is no queue, and
+        MQRC_OPTION_NOT_VALID_FOR_TYPE when the name resolves to a topic or to another queue manager
+        (C3).
         """
         path = self._paths.get(name)
         if path is None or path.version != self.version:
@@ -246,10 +249,10 @@ class Registry:
         return path
 
     def resolve_target(self, name: str) -> Path:
-        """Return what a name leads to that is put to, maybe by way of a transmission queue (C2).
+        """Return the path of a name for a put; it may end at a transmission queue (C2).
 
-        ``QUEUE@MANAGER`` is a queue of another queue manager. Raises as :meth:`resolve` and
-        ``remote.resolution.route``.
+        ``QUEUE@MANAGER`` is a queue of another queue manager. Raises the errors of :meth:`resolve`
+        and ``remote.resolution.route``.
         """
         path = self._paths.get(name)
         # Names are resolved without the lock: a change meanwhile leaves an old path here.
@@ -261,12 +264,12 @@ class Registry:
         return path
 
     def refreshed(self, path: Path) -> Path:
-        """Return a path as its definitions stand now, the queue at its end staying the same.
+        """Return a path with the present definitions, to the same queue.
 
-        The way to another queue manager may have become another one. Raises MQRC_Q_DELETED when
-        that queue or the name's object is gone. Raises MQRC_OBJECT_CHANGED (C6) when an alias leads
-        to another queue by now, or when its queue has become, or is no longer, a transmission
-        queue.
+        Only a path to another queue manager may end at another transmission queue. Raises
+        MQRC_Q_DELETED when the queue or an object of the path is gone. Raises MQRC_OBJECT_CHANGED
+        (C6) when an alias has another target, or when the queue has become, or stopped being, a
+        transmission queue.
         """
         if path.version == self.version:
             return path
@@ -290,7 +293,10 @@ class Registry:
         number: int | None = None,
         queue: LocalQueue | None = None,
     ) -> LocalQueue | None:
-        """Enter a new definition; a local queue takes the lowest free number if none is given."""
+        """Add a definition; a local queue without a number takes the lowest free one.
+
+        Returns the local queue, None for other kinds.
+        """
         self._definitions[definition.name] = definition
         self.changed()
         if definition.kind != QLOCAL:
@@ -304,7 +310,10 @@ class Registry:
         return queue
 
     def number_for(self, name: str) -> int:
-        """Return the number a new queue of this name takes."""
+        """Return the number for a new queue of this name.
+
+        Raises MQRC_RESOURCE_PROBLEM when no number is free.
+        """
         if name == STAGING_QUEUE:
             return STAGING_NUMBER
         self.departed = {n: queue for n, queue in self.departed.items() if queue.staged_for}
@@ -320,6 +329,7 @@ class Registry:
         raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {len(self.numbers)} queues")
 
     def remove(self, name: str) -> None:
+        """Remove a definition and its queue."""
         del self._definitions[name]
         queue = self._queues.pop(name, None)
         if queue is not None:
@@ -329,12 +339,14 @@ class Registry:
         self.changed()
 
     def changed(self) -> None:
+        """Note that definitions have changed, also for the group members that see them."""
         for registry in (self, *self.followers):
             registry.version += 1
             registry._paths.clear()
             registry.on_change()
 
     def _resolve(self, name: str) -> Path:
+        """Do as :meth:`resolve_target`, without the cache."""
         _check_text(name)
         if self.directory is not None and "@" in name:
             path = self.directory.path(self, name)
@@ -346,12 +358,13 @@ class Registry:
 
 
 def _check_text(name: object) -> None:
+    """Raise TypeError unless a queue name is a str."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a queue is a str, not {name!r}")
 
 
 def _lead_on(objects: list[QueueDefinition]) -> bool:
-    """Return True if each alias of a path still leads to the object that follows it."""
+    """Return True if each alias of a path still has the next object as its target."""
     return all(
         alias.kind != QALIAS or (alias.target == target.name and alias.targtype != MQOT_TOPIC)
         for alias, target in pairwise(objects)
@@ -359,7 +372,7 @@ def _lead_on(objects: list[QueueDefinition]) -> bool:
 
 
 def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
-    """Return the queue alias of a name if it leads to a topic: puts to it are published."""
+    """Return the definition of a queue alias whose target is a topic, else None."""
     definition = registry.find(name)
     if definition is None or definition.kind != QALIAS:
         return None
@@ -367,7 +380,7 @@ def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
 
 
 def path_of_put(registry: Registry, name: str) -> Path | None:
-    """Return as ``resolve_target``; None for the alias of a topic: puts to it are published."""
+    """Do as ``resolve_target``; return None for an alias of a topic, to which puts publish."""
     path = registry._paths.get(name)
     if path is not None and path.version == registry.version:
         # The alias of a topic never has a path.

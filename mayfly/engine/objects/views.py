@@ -1,7 +1,7 @@
-"""Definitions and their status at one moment: each function takes the lock itself.
+"""Definitions and their status at one moment; the functions acquire the engine lock themselves.
 
-A view is a copy, or a definition that is never changed in its place: it can be read without the
-lock. A pattern is a name, or the beginning of names in front of ``*``.
+A view is a copy, or a definition that never changes: it can be read without the lock. A pattern is
+a name, or the beginning of names followed by ``*``.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ GENERIC: Final = "*"
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return whether a text equals a pattern, or begins with it when the pattern ends in ``*``."""
+    """Return True if a text equals a pattern, or begins with it when the pattern ends in ``*``."""
     if pattern.endswith(GENERIC):
         return name.startswith(pattern[:-1])
     return name == pattern
 
 
 class QueueView(NamedTuple):
-    """A queue; the counts are those of a local queue, 0 for any other."""
+    """A queue definition with the counts of a local queue; for other kinds they are 0."""
 
     definition: QueueDefinition
     depth: int = 0
@@ -55,7 +55,7 @@ class QueueView(NamedTuple):
 
 
 class QueueStatus(NamedTuple):
-    """How a local queue stands; the age is that of its oldest message, 0 without one."""
+    """The status of a local queue; the age is that of its oldest message, 0 when empty."""
 
     depth: int
     input_count: int
@@ -68,7 +68,7 @@ class QueueStatus(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """The values of a topic string: its object, "" without one, and values by keyword."""
+    """The attributes that apply to a topic string; ``admin_name`` is its topic object or ""."""
 
     admin_name: str
     values: Mapping[str, Value]
@@ -77,14 +77,14 @@ class TopicView(NamedTuple):
 
 
 class SubscriptionView(NamedTuple):
-    """A subscription; one that is not durable is gone with its session."""
+    """A subscription; one that is not durable ends with its session."""
 
     definition: SubscriptionDefinition
     is_durable: bool
 
 
 class MemberView(NamedTuple):
-    """A member of the queue-sharing group; ``decided_count`` units wait until it is open."""
+    """A member of the queue-sharing group; ``decided_count`` units of work wait until it opens."""
 
     name: str
     group: str
@@ -93,19 +93,19 @@ class MemberView(NamedTuple):
 
 
 def view_manager(core: Core) -> ManagerDefinition:
-    """Return the definition of the queue manager itself."""
+    """Return a copy of the queue manager's definition."""
     with core.engine_lock:
         return copy(core.registry.queue_manager)
 
 
 def view_queue(core: Core, name: str) -> QueueDefinition | None:
-    """Return the definition of a queue of any type, None when there is none."""
+    """Return a copy of a queue definition of any kind, None without one."""
     with core.engine_lock:
         return copy(core.registry.find(name))
 
 
 def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueView]:
-    """Return the queues of some types whose names match, by name."""
+    """Return the queues of these kinds whose names match, sorted by name."""
     with core.engine_lock:
         return [
             _queue_view(core, definition)
@@ -115,6 +115,7 @@ def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueV
 
 
 def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
+    """Return a copy of a queue definition with its counts; the engine lock is held."""
     if definition.kind != QLOCAL:
         return QueueView(copy(definition))
     queue = core.registry.queue(definition.name)
@@ -122,7 +123,7 @@ def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
 
 
 def view_queue_status(core: Core, name: str) -> QueueStatus:
-    """Return how a local queue stands; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the status of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME."""
     with core.engine_lock:
         queue = core.registry.queue(name)
         counted = counts(core, queue)
@@ -142,8 +143,8 @@ def view_queue_status(core: Core, name: str) -> QueueStatus:
 def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
     """Return when the oldest message of a queue was put, None when it is empty.
 
-    It is the first of one of the priorities, by sequence. Each priority that has messages costs one
-    search, and so does the end of the queue.
+    It is the first message of one of the priorities, so each priority with messages costs one
+    search.
     """
     assert core.engine_lock.is_held()
     oldest_ms: int | None = None
@@ -159,14 +160,14 @@ def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
 
 
 def view_topics(core: Core, pattern: str) -> list[TopicDefinition]:
-    """Return the topic objects whose names match, by name."""
+    """Return the topic objects whose names match, sorted by name."""
     with core.engine_lock:
         found = core.registry.topics.definitions()
     return [definition for definition in found if matches(definition.name, pattern)]
 
 
 def view_topic_string(core: Core, topic: str) -> TopicView:
-    """Return what applies to a topic string, each value from the nearest object that gives one."""
+    """Return the attributes that apply to a topic string, each from the nearest topic object."""
     with core.engine_lock:
         registry = core.registry
         admin = registry.topics.at(topic)
@@ -179,7 +180,7 @@ def view_topic_string(core: Core, topic: str) -> TopicView:
 
 
 def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
-    """Return the subscriptions whose names match, by name; those of no name come first."""
+    """Return the subscriptions whose names match, sorted by name; those without come first."""
     with core.engine_lock:
         found = core.registry.subscriptions.all()
     wanted = sorted((s for s in found if matches(s.name, pattern)), key=lambda s: s.name)
@@ -187,20 +188,20 @@ def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
 
 
 def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
-    """Return the processes or channels whose names match, by name."""
+    """Return the objects of a kind (processes, channels) whose names match, sorted by name."""
     with core.engine_lock:
         return [d for d in named_of(core, kind) if matches(d.name, pattern)]
 
 
 def view_neighbours(core: Core) -> tuple[str, list[str]]:
-    """Return the parent in a hierarchy, "" without one, and the children by name."""
+    """Return the parent in the hierarchy, "" without one, and the children, sorted by name."""
     with core.engine_lock:
         children = [child.name for child in named_of(core, CHILD)]
         return core.registry.queue_manager.parent, children
 
 
 def view_members(core: Core) -> list[MemberView]:
-    """Return the members that are open, and those for which decided units wait, by name.
+    """Return the open members of the group, and closed ones with decided units, sorted by name.
 
     Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
     """
@@ -216,13 +217,16 @@ def view_members(core: Core) -> list[MemberView]:
 
 
 def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
-    """Return all authority records with their bits, by type, profile and entity."""
+    """Return all authority records with their bits, sorted by type, profile and entity."""
     with core.engine_lock:
         return core.registry.authority.all()
 
 
 def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
-    """Return users with all their groups, and groups as given: together they have one authority."""
+    """Return the entities, each user followed by all groups of that user.
+
+    Together they have one authority.
+    """
     with core.engine_lock:
         found: list[Entity] = []
         for entity in entities:
@@ -232,36 +236,37 @@ def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
 
 
 def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
-    """Return the authorities, as bits, that some users and groups have together on an object."""
+    """Return the authorities, as bits, that users and groups have together on an object."""
     with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)
 
 
 def manager_definition(core: Core) -> ManagerDefinition:
-    """Return the attributes of the queue manager itself."""
+    """Return the definition of the queue manager itself, which changes in place."""
     return core.registry.queue_manager
 
 
 def channel_definitions(core: Core) -> list[ChannelDefinition]:
-    """Return the definitions of all channels by name."""
+    """Return the definitions of all channels, sorted by name."""
     return [one for one in named_of(core, CHANNEL) if isinstance(one, ChannelDefinition)]
 
 
 def manager_folder(core: Core) -> Path | None:
-    """Return the folder in which a queue manager lives, None for one in memory."""
+    """Return the folder of a queue manager's store, None for one in memory."""
     return core.store.folder
 
 
 def target_queue(core: Core, name: str) -> LocalQueue:
-    """Return the queue on which a message arrives that is put under a name (C2).
+    """Return the queue to which a put under a name goes (C2).
 
-    For another queue manager's queue that is a transmission queue. Raises as ``resolve_target``.
+    For a queue of another queue manager that is the transmission queue. Raises the errors of
+    ``resolve_target``.
     """
     return core.registry.resolve_target(name).queue
 
 
 def has_lives_from_release(core: Core) -> bool:
-    """Return True if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay."""
+    """Return True if a queue has TTLFROM(RELEASE), so that a life may be shorter than its delay."""
     with core.engine_lock:
         return any(
             definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND

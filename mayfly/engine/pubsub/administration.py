@@ -1,4 +1,4 @@
-"""Topic objects and subscriptions are defined, changed and removed, with their managed queues."""
+"""Defines, alters and deletes topic objects and subscriptions, with their managed queues."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ _MODELS = {
 def define_topic(
     core: Core, name: str, attributes: Mapping[str, Value], *, replace: bool = False
 ) -> None:
-    """Define the topic object of a topic string; attributes left out are ASPARENT.
+    """Define a topic object on disk and in the topic tree; attributes left out are ASPARENT.
 
-    With ``replace`` an existing one takes the attributes given; its topic string stays. Raises
-    MQRC_OBJECT_NAME_ERROR, MQRC_TOPIC_STRING_ERROR, MQRC_OBJECT_ALREADY_EXISTS, also when another
-    object stands for the topic string.
+    With ``replace`` an existing object takes the attributes given and keeps its topic string.
+
+    Raises MQRC_OBJECT_NAME_ERROR, MQRC_TOPIC_STRING_ERROR, and MQRC_OBJECT_ALREADY_EXISTS when the
+    name or the topic string already has a topic object.
     """
     check_name(name)
     core.check_running()
@@ -100,9 +101,10 @@ def define_topic(
 
 
 def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes; they act on later publications and subscriptions.
+    """Change attributes of a topic object, for later publications and subscriptions.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_TOPIC_STRING_ERROR for another topic string.
+    Raises MQRC_UNKNOWN_OBJECT_NAME when the object is not defined, and MQRC_TOPIC_STRING_ERROR when
+    TOPICSTR would change.
     """
     core.check_running()
     with core.definitions_lock:
@@ -111,9 +113,10 @@ def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
 
 
 def delete_topic(core: Core, name: str) -> None:
-    """Delete a topic object: its topic string and those below take their values further up.
+    """Delete a topic object; its topic strings take their values from the next object above.
 
-    Subscriptions and retained publications stay. Raises MQRC_UNKNOWN_OBJECT_NAME.
+    Subscriptions and retained publications stay. Raises MQRC_UNKNOWN_OBJECT_NAME when the object is
+    not defined.
     """
     core.check_running()
     with core.definitions_lock:
@@ -124,7 +127,10 @@ def delete_topic(core: Core, name: str) -> None:
 
 
 def set_up_topics(core: Core) -> None:
-    """Define the root of the topic tree and the models of managed queues once."""
+    """Define the system topic objects and the model queues for managed queues, where missing.
+
+    Does nothing when any topic object is defined already.
+    """
     if core.registry.topics.definitions():
         return
     models = [
@@ -144,6 +150,7 @@ def set_up_topics(core: Core) -> None:
 
 
 def _find_topic(core: Core, name: str) -> TopicDefinition:
+    """Return a topic object by name; raises MQRC_UNKNOWN_OBJECT_NAME when it is not defined."""
     definition = core.registry.topics.find(name)
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {name} is not defined")
@@ -151,6 +158,7 @@ def _find_topic(core: Core, name: str) -> TopicDefinition:
 
 
 def _change_topic(core: Core, definition: TopicDefinition, changed: TopicDefinition) -> None:
+    """Store the ``changed`` attributes; raises MQRC_TOPIC_STRING_ERROR for another topic string."""
     topic = definition.topicstr
     if changed.topicstr != topic:
         raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{definition.name} stands for {topic!r}")
@@ -158,6 +166,7 @@ def _change_topic(core: Core, definition: TopicDefinition, changed: TopicDefinit
 
 
 def _enter_topic(core: Core, definition: TopicDefinition) -> None:
+    """Save a topic object on disk, then add it to the topic tree."""
     save(core, definition, 0)
     with core.engine_lock:
         core.registry.topics.add(definition)
@@ -166,10 +175,11 @@ def _enter_topic(core: Core, definition: TopicDefinition) -> None:
 def define_subscription(
     core: Core, name: str, attributes: Mapping[str, Value], *, replace: bool = False
 ) -> None:
-    """Define an administrative subscription, which is durable and nobody's.
+    """Define an administrative subscription (DEFINE SUB): durable, owned by no session.
 
     With ``replace`` an existing one takes the attributes given. Raises MQRC_SUB_NAME_ERROR,
-    MQRC_SUB_ALREADY_EXISTS, and what :func:`create_subscription` and :func:`alter_subscription` do.
+    MQRC_SUB_ALREADY_EXISTS, and the errors of :func:`create_subscription` and
+    :func:`alter_subscription`.
     """
     with core.definitions_lock:
         if replace and core.registry.subscriptions.find(name) is not None:
@@ -189,17 +199,19 @@ def create_subscription(
     replaced: Subscription | None = None,
     verdicts: Verdicts | None = None,
 ) -> Subscription:
-    """Make a subscription and give it the retained publications it asks for.
+    """Create a subscription, and deliver the retained publications that it asks for.
 
-    ``verdicts`` are what its selector has said of those already, for a caller with a lock.
-    A durable one is on disk when this returns. Its life of ``life_ms``, or else of EXPIRY tenths,
-    begins now. The subscription ``replaced``, of the same name, goes with its managed queue in the
-    same moment. After an error nothing is made, and ``replaced`` stays.
+    ``verdicts`` are answers of its selector about those publications, for a caller that holds a
+    lock. A durable subscription is on disk when this returns. It lives for ``life_ms`` from now;
+    None means the EXPIRY of the definition. ``replaced`` is a subscription of the same name; it is
+    removed with its managed queue in the same step. After an error nothing is created, and
+    ``replaced`` stays.
 
     Raises MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR,
-    MQRC_SUB_INHIBITED, and MQRC_SUBSCRIPTION_IN_USE when ``replaced`` is open.
-    MQRC_UNKNOWN_OBJECT_NAME is for topic object, queue or model, MQRC_OPTIONS_ERROR for a
-    destination that does not fit its class, MQRC_SELECTOR_SYNTAX_ERROR and its like for a selector.
+    MQRC_SUB_INHIBITED, MQRC_DURABILITY_NOT_ALLOWED, and MQRC_SUBSCRIPTION_IN_USE when ``replaced``
+    is open. Raises MQRC_UNKNOWN_OBJECT_NAME for topic object, queue or model, MQRC_OPTIONS_ERROR
+    for a destination that does not fit its class, and MQRC_SELECTOR_SYNTAX_ERROR and its like for a
+    selector.
     """
     core.check_running()
     with core.definitions_lock:
@@ -231,6 +243,10 @@ def create_subscription(
 def _enter_subscription(
     core: Core, subscription: Subscription, replaced: Subscription | None
 ) -> None:
+    """Add a subscription in memory, in place of ``replaced``; the caller holds the engine lock.
+
+    Raises MQRC_SUBSCRIPTION_IN_USE when ``replaced`` is open.
+    """
     if replaced is not None:
         if replaced.holds:
             raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{replaced!r} is open elsewhere")
@@ -240,6 +256,10 @@ def _enter_subscription(
 
 
 def _put_back(core: Core, subscription: Subscription, replaced: Subscription) -> None:
+    """Restore ``replaced``, on disk and in memory, in place of a subscription that failed.
+
+    Logs an error of the disk and raises nothing.
+    """
     try:
         save(core, replaced.definition, 0)
     except MQError as error:
@@ -254,9 +274,9 @@ def _put_back(core: Core, subscription: Subscription, replaced: Subscription) ->
 
 
 def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change what may change of a subscription; a new EXPIRY begins now.
+    """Change attributes of a subscription by its name; a new EXPIRY counts from now.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_OPTIONS_ERROR for what may not change,
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_OPTIONS_ERROR for an attribute that must stay, and
     MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
     """
     core.check_running()
@@ -292,9 +312,9 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
 
 
 def delete_subscription(core: Core, name: str) -> None:
-    """Remove a subscription by its name, with its managed queue.
+    """Remove a subscription by its name, on disk and in memory, with its managed queue.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+    Raises MQRC_NO_SUBSCRIPTION, and MQRC_SUBSCRIPTION_IN_USE while a session has it open.
     """
     core.check_running()
     with core.definitions_lock:
@@ -305,7 +325,7 @@ def delete_subscription(core: Core, name: str) -> None:
 
 
 def remove_subscription(core: Core, subscription: Subscription) -> None:
-    """Remove a subscription for good, on disk first."""
+    """Remove a subscription, first on disk, then in memory, even while sessions have it open."""
     with core.definitions_lock:
         if subscription.is_durable:
             erase(core, subscription.definition)
@@ -316,9 +336,10 @@ def remove_subscription(core: Core, subscription: Subscription) -> None:
 
 
 def forget_subscription(core: Core, subscription: Subscription) -> None:
-    """Take a subscription out of memory.
+    """Remove a subscription from memory and mark its managed queue for deletion.
 
-    :func:`drop_doomed` deletes its managed queue when nobody holds the lock or uses the queue.
+    The caller holds the engine lock. :func:`drop_doomed` deletes the queue later, without that
+    lock.
     """
     assert core.engine_lock.is_held()
     subscriptions = core.registry.subscriptions
@@ -332,9 +353,10 @@ def forget_subscription(core: Core, subscription: Subscription) -> None:
 
 
 def drop_doomed(core: Core, *, waits: bool = True) -> None:
-    """Delete what subscriptions that are gone have left: on disk, and managed queues not in use.
+    """Delete what removed subscriptions have left: rows on disk, and managed queues not in use.
 
-    Without ``waits`` nothing is done while definitions change elsewhere; somebody comes later.
+    Without ``waits`` it returns at once while another thread changes definitions; a later call does
+    the work. What cannot be deleted is logged, and tried again at the next call.
     """
     subscriptions = core.registry.subscriptions
     if not (subscriptions.doomed or subscriptions.ended):
@@ -360,11 +382,10 @@ def drop_doomed(core: Core, *, waits: bool = True) -> None:
 
 
 def end_expired(core: Core) -> None:
-    """Remove the subscriptions whose time has come.
+    """Remove the subscriptions that have expired, without waiting for changes of definitions.
 
-    A change of definitions may wait for the thread that advances the clock. That thread calls this
-    function, which therefore never waits for changes. A subscription that stays on disk has expired
-    when it is read again.
+    A change of definitions may wait for the thread that advances the clock, and that thread calls
+    this function. A row that stays on disk is found expired when it is read again.
     """
     with core.engine_lock:
         subscriptions = core.registry.subscriptions
@@ -376,6 +397,7 @@ def end_expired(core: Core) -> None:
 
 
 def _drop_queue(core: Core, queue: LocalQueue) -> None:
+    """Delete a managed queue with its messages; one that is in use stays marked for deletion."""
     if core.registry.by_name(queue.name) is not queue:
         return
     try:
@@ -389,7 +411,10 @@ def _drop_queue(core: Core, queue: LocalQueue) -> None:
 
 
 def load_subscriptions(core: Core, definitions: Iterable[SubscriptionDefinition]) -> None:
-    """Enter the durable subscriptions of a store that is being opened, the oldest first."""
+    """Add the durable subscriptions of a store that is being opened, oldest first.
+
+    Also deletes managed durable queues without a subscription, which a crash may leave.
+    """
     subscriptions = core.registry.subscriptions
     for definition in sorted(definitions, key=lambda d: d.sub_id):
         subscriptions.add(Subscription(definition, is_durable=True))
@@ -412,7 +437,10 @@ def _check_subscription(
     is_durable: bool,
     replaced: Subscription | None,
 ) -> None:
-    """Check a new definition, and make its topic string the full one."""
+    """Check a new definition, and replace its TOPICSTR by the full topic string.
+
+    Raises the reasons that :func:`create_subscription` names, except those of the selector.
+    """
     name, registry = definition.name, core.registry
     if (is_durable and not name.strip()) or len(name.encode()) > _LONGEST_NAME:
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, f"{name[:50]!r} cannot name a subscription")
@@ -439,6 +467,7 @@ def _check_subscription(
 
 
 def _check_correlation(definition: SubscriptionDefinition) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless DESTCORL is empty or 24 bytes in hexadecimal digits."""
     text = definition.destcorl
     try:
         fits = len(bytes.fromhex(text)) in (0, ID_BYTES)
@@ -451,13 +480,14 @@ def _check_correlation(definition: SubscriptionDefinition) -> None:
 
 
 def _begin_life(core: Core, definition: SubscriptionDefinition, life_ms: int | None = None) -> None:
+    """Set when a subscription expires: ``life_ms``, or else its EXPIRY, from now; -1 for never."""
     if life_ms is None and definition.expiry_tenths != c.MQEI_UNLIMITED:
         life_ms = ms_of_tenths(definition.expiry_tenths)
     definition.expire_at_ms = -1 if life_ms is None else core.now_ms() + life_ms
 
 
 def undo_subscription(core: Core, subscription: Subscription) -> None:
-    """Remove a subscription whose making has failed; an error of that is logged."""
+    """Remove a subscription whose creation has failed; an error of the removal is only logged."""
     try:
         remove_subscription(core, subscription)
     except MQError as error:
@@ -468,6 +498,10 @@ def undo_subscription(core: Core, subscription: Subscription) -> None:
 
 
 def _make_queue(core: Core, subscription: Subscription) -> None:
+    """Create the managed queue of a subscription from the model queue of its topic.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME when the model queue is not defined.
+    """
     values = core.registry.topics.values(subscription.topic)
     model = values.durable_model if subscription.is_durable else values.non_durable_model
     prefix = _DURABLE_QUEUES if subscription.is_durable else _NON_DURABLE_QUEUES

@@ -1,4 +1,4 @@
-"""Copies of a publication: a subscriber's descriptor, its row, and copies that wait for a delay."""
+"""Makes a subscriber's copy of a publication: descriptor, row, and row on the staging queue."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def prepared_for(
 ) -> Prepared:
     """Return a publication's descriptor as a subscriber gets it.
 
-    PUBPRTY gives the priority. A copy for a temporary queue is not persistent, whatever the
-    publication is: it cannot outlive its queue.
+    PUBPRTY gives the priority. A copy on a temporary queue is not persistent, because the queue is
+    lost at a restart.
     """
     priority = publication.descriptor.priority
     if subscription.priority == PRIORITY_AS_QUEUE:
@@ -42,7 +42,7 @@ def prepared_for(
 
 
 class CopyRows:
-    """Makes the rows of all copies of one publication, under the lock."""
+    """Makes the rows of all copies of one publication, under the engine lock."""
 
     def __init__(self, core: Core, topic: str, msg_id: bytes) -> None:
         self._core, self._topic, self._msg_id = core, topic, msg_id
@@ -53,7 +53,7 @@ class CopyRows:
     def row(
         self, path: Path, prepared: Prepared, window: Window, correl_id: bytes, body: bytes
     ) -> StoredMessage:
-        """Return the row of a copy; most differ from the last one in their key alone."""
+        """Return the row of a copy; most rows differ from the row before in their key alone."""
         content = prepared, window, correl_id, body
         if path.remote is None and content == self._last_content:
             number = path.queue.owner.store.sequence.next()
@@ -69,10 +69,11 @@ class CopyRows:
 def staged_copy(
     core: Core, subscription: Subscription, topic: str, publication: OutgoingMessage
 ) -> UncommittedPut:
-    """Return the copy of a publication that waits for a subscription.
+    """Return the copy of a delayed publication for a subscription, as a put to the staging queue.
 
-    Its window is that of the publication, shortened by the caps of the queue. Where they leave it
-    no life at its delivery time they are looked at again then. Raises as ``staging_path``.
+    Its window is that of the publication, shortened by the caps of the target queue. When the caps
+    end the life before the delivery time, they are applied again at delivery. Raises the errors of
+    ``staging_path``.
     """
     assert core.engine_lock.is_held()
     prepared, window, ids, body = publication
@@ -98,9 +99,9 @@ def staged_copy(
 
 
 def window_on(path: Path, window: Window) -> Window:
-    """Return the window of a copy on its queue as that is now.
+    """Return the window of a copy, shortened by the caps that its queue has now.
 
-    Raises MQRC_EXPIRY_ERROR where the caps leave it no life at its delivery time (D31).
+    Raises MQRC_EXPIRY_ERROR when the caps end its life before its delivery time (D31).
     """
     if path.cap_ms is None and not path.ttl_from_release:
         return window

@@ -17,14 +17,14 @@ from mayfly.mqi.errors import mq_error
 def open_durable(
     session: Session, name: str, topic: str, *, selector: str, shared: bool, no_local: bool
 ) -> OpenSubscription:
-    """Open the durable subscription of a name, which is made when there is none.
+    """Open the durable subscription of this name; create it when it does not exist.
 
-    A subscription of the name with another topic, selector or ``no_local`` is removed with its
-    messages, and made anew; its user must be one who may remove it. Raises
-    MQRC_SUBSCRIPTION_IN_USE when this one, or an unshared one, is open or has messages that are not
-    acknowledged. Raises MQRC_SUB_ALREADY_EXISTS when one is shared and the other is not, or the
-    open one has another topic, selector or ``no_local``; and the reasons of Session.subscribe and
-    Session.resume.
+    One with another topic, selector or ``no_local`` is removed with its messages and created again;
+    the user must have authority to remove it.
+
+    Raises MQRC_SUBSCRIPTION_IN_USE when the one to be removed, or an unshared one, is open or has
+    unacknowledged messages. Raises MQRC_SUB_ALREADY_EXISTS when one is shared and the other is not.
+    Also raises the errors of Session.subscribe and Session.resume.
     """
     core, replaces = session.core, False
     _let_settle(core, name)
@@ -54,10 +54,10 @@ def open_durable(
 
 
 def remove_idle(session: Session, name: str) -> None:
-    """Remove a durable subscription, with what has come for it.
+    """Remove a durable subscription, with the messages on its managed queue.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that are
-    not acknowledged.
+    Raises MQRC_NO_SUBSCRIPTION, and MQRC_SUBSCRIPTION_IN_USE while it is open or has unacknowledged
+    messages.
     """
     core = session.core
     _let_settle(core, name)
@@ -67,9 +67,9 @@ def remove_idle(session: Session, name: str) -> None:
 
 
 def claim_client_id(session: Session, client_id: str) -> None:
-    """Let a session be the one under a client id as long as it is open, and belong to it.
+    """Reserve a JMS client id for a session until it ends, and make it the session's connection.
 
-    Raises MQRC_OBJECT_IN_USE while another one is.
+    Raises MQRC_OBJECT_IN_USE while another open session has the client id.
     """
     core = session.core
     with core.engine_lock:
@@ -81,9 +81,9 @@ def claim_client_id(session: Session, client_id: str) -> None:
 
 
 def make_temporary_topic(session: Session) -> str:
-    """Return a topic string that nobody else makes, which its user may publish and subscribe to.
+    """Return a new, unique topic string that the session's user may publish and subscribe to.
 
-    It is the user's until :func:`delete_temporary_topic`.
+    The right lasts until :func:`delete_temporary_topic`.
     """
     core = session.core
     topic = f"TEMP/{new_message_id(core).hex().upper()}"
@@ -95,20 +95,21 @@ def make_temporary_topic(session: Session) -> str:
 
 
 def delete_temporary_topic(core: Core, topic: str) -> None:
-    """Delete a temporary topic with its retained publication; its maker needs no authority."""
+    """Delete a temporary topic with its retained publication; no authority is checked."""
     with core.engine_lock:
         core.registry.authority.temporary_topics.pop(topic, None)
     clear_retained(core, topic)
 
 
 def is_subscribed_to(core: Core, topic: str) -> bool:
-    """Return True if a subscription to exactly this topic string is open."""
+    """Return True if a session has a subscription open whose topic string is exactly this one."""
     with core.engine_lock:
         matching = core.registry.subscriptions.matching(topic)
         return any(found.topic == topic and found.holds for found in matching)
 
 
 def _check_idle(core: Core, subscription: Subscription) -> None:
+    """Raise MQRC_SUBSCRIPTION_IN_USE when a subscription is open or has unacknowledged messages."""
     if subscription.holds:
         raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} has a consumer")
     if _is_held(core, subscription):
@@ -118,9 +119,10 @@ def _check_idle(core: Core, subscription: Subscription) -> None:
 
 
 def _let_settle(core: Core, name: str) -> None:
-    """Wait for acknowledgements that are on their way to the disk, where nobody has it open.
+    """Wait until acknowledgements under way for a closed subscription are on disk.
 
-    Their consumer has been closed behind them, and its successor is not to find them.
+    A consumer may be closed before its acknowledgements are durable; the next consumer must not see
+    those messages.
     """
     found = core.registry.subscriptions.find(name)
     if found is not None and not found.holds and _is_held(core, found):
@@ -128,6 +130,7 @@ def _let_settle(core: Core, name: str) -> None:
 
 
 def _is_held(core: Core, subscription: Subscription) -> bool:
+    """Return True if the managed queue of a subscription has messages that are locked."""
     if not subscription.is_managed:
         return False
     with core.engine_lock:

@@ -1,4 +1,4 @@
-"""MQSUB: one verb that makes a subscription, resumes one, or alters one by its name."""
+"""MQSUB: one verb that creates, resumes or alters a subscription by its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
 _WILDCARDS: Final = c.MQSO_WILDCARD_CHAR | c.MQSO_WILDCARD_TOPIC
 _READ_AHEADS: Final = c.MQSO_READ_AHEAD | c.MQSO_NO_READ_AHEAD
 #: Options that this queue manager does not support, with the reason.
-_LACKING: Final = {
+_UNSUPPORTED: Final = {
     c.MQSO_WILDCARD_CHAR: "MQSO_WILDCARD_CHAR: wildcards stand for levels here",
     c.MQSO_GROUP_SUB: "MQSO_GROUP_SUB: each subscription gets its own copy here",
     c.MQSO_SET_IDENTITY_CONTEXT: "MQSO_SET_IDENTITY_CONTEXT: copies have the publisher's here",
@@ -52,10 +52,10 @@ _HIGHEST_PRIORITY: Final = 9
 
 
 class SubscriptionWanted(NamedTuple):
-    """The request of an MQSD.
+    """The fields of an MQSD that a program passes to MQSUB.
 
-    ``correl_id`` empty asks for one of the subscription, None for the publisher's. ``queue`` is the
-    open queue for a subscription that is not managed.
+    An empty ``correl_id`` asks for an id of the subscription; None passes on the publisher's
+    CorrelId. ``queue`` is the open queue for a subscription that is not managed.
     """
 
     options: int
@@ -77,16 +77,16 @@ def subscribe_as(
     altered: OpenSubscription | None,
     held: Handle | None,
 ) -> tuple[OpenSubscription, Handle]:
-    """MQSUB; returns the subscription and the handle that its publications are got with.
+    """MQSUB: return the subscription, and the handle of the queue on which its publications arrive.
 
-    ``altered`` is a subscription that the caller has open and may alter meanwhile, ``held`` the
-    open handle of its queue. After an error nothing is made or changed.
+    ``altered`` is a subscription that the caller has open already and may alter; ``held`` is the
+    open handle of its queue. After an error nothing is created or changed.
 
     Raises MQRC_OPTIONS_ERROR, MQRC_FUNCTION_NOT_SUPPORTED, MQRC_EXPIRY_ERROR, MQRC_PRIORITY_ERROR,
     MQRC_SUB_NAME_ERROR, MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
-    MQRC_IDENTITY_MISMATCH, the MQRC_…_NOT_ALTERABLE, and the reasons of Session.subscribe.
-    MQRC_HOBJ_ERROR is for a queue not open for input or browse, or not of this session;
-    MQRC_INVALID_DESTINATION for one that cannot be opened.
+    MQRC_IDENTITY_MISMATCH, the MQRC_…_NOT_ALTERABLE, and the errors of Session.subscribe. Raises
+    MQRC_HOBJ_ERROR for a queue that is not open for input or browse, or not of this session;
+    MQRC_INVALID_DESTINATION for a queue that cannot be opened.
     """
     options = wanted.options
     _check_options(options)
@@ -111,7 +111,7 @@ def subscribe_as(
 
 
 def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
-    """Return what an open subscription is like now."""
+    """Return the present attributes of an open subscription."""
     subscription = opened.subscription
     definition = subscription.definition
     return SubscriptionFacts(
@@ -131,6 +131,7 @@ def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
 
 
 def _check_options(options: int) -> None:
+    """Check the MQSO bits: raise MQRC_OPTIONS_ERROR or MQRC_FUNCTION_NOT_SUPPORTED."""
     wrong = (
         options & ~_KNOWN
         or not options & _WAYS
@@ -138,12 +139,13 @@ def _check_options(options: int) -> None:
     )
     if wrong:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"SD.Options {options:#x}")
-    for option, said in _LACKING.items():
+    for option, text in _UNSUPPORTED.items():
         if options & option:
-            raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
+            raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, text)
 
 
 def _check_priority(priority: int) -> None:
+    """Raise MQRC_PRIORITY_ERROR unless PubPriority is 0 to 9 or one of the MQPRI values."""
     if not PRIORITY_AS_QUEUE <= priority <= _HIGHEST_PRIORITY and (
         priority != c.MQPRI_PRIORITY_AS_PUBLISHED
     ):
@@ -151,6 +153,7 @@ def _check_priority(priority: int) -> None:
 
 
 def _life_ms(expiry_tenths: int) -> int | None:
+    """Return SubExpiry in ms, None for unlimited; raises MQRC_EXPIRY_ERROR out of range."""
     if expiry_tenths == c.MQEI_UNLIMITED:
         return None
     if not 0 < expiry_tenths <= MAXIMUM_EXPIRY_TENTHS:
@@ -164,6 +167,7 @@ def _life_ms(expiry_tenths: int) -> int | None:
 def _create(
     session: Session, wanted: SubscriptionWanted, life_ms: int | None
 ) -> tuple[OpenSubscription, Handle]:
+    """Create the subscription and open its queue; see :func:`subscribe_as`."""
     options, queue = wanted.options, ""
     if not options & c.MQSO_MANAGED:
         queue = _checked(wanted.queue).path.name
@@ -188,7 +192,7 @@ def _create(
 def _reopen(
     session: Session, wanted: SubscriptionWanted, opened: OpenSubscription, held: Handle | None
 ) -> Handle:
-    """Return the handle of the queue of an existing subscription, which is altered if wished."""
+    """Return a handle of the queue of an existing subscription, altered first with MQSO_ALTER."""
     given = wanted.queue
     if not wanted.options & c.MQSO_ALTER:
         return _queue_of(session, opened, given)
@@ -208,7 +212,11 @@ def _reopen(
 
 
 def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) -> Handle:
-    """Return the handle of a subscription's queue: the managed one, the one given, or a new one."""
+    """Return a handle of a subscription's queue: managed, given by the program, or newly opened.
+
+    Raises MQRC_HOBJ_ERROR when the given queue is another one, MQRC_INVALID_DESTINATION when it
+    cannot be opened.
+    """
     if opened.subscription.is_managed:
         # From now on it is the caller's, who may get from it when the subscription is closed.
         handle, opened.handle = opened.handle, None
@@ -228,6 +236,7 @@ def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) 
 
 
 def _checked(given: Handle | None) -> Handle:
+    """Return the handle; raises MQRC_HOBJ_ERROR unless it is open for input or browse."""
     if given is None or not given.is_open or not given.options & _GETTING:
         raise mq_error(
             rc.MQRC_HOBJ_ERROR,
@@ -239,7 +248,11 @@ def _checked(given: Handle | None) -> Handle:
 def _alter(
     session: Session, wanted: SubscriptionWanted, subscription: Subscription, queue: str
 ) -> None:
-    """Change what MQSO_ALTER may change to what the SD says; SubExpiry begins again."""
+    """Change all alterable attributes to those of the MQSD; SubExpiry counts from now.
+
+    An empty ``queue`` keeps the destination. Raises MQRC_NOT_AUTHORIZED, MQRC_IDENTITY_MISMATCH and
+    the errors of ``alter_subscription``.
+    """
     options = wanted.options
     asking = cast("Subscriber", session)
     check_user(asking, subscription, words.SUB)
@@ -262,6 +275,7 @@ def _alter(
 def _check_unalterable(
     session: Session, wanted: SubscriptionWanted, subscription: Subscription
 ) -> None:
+    """Raise the MQRC_…_NOT_ALTERABLE for durability, topic, selector or class that would change."""
     core, name, options = session.core, subscription.name, wanted.options
     if bool(options & c.MQSO_DURABLE) != subscription.is_durable:
         raise mq_error(rc.MQRC_DURABILITY_NOT_ALTERABLE, f"subscription {name!r}")

@@ -1,4 +1,4 @@
-"""Neighbours in a hierarchy: their proxies, the topics told to them, publications from them."""
+"""Neighbours in a hierarchy of queue managers: their proxy subscriptions and publications."""
 
 from __future__ import annotations
 
@@ -33,37 +33,38 @@ _QUEUE = {"MAXDEPTH": 999_999_999, "DEFPSIST": 1}
 
 
 class Neighbours:
-    """The queue managers beside this one in the tree; all of it is on disk."""
+    """The parent and children of this queue manager in the hierarchy; all changes are on disk."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     @property
     def parent(self) -> str:
-        """PARENT of the queue manager, empty at the top of the tree."""
+        """PARENT of the queue manager, empty at the top of the hierarchy."""
         return self._core.registry.queue_manager.parent
 
     @property
     def children(self) -> list[str]:
-        """The queue managers that have said that this one is their parent."""
+        """The names of the queue managers that have named this one as their parent, sorted."""
         with self._core.engine_lock:
             return sorted(name for kind, name in self._core.registry.named if kind == CHILD)
 
     def all(self) -> list[str]:
+        """Return the names of the parent, if any, and the children."""
         return [name for name in (self.parent, *self.children) if name]
 
     def make_queues(self, names: Iterable[str]) -> None:
-        """Define the queues that neighbours are heard by where they are missing."""
+        """Define local queues of these names, on which neighbours send, where they do not exist."""
         for name in names:
             if self._core.registry.find(name) is None:
                 define(self._core, QLOCAL, name, _QUEUE)
 
     def add_child(self, name: str) -> None:
-        """Note a child; durable on return."""
+        """Add a child; durable on return."""
         keep_named(self._core, ChildDefinition(CHILD, name))
 
     def drop(self, name: str) -> None:
-        """Forget a neighbour with its proxies."""
+        """Remove a neighbour with all its proxy subscriptions."""
         for topic in self.proxied_for(name):
             self.give(name, topic, is_wanted=False)
         child = self._core.registry.named.get((CHILD, name))
@@ -71,7 +72,7 @@ class Neighbours:
             forget_named(self._core, child)
 
     def proxied_for(self, neighbour: str) -> set[str]:
-        """Return the topics that a neighbour has proxies for."""
+        """Return the topic strings for which a neighbour has proxy subscriptions here."""
         with self._core.engine_lock:
             return {
                 subscription.topic
@@ -80,9 +81,10 @@ class Neighbours:
             }
 
     def give(self, neighbour: str, topic: str, *, is_wanted: bool) -> None:
-        """Let a neighbour have a proxy for a topic, or none; raises why that fails.
+        """Create a neighbour's proxy for a topic string, or remove it unless ``is_wanted``.
 
-        A new one sends the retained publications of its topic to the subscribers there.
+        A new proxy sends the retained publications of its topic string to the neighbour. Raises the
+        errors of ``create_subscription`` and ``remove_subscription``.
         """
         definition = proxy_definition(neighbour, topic)
         found = self._core.registry.subscriptions.find(definition.name)
@@ -99,7 +101,7 @@ class Neighbours:
                 _LOG.warning("retained publications for %r do not leave: %s", made, error)
 
     def strangers(self) -> set[str]:
-        """Return whose proxies are here although they are no neighbours."""
+        """Return the names of queue managers that have proxies here but are not neighbours."""
         known = self.all()
         with self._core.engine_lock:
             return {
@@ -110,9 +112,9 @@ class Neighbours:
 
 
 class TopicChange(NamedTuple):
-    """One subscription to a topic string has come (+1) or gone (-1).
+    """One subscription to ``topic`` was added (+1) or removed (-1).
 
-    ``neighbour`` is the queue manager behind which the subscriber is, empty for this one.
+    ``neighbour`` is the queue manager from which a proxy came, empty for a subscriber at this one.
     """
 
     topic: str
@@ -121,7 +123,7 @@ class TopicChange(NamedTuple):
 
 
 class SubscribedTopics:
-    """Follows the subscriptions of a queue manager; only one of them may follow at a time."""
+    """Reports which subscriptions of a queue manager come and go; only one may be active."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -132,26 +134,27 @@ class SubscribedTopics:
         return bool(self._core.registry.subscriptions.changes)
 
     def begin(self) -> list[TopicChange]:
-        """Return all subscriptions that there are, and follow what changes from now on."""
+        """Return all present subscriptions as additions, and record changes from now on."""
         subscriptions = self._core.registry.subscriptions
         with self._core.engine_lock:
             subscriptions.changes = []
             there_are = subscriptions.all()
-        return _topics((subscription, 1) for subscription in there_are)
+        return _topic_changes((subscription, 1) for subscription in there_are)
 
     def changes(self) -> list[TopicChange]:
-        """Return what has changed since the last call, in order."""
+        """Return the changes since the last call, in the order in which they happened."""
         subscriptions = self._core.registry.subscriptions
         with self._core.engine_lock:
             changes, subscriptions.changes = subscriptions.changes, []
-        return _topics(changes or ())
+        return _topic_changes(changes or ())
 
     def end(self) -> None:
+        """Stop recording changes."""
         with self._core.engine_lock:
             self._core.registry.subscriptions.changes = None
 
 
-def _topics(changes: Iterable[tuple[Subscription, int]]) -> list[TopicChange]:
+def _topic_changes(changes: Iterable[tuple[Subscription, int]]) -> list[TopicChange]:
     return [
         TopicChange(one.topic, neighbour_of(one) if is_proxy(one) else "", step)
         for one, step in changes
@@ -159,10 +162,10 @@ def _topics(changes: Iterable[tuple[Subscription, int]]) -> list[TopicChange]:
 
 
 def publish_from_neighbour(session: Session, message: Message) -> None:
-    """Publish a message of ``PUBLICATIONS`` in the unit of work that has got it.
+    """Publish a message from the queue ``PUBLICATIONS`` in the unit of work that got it.
 
-    Raises as ``out_of_envelope`` and ``publish.publish``; MQRC_LOOPING_PUBLICATION when it has
-    been here before.
+    Raises MQRC_LOOPING_PUBLICATION when this queue manager has published it before, and the errors
+    of ``out_of_envelope`` and ``publish.publish``.
     """
     arrived = out_of_envelope(message.descriptor, message.body)
     journey, here = arrived.journey, session.core.name

@@ -1,8 +1,8 @@
-"""Proxy subscriptions: a neighbour's wish to get what is published here, and how that travels.
+"""Proxy subscriptions: a neighbour asks for publications, and these travel in an envelope.
 
-A publication leaves for a neighbour once, whatever the number of its proxies that match; the
-neighbour makes the copies for its own subscribers when it arrives (D25). On its way an MQRFH2 of
-its own stands before it, which says the topic, where it has been and whether it is retained.
+A publication leaves once for each neighbour, however many of its proxies match. The neighbour makes
+the copies for its own subscribers on arrival (D25). On the way an MQRFH2 header precedes the data:
+it names the topic, the queue managers visited, and whether the publication is retained.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _FORMAT, _ENCODING, _CCSID, _REPORT = "Fmt", "Enc", "Ccs", "Rep"
 
 
 class Journey(NamedTuple):
-    """The way of a publication: the queue managers it has been at, and the subscribers it is for.
+    """The queue managers that a publication has visited, and the subscribers it is for.
 
-    One that was retained earlier may be for new subscribers alone: for those to exactly the topic
-    string ``only_for``, wildcards included; empty, it is for everybody.
+    An earlier retained publication may be for new subscribers alone: those whose topic string,
+    wildcards included, is exactly ``only_for``. An empty ``only_for`` means every subscriber.
     """
 
     visited: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ HERE = Journey()
 
 
 class Arrived(NamedTuple):
-    """A publication that has come from a neighbour, out of its envelope."""
+    """A publication from a neighbour, taken out of its envelope."""
 
     topic: str
     journey: Journey
@@ -61,17 +61,17 @@ class Arrived(NamedTuple):
 
 
 def proxy_name(neighbour: str, topic: str) -> str:
-    """Return the name of a neighbour's proxy for a topic string."""
+    """Return the name of a neighbour's proxy subscription for a topic string."""
     return f"{_NAME_START}/{neighbour}/{topic}"
 
 
 def publisher_name(neighbour: str) -> str:
-    """Return as whose a neighbour's publications are made here: it gets none of them back."""
+    """Return the connection name for a neighbour's publications, so it gets none of them back."""
     return f"{_NAME_START}/{neighbour}"
 
 
 def proxy_definition(neighbour: str, topic: str) -> SubscriptionDefinition:
-    """Return the subscription that a neighbour's subscribers have here."""
+    """Return the definition of a neighbour's proxy subscription for a topic string."""
     return SubscriptionDefinition(
         SUB,
         proxy_name(neighbour, topic),
@@ -86,21 +86,24 @@ def proxy_definition(neighbour: str, topic: str) -> SubscriptionDefinition:
 
 
 def is_proxy(subscription: Subscription) -> bool:
-    """Return True if a subscription stands for those of a neighbour."""
+    """Return True if a subscription was made for a neighbour's subscribers."""
     return subscription.definition.made_by == PROXY
 
 
 def neighbour_of(subscription: Subscription) -> str:
-    """Return the neighbour that a proxy subscription is for."""
+    """Return the name of the neighbour that a proxy subscription is for."""
     return subscription.definition.destqmgr
 
 
 def enveloped(
     prepared: Prepared, body: bytes, topic: str, journey: Journey
 ) -> tuple[Prepared, bytes]:
-    """Return a publication as it travels to a neighbour from the last of those it has visited."""
+    """Return descriptor and data of a publication as it travels to a neighbour.
+
+    ``journey`` already includes this queue manager.
+    """
     inside = prepared.descriptor
-    said = [
+    children = [
         (_TOPIC, topic),
         *((_VISITED, name) for name in journey.visited),
         (_FORMAT, inside.format),
@@ -109,8 +112,8 @@ def enveloped(
         (_REPORT, str(inside.report)),
     ]
     if journey.is_retained:
-        said += [(_RETAINED, "1"), (_ONLY_FOR, journey.only_for)]
-    elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said)
+        children += [(_RETAINED, "1"), (_ONLY_FOR, journey.only_for)]
+    elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in children)
     # The folder tells the format of the rest: a reader must not take the rest for its header.
     header = pack_header(pack_folder(f"<{_FOLDER}>{elements}</{_FOLDER}>"), "")
     outside = inside._replace(
@@ -125,16 +128,17 @@ def enveloped(
 
 
 def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
-    """Return the publication in an envelope.
+    """Return the publication in an envelope from a neighbour.
 
-    Raises MQRC_RFH_FORMAT_ERROR when there is none, MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR.
+    Raises MQRC_RFH_FORMAT_ERROR without a valid envelope, and MQRC_RFH_ERROR or
+    MQRC_RFH_STRING_ERROR for a damaged header.
     """
     if descriptor.format != FORMAT:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"Format {descriptor.format!r} is not {FORMAT!r}")
     header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
-    said = header.folders.get(_FOLDER, ())
-    found = {child.name: child.text for child in said}
-    visited = tuple(child.text for child in said if child.name == _VISITED)
+    children = header.folders.get(_FOLDER, ())
+    found = {child.name: child.text for child in children}
+    visited = tuple(child.text for child in children if child.name == _VISITED)
     try:
         original = descriptor._replace(
             format=found[_FORMAT],
@@ -152,7 +156,7 @@ def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
 
 
 def _number(text: str) -> int:
-    """Return an MQLONG."""
+    """Return the text as an MQLONG; raises ValueError when it is none."""
     number = int(text)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"{text} is no MQLONG")

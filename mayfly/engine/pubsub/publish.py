@@ -47,9 +47,8 @@ from mayfly.verbs.topic_strings import check_topic_string
 class PublishResult(NamedTuple):
     """The outcome of a publication.
 
-    ``matched_count`` subscriptions asked for it, of which ``delivered_count`` have their copy, or
-    will have it when its delay is over; a copy on the dead-letter queue counts as delivered.
-    ``warning`` is 0 or a reason.
+    ``matched_count`` subscriptions matched. ``delivered_count`` of them have a copy, or will have
+    it after the delay; a copy on the dead-letter queue counts. ``warning`` is 0 or a reason code.
     """
 
     msg_id: bytes
@@ -76,27 +75,28 @@ def publish(
     journey: Journey = HERE,
     completion: Completion | None = None,
 ) -> PublishResult:
-    """Publish to the subscriptions that match now; in a unit of work they see it at its commit.
+    """Publish to the subscriptions that match now; in a unit of work, at its commit.
 
     All copies have one MsgId. With ``retains`` the publication is kept for later subscribers; an
-    empty one ends the one kept. With a delay the subscriptions that match now get it when the delay
-    is over (D25). With ``not_own`` the connection itself gets no copy, with ``only_here`` no other
-    queue manager. An ``alias`` adds its attributes to those of the topic. A ``journey`` for new
-    subscriptions reaches only those. A publication that is out of date reaches nobody.
+    empty body removes the kept one. With a delay, the subscriptions that match now get it when the
+    delay is over (D25). With ``not_own`` the connection itself gets no copy, with ``only_here`` no
+    other queue manager. The attributes of an ``alias`` override those of the topic. ``journey`` is
+    that of a publication from a neighbour. ``completion``, if given, takes the transaction to be
+    run by the caller.
 
-    After an error nothing is put, staged or retained. Raises MQRC_PUBLICATION_FAILURE when a
-    subscription is not reached that PMSGDLV or NPMSGDLV promises the publication to, and for a
-    delay unless that is ALLAVAIL (D26); MQRC_OPTIONS_ERROR for a delay with ``retains`` (D8);
-    MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUT_NOT_RETAINED, and the reasons of a put.
+    After an error nothing is put, staged or retained. Raises MQRC_PUBLICATION_FAILURE when a copy
+    fails that PMSGDLV or NPMSGDLV demands, and for a delay unless that attribute is ALLAVAIL (D26).
+    Raises MQRC_OPTIONS_ERROR for a delay with ``retains`` (D8), MQRC_TOPIC_STRING_ERROR,
+    MQRC_PUT_INHIBITED, MQRC_PUT_NOT_RETAINED, and the reasons of a put.
     """
     check_topic_string(topic, wildcards=False)
     if retains and request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a retained publication has none")
     if retains and body:
         ensure_retained_queue(core)
-    said: dict[Selector, bool] = {}
-    is_asked = False
-    while not is_asked:
+    selected: dict[Selector, bool] = {}
+    is_evaluated = False
+    while not is_evaluated:
         with core.engine_lock:
             core.check_running()
             if unit_of_work is not None:
@@ -114,21 +114,21 @@ def publish(
                 only_here=only_here,
                 alias=alias,
                 journey=journey,
-                said=said,
+                selected=selected,
             )
-            unasked = fan_out.unasked()
-            is_asked = not unasked
-            if is_asked:
+            unevaluated = fan_out.unevaluated()
+            is_evaluated = not unevaluated
+            if is_evaluated:
                 transaction = fan_out.run()
                 if unit_of_work is not None:
                     unit_of_work.publish(transaction, fan_out.staged, fan_out.effects)
                 else:
                     fan_out.finish()
                 is_done = unit_of_work is not None or core.committer.run_at_once(transaction)
-        if unasked:
+        if unevaluated:
             # Without the lock; then again from the start with the id that they have seen.
             fields = fan_out.fields()
-            said.update((selector, selector.selects(fields)) for selector in unasked)
+            selected.update((selector, selector.selects(fields)) for selector in unevaluated)
             request = request._replace(msg_id=fan_out.msg_id)
     if is_done:
         core.committer.run_deferred()
@@ -140,7 +140,7 @@ def publish(
 
 
 class _FanOut:
-    """One publication on its way to its subscribers, under the lock from its begin to its end."""
+    """Delivers one publication to its subscribers; the caller holds the engine lock throughout."""
 
     def __init__(
         self,
@@ -157,20 +157,20 @@ class _FanOut:
         only_here: bool,
         alias: QueueDefinition | None,
         journey: Journey,
-        said: Mapping[Selector, bool],
+        selected: Mapping[Selector, bool],
     ) -> None:
-        """Check what concerns the publication as such.
+        """Check the publication itself; raises as :func:`publish`.
 
-        In a unit of work the staging queue counts delayed messages at the commit (D12).
-        ``connection`` publishes, for subscriptions that want none of their own. ``only_here`` keeps
-        it on this queue manager; else where it goes has a copy once (D25). ``said`` are answers of
-        selectors, given without the lock; empty where all are asked in passing.
+        In a unit of work, the staging queue counts delayed copies only at the commit (D12).
+        ``connection`` is the publisher's, for subscriptions that ignore their own publications.
+        ``selected`` holds answers of selectors evaluated without the lock; empty, selectors are
+        evaluated here.
         """
         assert core.engine_lock.is_held()
         self._core, self._topic, self._request, self._body = core, topic, request, body
         self._retains, self._is_in_unit, self._connection = retains, is_in_unit, connection
         self._not_own, self._only_here, self._journey = not_own, only_here, journey
-        self._said = said
+        self._selected = selected
         values = core.registry.topics.values(topic)
         self._values = values = values if alias is None else through_alias(alias, values)
         if values.publish_inhibited:
@@ -204,7 +204,7 @@ class _FanOut:
         self._arrived: list[StoredMessage] = []
 
     def _check_kind(self) -> None:
-        """Raise what refuses it for its length, as a delayed one, or as a part of another."""
+        """Raise the reason when length, delay or message flags do not allow the publication."""
         descriptor = self._prepared.descriptor
         largest = self._core.registry.queue_manager.maxmsgl
         if len(self._body) > largest:
@@ -224,10 +224,11 @@ class _FanOut:
                 "a publication is neither in a group nor a segment",
             )
 
-    def unasked(self) -> list[Selector]:
-        """Return the selectors that are to be asked without the lock, for together it takes long.
+    def unevaluated(self) -> list[Selector]:
+        """Return the selectors that must be evaluated without the lock, as together they take long.
 
-        Each once: subscriptions with one text have one selector.
+        Each occurs once: subscriptions with equal selector texts share one selector. Empty when
+        evaluation is quick.
         """
         subscriptions = self._core.registry.subscriptions
         work = subscriptions.selector_work(self._topic)
@@ -237,10 +238,14 @@ class _FanOut:
         if work * self.fields().size <= TURN_WORK:
             return []
         found = {one.selector: None for one in subscriptions.matching(self._topic)}
-        return [one for one in found if one is not None and one not in self._said]
+        return [one for one in found if one is not None and one not in self._selected]
 
     def run(self) -> Transaction:
-        """Deliver it to all or to nobody, and keep it if it is to be retained."""
+        """Deliver to all matching subscriptions and retain if asked; an error undoes all of it.
+
+        Returns the transaction with the copies. An outdated publication from a neighbour reaches no
+        subscriber.
+        """
         if self._journey.only_for and is_outdated(
             self._core, self._topic, self.msg_id, self._prepared.descriptor
         ):
@@ -257,7 +262,7 @@ class _FanOut:
     def _deliver(self) -> None:
         """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
         fields: MessageFields | None = None
-        said = self._said
+        selected = self._selected
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
             if is_over or subscription.refuses(self._connection) or self._is_late_for(subscription):
@@ -267,7 +272,7 @@ class _FanOut:
             selector = subscription.selector
             if selector is not None:
                 fields = fields or self.fields()
-                if not (said[selector] if said else selector.selects(fields)):
+                if not (selected[selector] if selected else selector.selects(fields)):
                     continue
             if is_proxy(subscription) and not self._leaves_for(neighbour_of(subscription)):
                 continue
@@ -283,14 +288,14 @@ class _FanOut:
             self._confirm_arrivals()
 
     def _is_late_for(self, subscription: Subscription) -> bool:
-        """Return True if the publication is for new subscriptions alone, and this is not new."""
+        """Return True if the publication is for new subscriptions alone and this is an old one."""
         only_for = self._journey.only_for
         return bool(only_for) and not (
             subscription.topic == only_for and subscription.takes_retained
         )
 
     def _retain(self) -> None:
-        """Keep it as the retained publication of its topic; empty, it ends what was kept."""
+        """Make the publication the retained one of its topic; an empty body removes the old one."""
         if self._body:
             ids = MessageIds(self.msg_id, self._request.correl_id)
             message = OutgoingMessage(self._prepared, self._window, ids, self._body)
@@ -307,7 +312,7 @@ class _FanOut:
             self.effects.append(partial(end_retained, self._core, self._topic))
 
     def _take_back(self) -> None:
-        """Give back the room of the copies made so far."""
+        """Undo the depth counts of the copies made so far."""
         queue_state.withdraw_all(self.transaction)
         for pending in self.staged:
             if self._is_in_unit:
@@ -316,13 +321,14 @@ class _FanOut:
                 queue_state.withdraw(pending.queue)
 
     def finish(self) -> None:
-        """Complete the transaction of a publication that is final at once."""
+        """Add staged copies and effects to the transaction, outside a unit of work."""
         core, transaction = self._core, self.transaction
         for queue, row, persistent in self.staged:
             queue_state.add_reserved(core, transaction, queue, row, persistent=persistent)
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
+        """Return the counts and the descriptor of the publication after :meth:`run`."""
         matched = self._matched_count
         return PublishResult(
             self.msg_id,
@@ -334,6 +340,7 @@ class _FanOut:
         )
 
     def _leaves_for(self, neighbour: str) -> bool:
+        """Return True the first time a copy may go to this neighbour; each gets one copy (D25)."""
         is_connected = self._core.registry.queue_manager.psmode == c.MQPSM_ENABLED
         if self._only_here or neighbour in self._neighbours or not is_connected:
             return False
@@ -341,6 +348,7 @@ class _FanOut:
         return True
 
     def _copy(self, subscription: Subscription) -> None:
+        """Put a copy on the queue of a subscription; raises the reasons of a put."""
         core = self._core
         publication, body = self._content_for(subscription)
         path = core.registry.resolve_target(subscription.destination)
@@ -355,6 +363,7 @@ class _FanOut:
             self._arrived.append(row)
 
     def _content_for(self, subscription: Subscription) -> tuple[Prepared, bytes]:
+        """Return descriptor and data of a copy; for a proxy subscription they have an envelope."""
         if not is_proxy(subscription):
             return self._prepared, self._body
         visited = (*self._journey.visited, self._core.name)
@@ -362,6 +371,7 @@ class _FanOut:
         return enveloped(self._prepared, self._body, self._topic, journey)
 
     def _stage(self, subscription: Subscription) -> None:
+        """Add a copy for a subscription to the staging queue, to be delivered after the delay."""
         publication, body = self._content_for(subscription)
         copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
@@ -375,11 +385,15 @@ class _FanOut:
         return MessageIds(self.msg_id, self._correl_id(subscription))
 
     def _correl_id(self, subscription: Subscription) -> bytes:
+        """Return the CorrelId of a copy: the subscription's, or else the publisher's."""
         correl_id = subscription.correl_id
         return self._request.correl_id if correl_id is None else correl_id
 
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
-        """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""
+        """Dead-letter a copy that its queue has refused, or count it as not delivered.
+
+        Raises MQRC_PUBLICATION_FAILURE when PMSGDLV or NPMSGDLV demands the delivery.
+        """
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:
             publication, body = self._content_for(subscription)
@@ -401,6 +415,7 @@ class _FanOut:
             ) from failure
 
     def _confirm_arrivals(self) -> None:
+        """Send a COA report for each copy that has arrived on a queue here."""
         descriptor = self._prepared.descriptor
         if not is_owed(Cause.COA, descriptor):
             return
@@ -410,7 +425,7 @@ class _FanOut:
             send_report(self._core, self.transaction, Cause.COA, original)
 
     def fields(self) -> MessageFields:
-        """Return what selectors read: the publication as its publisher has made it."""
+        """Return the fields that selectors read: the publication as its publisher made it."""
         row = StoredMessage(
             0,
             self._now_ms,
@@ -430,9 +445,9 @@ class _FanOut:
 
 
 def behind_alias(registry: Registry, name: str) -> tuple[QueueDefinition, str]:
-    """Return an alias and the topic string it leads to.
+    """Return the definition of a queue alias and the topic string it refers to.
 
-    Raises MQRC_Q_DELETED when there is no such alias any more, MQRC_UNKNOWN_ALIAS_BASE_Q when its
+    Raises MQRC_Q_DELETED when the alias no longer exists, and MQRC_UNKNOWN_ALIAS_BASE_Q when its
     topic object is not defined.
     """
     alias = topic_alias(registry, name)
@@ -448,9 +463,9 @@ def behind_alias(registry: Registry, name: str) -> tuple[QueueDefinition, str]:
 
 
 def through_alias(alias: QueueDefinition, values: TopicValues) -> TopicValues:
-    """Return what applies to a publication through an alias.
+    """Return the topic values for a publication through a queue alias.
 
-    Priority and persistence are the alias's (P7), the lower cap counts (X3). Raises
+    The alias gives priority and persistence (P7); the lower cap of both applies (X3). Raises
     MQRC_PUT_INHIBITED.
     """
     if alias.put == c.MQQA_PUT_INHIBITED:

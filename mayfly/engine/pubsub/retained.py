@@ -1,7 +1,7 @@
-"""Retained publications: the last one of a topic, kept for those who subscribe later.
+"""Retained publications: the last one of each topic, kept for later subscribers.
 
-They are messages on SYSTEM.RETAINED.PUB.QUEUE, one for a topic string, which stands with the row;
-their lifetime runs on there. The queue is made by the first of them.
+They are messages on SYSTEM.RETAINED.PUB.QUEUE, one for each topic string, which is in the row.
+Their lifetime goes on there. The first retained publication creates the queue.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ASKED_AT_A_TIME = 16
 
 
 def ensure_retained_queue(core: Core) -> None:
-    """Define the queue of retained publications if there is none; call it without the lock."""
+    """Define the queue of retained publications unless it exists; call it without the lock."""
     with core.definitions_lock:
         if core.registry.by_name(RETAINED_QUEUE) is None:
             definition = QueueDefinition(
@@ -66,10 +66,10 @@ def ensure_retained_queue(core: Core) -> None:
 
 
 def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -> bool:
-    """Return True if the retained publication of a topic is this one, or was published later.
+    """Return True if the retained publication of a topic has this MsgId, or was published later.
 
-    PutDate and PutTime say when, to 10 ms; MsgIds of one queue manager rise, and of any two, every
-    queue manager takes the same one for the later.
+    PutDate and PutTime decide, to 10 ms. For equal times the higher MsgId counts as later, so that
+    all queue managers agree.
     """
     assert core.engine_lock.is_held()
     found = _kept(core, topic)
@@ -92,10 +92,11 @@ def retain(
     yields: bool = False,
     only_here: bool = False,
 ) -> Callable[[], Transaction | None]:
-    """Add a publication to what is retained; returns what makes it the one of its topic.
+    """Add a publication to the retained queue; return an effect that makes it the retained one.
 
-    That is to be an effect of the transaction. One that ``yields`` is removed by it when it is out
-    of date then; one that is ``only_here`` goes to no neighbour. Raises MQRC_PUT_NOT_RETAINED.
+    The caller adds that effect to the transaction. With ``yields`` the effect removes the
+    publication again when a later one is retained by then. With ``only_here`` it goes to no
+    neighbour. Raises MQRC_PUT_NOT_RETAINED when the retained queue refuses it.
     """
     assert core.engine_lock.is_held()
     prepared, window, ids, body = message
@@ -122,7 +123,7 @@ def retain(
 
 
 def clear_retained(core: Core, topic: str) -> bool:
-    """Remove the retained publication of a topic, on disk, too; call it without the lock.
+    """Remove the retained publication of a topic, also on disk; call it without the engine lock.
 
     Returns True if there was one. After MQRC_STORAGE_MEDIUM_FULL it is still there.
     """
@@ -137,7 +138,7 @@ def clear_retained(core: Core, topic: str) -> bool:
 
 
 def end_retained(core: Core, topic: str) -> Transaction | None:
-    """Return what removes the retained publication of a topic."""
+    """Return a transaction that removes the retained publication of a topic, None without one."""
     assert core.engine_lock.is_held()
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
@@ -151,16 +152,16 @@ def end_retained(core: Core, topic: str) -> Transaction | None:
 def deliver_retained(
     core: Core, subscription: Subscription, verdicts: Verdicts | None = None
 ) -> int:
-    """Put a copy of each matching retained publication on the queue of a subscription.
+    """Put copies of the matching retained publications on a subscription's queue.
 
-    They have what is left of their lives. ``verdicts`` are those of :func:`ask_of_retained`, where
-    the caller has a lock in which it should not be called. Returns how many. Raises the reason why
-    one cannot be delivered; none is then.
+    Returns their number. Copies keep the rest of the publication's life. ``verdicts`` are results
+    of :func:`ask_of_retained`, for a caller that holds a lock. Raises the reason why a copy cannot
+    be put; then none is.
     """
     if verdicts is None:
         verdicts = ask_of_retained(core, subscription.topic, subscription.selector)
-    is_asked = False
-    while not is_asked:
+    is_evaluated = False
+    while not is_evaluated:
         with core.engine_lock:
             transaction, now_ms = Transaction(), core.now_ms()
             try:
@@ -169,16 +170,16 @@ def deliver_retained(
             except MQError:
                 queue_state.withdraw_all(transaction)
                 raise
-            is_asked = not verdicts.unasked
-            if is_asked:
+            is_evaluated = not verdicts.unevaluated
+            if is_evaluated:
                 count = len(transaction.arrivals)
                 is_done = not count or core.committer.run_at_once(transaction)
             else:
                 queue_state.withdraw_all(transaction)
-        if verdicts.unasked:
+        if verdicts.unevaluated:
             # Retained since the others were asked.
             assert subscription.selector is not None
-            verdicts.ask(_asker(subscription.selector, now_ms))
+            verdicts.evaluate(_asker(subscription.selector, now_ms))
     if is_done:
         core.committer.run_deferred()
     else:
@@ -187,7 +188,10 @@ def deliver_retained(
 
 
 def load_retained(core: Core) -> None:
-    """Find the retained publications of a store that is being opened; older ones go."""
+    """Index the retained publications of a store that is being opened, and remove duplicates.
+
+    The latest of a topic stays.
+    """
     queue = core.registry.by_name(RETAINED_QUEUE)
     if queue is None:
         return
@@ -206,6 +210,10 @@ def load_retained(core: Core) -> None:
 
 
 def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
+    """Make a publication the retained one of its topic; return the removal of the one before.
+
+    Returns None when none was before, or when the new one expired before its commit (E17).
+    """
     if _found(core, place) is None:
         # It expired before its commit (E17): the one retained before stays.
         return None
@@ -215,7 +223,7 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | Non
 
 
 def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
-    """Let a copy from elsewhere take its place unless somebody has published since."""
+    """Do as :func:`_settle` for a neighbour's publication, but remove it when it is outdated."""
     found = _found(core, place)
     if found is None:
         return None
@@ -226,6 +234,7 @@ def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transact
 
 
 def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
+    """Remove a retained publication from the index, unless another has replaced it there."""
     if core.registry.retained.get(topic) == place:
         del core.registry.retained[topic]
 
@@ -237,9 +246,9 @@ def _kept(core: Core, topic: str) -> Found | None:
 
 
 def _found(core: Core, place: tuple[int, int]) -> Found | None:
-    """Return a retained publication, None when somebody has got it or is about to.
+    """Return the retained publication at a key, None when a program has got it or is about to.
 
-    A browse lock keeps others from getting it off its queue; it stays the one of its topic.
+    A browse lock only keeps others from getting it off its queue; it stays the retained one.
     """
     key, persistence = place
     queue = core.registry.by_name(RETAINED_QUEUE)
@@ -250,6 +259,7 @@ def _found(core: Core, place: tuple[int, int]) -> Found | None:
 
 
 def _removal(core: Core, found: Found) -> Transaction:
+    """Return a transaction that ends the life of a retained publication: cleared, or expired."""
     row, now_ms = found[1], core.now_ms()
     locker = core.hidden.get(row.k)
     if isinstance(locker, Requester):
@@ -262,9 +272,10 @@ def _removal(core: Core, found: Found) -> Transaction:
 
 
 def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) -> Verdicts:
-    """Ask the selector of a subscription, if there is one, about what is retained for it.
+    """Evaluate a subscription's selector for the retained publications that match its topic string.
 
-    Call it without a lock: that of the engine is held only to read them, some at a time.
+    Call it without a lock: the engine lock is held only to read them, in small pages. Without a
+    selector the result is empty.
     """
     verdicts = Verdicts()
     if selector is None:
@@ -285,15 +296,17 @@ def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) ->
 
 
 def _asker(selector: Selector, now_ms: int) -> Callable[[StoredMessage], bool]:
+    """Return a function that tells whether a selector selects a row."""
     return lambda row: selector.selects(fields_of(row, now_ms))
 
 
 def _matching(
     core: Core, subscription: Subscription, now_ms: int, verdicts: Verdicts
 ) -> Iterator[tuple[str, StoredMessage]]:
-    """Yield the publications that are retained for a subscription.
+    """Yield topic and row of each retained publication that a subscription is to get.
 
-    Those that its selector is to be asked about without the lock are left in ``verdicts``.
+    Rows for which the selector must be evaluated without the lock are added to ``verdicts``
+    instead.
     """
     selector = subscription.selector
     for topic in _topics(core.registry.retained, subscription.topic):
@@ -312,7 +325,7 @@ def _matching(
         if selector is not None:
             is_taken = verdicts.of(row)
             if is_taken is None and is_long(selector, row):
-                verdicts.unasked.append(row)
+                verdicts.unevaluated.append(row)
                 continue
             if is_taken is None:
                 is_taken = selector.selects(fields_of(row, now_ms))
@@ -322,6 +335,7 @@ def _matching(
 
 
 def _topics(retained: dict[str, tuple[int, int]], topic_string: str) -> list[str]:
+    """Return the topics with a retained publication that match a topic string with wildcards."""
     if not has_wildcards(topic_string):
         return [topic_string] if topic_string in retained else []
     levels = levels_of(topic_string)
@@ -331,6 +345,7 @@ def _topics(retained: dict[str, tuple[int, int]], topic_string: str) -> list[str
 def _add_copy(
     core: Core, transaction: Transaction, subscription: Subscription, topic: str, row: StoredMessage
 ) -> None:
+    """Add a copy of a retained publication for a subscription; raises the reasons of a put."""
     path = core.registry.resolve_target(subscription.destination)
     publication, body = prepared_with_own_context(core, unpack_descriptor(row.descriptor)), row.body
     if is_proxy(subscription):

@@ -1,4 +1,4 @@
-"""MQSUB: an application subscribes, resumes what it once made, and closes or removes it."""
+"""How a session creates, resumes, closes and removes subscriptions."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ if TYPE_CHECKING:
 
 
 class SubscribeRequest(NamedTuple):
-    """The request of a subscriber.
+    """What a program asks for when it subscribes.
 
-    An empty ``queue`` asks for a managed one. ``correl_id`` None leaves a publication its own,
-    empty asks for one of the subscription. ``life_ms`` None never ends. ``priority`` is PUBPRTY.
+    An empty ``queue`` asks for a managed one. ``correl_id`` None passes on the publisher's
+    CorrelId, empty asks for an id of the subscription. With ``life_ms`` None it never expires.
+    ``priority`` is PUBPRTY.
     """
 
     topic: str = ""
@@ -72,20 +73,20 @@ class SubscribeRequest(NamedTuple):
 
 
 class Subscriber(Protocol):
-    """The session that subscribes: its user, and its part in its subscriptions."""
+    """The part of a session that subscriptions use."""
 
     authority: UserAuthority | None
     context: Context
 
     def open(self, name: str, options: int) -> Handle:
-        """Open a queue."""
+        """Open a queue with MQOO options."""
 
     def get(self, queue: str, *, wait_ms: int = 0) -> Message | None:
-        """Take the next message."""
+        """Get the next message of a queue, None when none arrives within ``wait_ms``."""
 
 
 class OpenSubscription:
-    """A subscription that a session has open; it ends with the session unless it is durable."""
+    """A subscription that a session has open; unless durable, it ends with the session."""
 
     def __init__(
         self,
@@ -104,11 +105,12 @@ class OpenSubscription:
 
     @property
     def name(self) -> str:
-        """Its name, which may be empty unless it is durable."""
+        """The name of the subscription; a non-durable one may have none (empty)."""
         return self.subscription.name
 
     @property
     def topic(self) -> str:
+        """The full topic string, wildcards included."""
         return self.subscription.topic
 
     @property
@@ -118,27 +120,27 @@ class OpenSubscription:
 
     @property
     def is_durable(self) -> bool:
-        """Whether it outlives its session."""
+        """Whether the subscription outlives its session."""
         return self.subscription.is_durable
 
     @property
     def expire_at_ms(self) -> int | None:
-        """When it ends by itself, None for never."""
+        """When the subscription expires, in ms since 1970; None for never."""
         return self.subscription.expire_at_ms
 
     @property
     def is_open(self) -> bool:
-        """Whether neither it nor its session has been closed, nor its time has come."""
+        """Whether neither the subscription nor its session was closed, and it has not expired."""
         return self._hold in self.subscription.holds
 
     def get(self, *, wait_ms: int = 0) -> Message | None:
-        """Take the next publication from its queue, as the session takes any message."""
+        """Get the next publication from its queue; None when none arrives within ``wait_ms``."""
         return self._session.get(self.queue, wait_ms=wait_ms)
 
     def request_retained(self) -> int:
-        """MQSUBRQ: put copies of the matching retained publications on its queue.
+        """MQSUBRQ: put the matching retained publications on its queue; return the number.
 
-        Returns how many. Raises MQRC_NO_RETAINED_MSG, MQRC_HOBJ_ERROR once closed.
+        Raises MQRC_NO_RETAINED_MSG without any, MQRC_HOBJ_ERROR once the subscription is closed.
         """
         core = self._opened.core
         if not self.is_open:
@@ -149,10 +151,10 @@ class OpenSubscription:
         return count
 
     def close(self, *, remove: bool = False) -> None:
-        """MQCLOSE; a durable one stays unless it is to be removed (MQCO_REMOVE_SUB).
+        """MQCLOSE; with ``remove`` (MQCO_REMOVE_SUB) a durable subscription is deleted.
 
-        Raises MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share, and the reasons of
-        ``check_user``; it stays open then.
+        Without ``remove`` a durable one stays. Raises MQRC_SUBSCRIPTION_IN_USE when others have it
+        open too, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED; it stays open then.
         """
         core, subscription = self._opened.core, self.subscription
         removes = remove and subscription.is_durable and self.is_open
@@ -171,10 +173,10 @@ class OpenSubscription:
 def subscribe(
     session: Subscriber, opened: OpenQueues, request: SubscribeRequest
 ) -> OpenSubscription:
-    """Make a subscription for a session, or join the shared one of its name.
+    """Create a subscription for a session, or join the shared one of the same name.
 
-    Raises what ``create_subscription``, ``check_user`` and MQOPEN do; MQRC_SUB_ALREADY_EXISTS also
-    where the shared one of the name asks for something else and is not to be replaced.
+    Raises the errors of ``create_subscription``, ``check_user`` and MQOPEN. Also raises
+    MQRC_SUB_ALREADY_EXISTS when the shared one of that name differs and must not be replaced.
     """
     check_life_ms(request.life_ms)
     core = opened.core
@@ -210,7 +212,11 @@ def subscribe(
 
 
 def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
-    """Ask the selector before definitions are locked, which others wait for."""
+    """Evaluate the selector for retained publications before definitions are locked.
+
+    Returns None when none are wanted, there is no selector, or the request is wrong; creation
+    raises the error then.
+    """
     if not request.takes_retained or not request.selector.strip():
         return None
     try:
@@ -221,7 +227,7 @@ def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
 
 
 def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest) -> None:
-    """Check for SUB on the topic and PUT on a queue that the subscriber names."""
+    """Check for SUB on the topic, and for PUT on a queue that the subscriber names."""
     if session.authority is None:
         return
     session.authority.check_topic(_topic_of(core, request), words.SUB)
@@ -236,6 +242,7 @@ def _topic_of(core: Core, request: SubscribeRequest) -> str:
 
 
 def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
+    """Raise MQRC_SUB_ALREADY_EXISTS unless an existing shared subscription is what is requested."""
     wanted = (
         _topic_of(core, request),
         request.selector,
@@ -251,6 +258,10 @@ def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -
 def _definition(
     session: Subscriber, request: SubscribeRequest, owner: str
 ) -> SubscriptionDefinition:
+    """Return the definition for a request.
+
+    Raises MQRC_SUB_NAME_ERROR for a shared subscription without a name.
+    """
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
     life_ms, correl_id = request.life_ms, request.correl_id
@@ -280,8 +291,8 @@ def _definition(
 def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscription:
     """MQSO_RESUME: open a durable subscription again.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open, and the
-    reasons of ``check_user``.
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
+    MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
     """
     subscription = opened.core.registry.subscriptions.named(name)
     check_user(session, subscription, words.RESUME)
@@ -289,11 +300,11 @@ def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscripti
 
 
 def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> None:
-    """Check that the user of a session may do something with a subscription that is there.
+    """Check that the user of a session may use an existing subscription.
 
-    A name is known to many; it alone gives nobody the subscription. ``wanted`` is RESUME to open
-    it, SUB to alter, join, replace or remove it. Raises MQRC_IDENTITY_MISMATCH for another user
-    than the one it is fixed to, and MQRC_NOT_AUTHORIZED without the authority on its topic.
+    Knowing its name is not enough. ``wanted`` is RESUME to open it, and SUB to alter, join, replace
+    or remove it. Raises MQRC_IDENTITY_MISMATCH when it is fixed to another user, and
+    MQRC_NOT_AUTHORIZED without authority on its topic.
     """
     definition = subscription.definition
     owner, user = definition.subuser, session.context.user_identifier[:12]
@@ -306,6 +317,7 @@ def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> 
 
 
 def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
+    """Open a subscription for a session, with its managed queue; undone after an error."""
     hold, handle = opened.hold(subscription), None
     try:
         if opened.requester.is_ended:

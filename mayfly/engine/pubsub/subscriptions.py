@@ -1,4 +1,4 @@
-"""Subscriptions in memory: the request of each, and the choice of those that match."""
+"""Subscriptions in memory: their attributes, and the choice of those that match a topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CACHE_SIZE = 10_000
 
 
 class SubscriptionHandle:
-    """One opening of a subscription by a session; ``connection`` is whose own publications are."""
+    """One opening of a subscription; ``connection`` identifies the session's own publications."""
 
     __slots__ = ("connection", "subscription")
 
@@ -34,10 +34,10 @@ class SubscriptionHandle:
 
 
 class Subscription:
-    """One subscription as publications meet it; ``holds`` are those who have it open.
+    """One subscription in memory, with the sessions that have it open (``holds``).
 
-    Only a shared one has more than one of them; then each publication goes to one of them.
-    ``correl_id`` None leaves a publication its own. ``topic`` may have wildcard levels.
+    Only a shared one may have several holds; each publication then goes to one of them.
+    ``correl_id`` None passes on the publisher's. ``topic`` may have wildcard levels.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Subscription:
     )
 
     def __init__(self, definition: SubscriptionDefinition, *, is_durable: bool) -> None:
-        """Take what a definition says; raises MQRC_SELECTOR_SYNTAX_ERROR and its like."""
+        """Take the attributes of a definition; raises MQRC_SELECTOR_SYNTAX_ERROR and its like."""
         self.name = definition.name
         self.sub_id = bytes.fromhex(definition.sub_id)
         self.is_durable = is_durable
@@ -76,7 +76,7 @@ class Subscription:
         self.take(definition)
 
     def take(self, definition: SubscriptionDefinition) -> None:
-        """Take the attributes, which may have changed; topic, selector and id never do."""
+        """Take the attributes of a changed definition; topic, selector and id never change."""
         self.definition = definition
         self.topic = definition.topicstr
         self.levels = levels_of(self.topic)
@@ -92,11 +92,14 @@ class Subscription:
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
 
     def refuses(self, connection: object) -> bool:
-        """Return True if it takes no publication of a connection: its own, or on request only."""
+        """Return True if a publication of this connection must not be copied to it.
+
+        It ignores its own connection's publications, or takes publications on request only.
+        """
         return self.on_request or (self.ignores_own and self.is_of(connection))
 
     def is_of(self, connection: object) -> bool:
-        """Return True if it belongs to a connection, which has it open or has made it."""
+        """Return True if a connection owns the subscription or has it open."""
         return connection == self.owner or any(h.connection == connection for h in self.holds)
 
     def __repr__(self) -> str:
@@ -104,9 +107,9 @@ class Subscription:
 
 
 class Subscriptions:
-    """All subscriptions of a queue manager; guarded by the lock.
+    """All subscriptions of a queue manager; guarded by the engine lock.
 
-    Publications reach those that match in the order in which they were made.
+    Publications reach matching subscriptions in the order in which these were made.
     """
 
     def __init__(self) -> None:
@@ -128,7 +131,7 @@ class Subscriptions:
         return len(self._by_id)
 
     def all(self) -> list[Subscription]:
-        """Return all of them, the oldest first."""
+        """Return all subscriptions, oldest first."""
         return list(self._by_id.values())
 
     def find(self, name: str) -> Subscription | None:
@@ -136,17 +139,18 @@ class Subscriptions:
         return self._by_name.get(name)
 
     def named(self, name: str) -> Subscription:
-        """Return a subscription by its name; raises MQRC_NO_SUBSCRIPTION."""
+        """Return a subscription by its name; raises MQRC_NO_SUBSCRIPTION when there is none."""
         found = self._by_name.get(name)
         if found is None:
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"subscription {name!r}")
         return found
 
     def by_id(self, sub_id: bytes) -> Subscription | None:
-        """Return a subscription by its id, None when it is gone."""
+        """Return a subscription by its id, None when it has been removed."""
         return self._by_id.get(sub_id)
 
     def add(self, subscription: Subscription) -> None:
+        """Add a subscription to all indexes."""
         self._note_change(subscription, 1)
         self._by_id[subscription.sub_id] = subscription
         if subscription.name:
@@ -156,7 +160,7 @@ class Subscriptions:
         self._forget_matches()
 
     def remove(self, subscription: Subscription) -> bool:
-        """Forget one; False when somebody else was faster."""
+        """Remove a subscription from all indexes; return False when it had been removed before."""
         if self._by_id.pop(subscription.sub_id, None) is None:
             return False
         self._note_change(subscription, -1)
@@ -167,11 +171,12 @@ class Subscriptions:
         return True
 
     def _forget_matches(self) -> None:
+        """Clear the caches of matching subscriptions."""
         self._matching.clear()
         self._work.clear()
 
     def matching(self, topic: str) -> tuple[Subscription, ...]:
-        """Return those whose topic string, wildcards included, is that of a publication."""
+        """Return the subscriptions whose topic string matches a topic, oldest first."""
         found = self._matching.get(topic)
         if found is None:
             if len(self._matching) >= _CACHE_SIZE:
@@ -182,7 +187,7 @@ class Subscriptions:
         return found
 
     def selector_work(self, topic: str) -> int:
-        """Return how often all selectors together look at each character of a publication."""
+        """Return how often all selectors together read each character of a message to a topic."""
         work = self._work.get(topic)
         if work is None:
             if len(self._work) >= _CACHE_SIZE:
@@ -192,11 +197,12 @@ class Subscriptions:
         return work
 
     def note_end(self, subscription: Subscription) -> None:
+        """Schedule the expiry of a subscription, if it has one."""
         if subscription.expire_at_ms is not None:
             heapq.heappush(self._ends, (subscription.expire_at_ms, subscription.sub_id))
 
     def next_end_ms(self) -> int | None:
-        """Return when the next one expires, None when none ever does."""
+        """Return when the next subscription expires, None when none ever does."""
         while self._ends:
             end_ms, sub_id = self._ends[0]
             subscription = self._by_id.get(sub_id)
@@ -206,7 +212,7 @@ class Subscriptions:
         return None
 
     def expired(self, now_ms: int) -> list[Subscription]:
-        """Return those whose end has come, each once: the caller removes them."""
+        """Return the subscriptions that have expired, each once; the caller removes them."""
         found: dict[bytes, Subscription] = {}
         while is_expired(self.next_end_ms(), now_ms):
             _end_ms, sub_id = heapq.heappop(self._ends)
@@ -214,10 +220,10 @@ class Subscriptions:
         return list(found.values())
 
     def destination(self, copy: StoredMessage | Due, now_ms: int) -> str:
-        """Return the queue, as it is now, of the subscription that a staged copy is for.
+        """Return the present queue of the subscription that a staged copy is for.
 
-        A neighbour's copy finds its way while any proxy of that neighbour asks for the topic (D25).
-        Raises MQRC_NO_SUBSCRIPTION when its subscriber is gone (D23).
+        A neighbour's copy may go by any of its proxies that match the topic (D25). Raises
+        MQRC_NO_SUBSCRIPTION when the subscription no longer exists (D23).
         """
         assert copy.sub_id is not None
         assert copy.target is not None
@@ -232,6 +238,7 @@ class Subscriptions:
             self.changes.append((subscription, step))
 
     def _proxy(self, destination: str, topic: str) -> Subscription | None:
+        """Return a proxy subscription to a topic with this destination, None without one."""
         for subscription in self.matching(topic):
             is_proxy = subscription.definition.made_by == PROXY
             if is_proxy and subscription.destination == destination:
@@ -240,13 +247,13 @@ class Subscriptions:
 
 
 def destination_of(definition: SubscriptionDefinition) -> str:
-    """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` when elsewhere."""
+    """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` if elsewhere."""
     queue, manager = definition.dest, definition.destqmgr
     return f"{queue}@{manager}" if manager else queue
 
 
 class _Node(Generic[Member]):
-    """One node of the index; ``stays`` behind ``#``, where any more levels may follow."""
+    """One topic level in the index; ``stays`` marks a ``#``, which any more levels may follow."""
 
     __slots__ = ("below", "members", "stays")
 
@@ -257,12 +264,13 @@ class _Node(Generic[Member]):
 
 
 class TopicIndex(Generic[Member]):
-    """A tree of levels, wildcards among them, with members by their ids."""
+    """A tree of topic levels, wildcards included, with members by their ids."""
 
     def __init__(self) -> None:
         self._root = _Node[Member]()
 
     def add(self, levels: Sequence[str], member_id: bytes, member: Member) -> None:
+        """Add a member under the levels of its topic string."""
         node = self._root
         for level in levels:
             found = node.below.get(level)
@@ -272,7 +280,7 @@ class TopicIndex(Generic[Member]):
         node.members[member_id] = member
 
     def remove(self, levels: Sequence[str], member_id: bytes) -> None:
-        """Take a member out, and the levels that lead to nobody any more."""
+        """Remove a member, and the levels that have no members any more."""
         path = [self._root]
         for level in levels:
             path.append(path[-1].below[level])
@@ -299,7 +307,7 @@ class TopicIndex(Generic[Member]):
 
 
 def _with_many(nodes: Iterable[_Node[Member]]) -> list[_Node[Member]]:
-    """Add what ``#`` leads to, as it may stand for nothing."""
+    """Return the nodes and the ``#`` nodes below them, because ``#`` also matches no level."""
     found = {id(node): node for node in nodes}
     for node in list(found.values()):
         behind = node.below.get(MANY_LEVELS)

@@ -1,4 +1,4 @@
-"""The verbs of publish/subscribe that a session has beside put and get, and open topics."""
+"""The publish/subscribe verbs of a session, and handles of open topics."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _KNOWN = (
 
 
 class TopicVerbs(ABC):
-    """A session's verbs about topics; the session gives it its core, context and unit of work."""
+    """The publish/subscribe verbs of a session; the session adds core, context and unit of work."""
 
     core: Core
     _opened: OpenQueues
@@ -95,13 +95,14 @@ class TopicVerbs(ABC):
         topic_object: str = "",
         properties: Mapping[str, object] | None = None,
     ) -> PublishResult:
-        """Publish to all current subscriptions, each with a copy and a lifetime of its own.
+        """Publish to all current subscriptions; each copy has a lifetime of its own.
 
-        ``priority`` and ``persistent`` None are the topic's. ``retain`` keeps it for later
-        subscribers; an empty body then ends what was kept. ``topic`` stands behind the string of
-        ``topic_object``. With ``warn_if_no_subscribers`` the result's warning says
-        MQRC_NO_SUBS_MATCHED when nobody did. ``properties`` are message properties
-        (docs/PROPERTIES.md). Raises as ``publish.publish``, and MQRC_PROPERTY_NAME_ERROR.
+        ``priority`` and ``persistent`` None mean the topic's. ``retain`` keeps it for later
+        subscribers; an empty body removes the one kept. ``topic`` follows the topic string of
+        ``topic_object``. With ``warn_if_no_subscribers`` the result's warning is
+        MQRC_NO_SUBS_MATCHED when no subscription matched. ``properties`` are message properties
+        (docs/PROPERTIES.md). Raises the errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR,
+        and MQRC_NOT_AUTHORIZED.
         """
         check_life_ms(time_to_live_ms)
         unit_of_work, body = self._unit_in_use(), bytes_of(body)
@@ -139,14 +140,14 @@ class TopicVerbs(ABC):
         journey: Journey = HERE,
         completion: Completion | None = None,
     ) -> PublishResult:
-        """MQPUT to a topic with a descriptor of the publisher's own.
+        """MQPUT to a topic with a descriptor made by the publisher.
 
-        With ``syncpoint`` it is part of the unit of work, else it is not, whatever the session does
-        otherwise. ``not_own`` leaves out subscriptions of this connection, ``only_here`` other
-        queue managers. ``alias`` is the queue alias that it is put to, which names the topic.
-        ``check`` asks for authority on the topic in the place of that of this session. The
-        ``journey`` is that of a publication from another queue manager. ``completion`` is as in
-        ``Handle.put``. Raises as ``publish.publish``.
+        With ``syncpoint`` it is part of the session's unit of work; without, it is final at once.
+        ``not_own`` leaves out subscriptions of this connection, ``only_here`` other queue managers.
+        ``alias`` is a queue alias that names the topic. ``check`` replaces this session's check of
+        authority on the topic. ``journey`` is that of a publication from another queue manager.
+        ``completion`` is as in ``Handle.put``. Raises the errors of ``publish.publish``, and
+        MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         through = None
@@ -173,7 +174,7 @@ class TopicVerbs(ABC):
         )
 
     def leads_to_topic(self, queue: str) -> bool:
-        """Return True if a queue here is the alias of a topic: puts to it are published."""
+        """Return True if a queue name is an alias of a topic, so that puts to it are published."""
         return topic_alias(self.core.registry, queue) is not None
 
     def open_topic(
@@ -185,13 +186,13 @@ class TopicVerbs(ABC):
         alias: str = "",
         alternate_user: str = "",
     ) -> TopicHandle:
-        """MQOPEN of a topic, or of the queue ``alias`` of one, to publish to it.
+        """MQOPEN of a topic, or of the queue ``alias`` of a topic, to publish to it.
 
-        ``topic`` stands behind the string of ``topic_object``. The authority of ``alternate_user``
-        counts with MQOO_ALTERNATE_USER_AUTHORITY. Raises MQRC_OPTIONS_ERROR,
+        ``topic`` follows the topic string of ``topic_object``. With MQOO_ALTERNATE_USER_AUTHORITY
+        the authority of ``alternate_user`` counts. Raises MQRC_OPTIONS_ERROR,
         MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues, MQRC_TOPIC_STRING_ERROR,
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_NOT_AUTHORIZED (C7),
-        MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS).
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_NOT_AUTHORIZED (C7), and
+        MQRC_HANDLE_NOT_AVAILABLE beyond MAXHANDS.
         """
         self._unit_in_use()
         _check_options(options)
@@ -211,13 +212,14 @@ class TopicVerbs(ABC):
         return TopicHandle(core, self, target, self._opened.open_object("TOPIC", topic, options))
 
     def close_topic(self, handle: TopicHandle) -> None:
+        """Close a topic handle of this session."""
         self._opened.close_object(handle.opened)
 
     def belong_to(self, connection: object) -> None:
-        """Say whose session it is: no_local leaves out what any session of the same publishes.
+        """Set the connection of this session: no_local ignores what any session of it publishes.
 
-        Those that are equal are the same. A text is a name that outlives the connection: a durable
-        subscription made with no_local leaves out its publications also while it is not open.
+        Equal values are one connection. A text is a name that outlives the connection: a durable
+        no_local subscription then ignores its publications even while it is closed.
         """
         self._opened.connection = connection
 
@@ -243,13 +245,14 @@ class TopicVerbs(ABC):
     ) -> OpenSubscription:
         """MQSUB: subscribe to a topic string; levels ``+`` and ``#`` are wildcards.
 
-        Copies arrive on ``queue``, or on a managed queue. A durable one has a name and outlives the
-        session. ``time_to_live_ms`` is the life of the subscription. ``retained`` says whether what
-        is retained comes at once. ``correl_id`` stands in all copies, b"" is one of its own, None
-        the publisher's. A ``shared`` one is joined by its name: each copy goes to one of them.
-        ``no_local`` leaves out what its own connection publishes. With ``replace`` a durable one of
-        the name that nobody has open gives way. One ``on_request`` gets what ``request_retained``
-        asks for. With ``fixed_user`` nobody else resumes it. Raises as ``subscribing.subscribe``.
+        Copies arrive on ``queue``, or on a managed queue when it is empty. A durable one has a name
+        and outlives the session. ``time_to_live_ms`` is the life of the subscription. With
+        ``retained`` it gets the retained publications at once. ``correl_id`` is set in all copies;
+        b"" asks for a new id, None passes on the publisher's. Sessions join a ``shared`` one by its
+        name: each copy goes to one of them. ``no_local`` ignores publications of the same
+        connection. ``replace`` replaces a durable one of this name unless it is open. With
+        ``on_request`` copies arrive only on ``request_retained``. With ``fixed_user`` no other user
+        may resume it. Raises the errors of ``subscribing.subscribe``.
         """
         self._unit_in_use()
         request = SubscribeRequest(
@@ -273,19 +276,19 @@ class TopicVerbs(ABC):
         return subscribe(cast("Subscriber", self), self._opened, request)
 
     def resume(self, name: str) -> OpenSubscription:
-        """Open a durable subscription again; messages that came meanwhile are on its queue.
+        """Open a durable subscription again; messages that arrived meanwhile are on its queue.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open, and the
-        reasons of ``subscribing.check_user``.
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
+        MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         return resume(cast("Subscriber", self), self._opened, name)
 
     def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription and, where it is managed, its queue with what is there.
+        """Remove a durable subscription; a managed queue is deleted with its messages.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open, and the
-        reasons of ``subscribing.check_user``.
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
+        MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         with self.core.definitions_lock:
@@ -294,7 +297,10 @@ class TopicVerbs(ABC):
             delete_subscription(self.core, name)
 
     def clear_retained(self, topic: str) -> bool:
-        """End the retained publication of a topic at once; return True if there was one."""
+        """Remove the retained publication of a topic at once; return True if there was one.
+
+        Raises MQRC_TOPIC_STRING_ERROR, MQRC_NOT_AUTHORIZED.
+        """
         self._unit_in_use()
         check_topic_string(topic, wildcards=False)
         if self.authority is not None:
@@ -306,10 +312,10 @@ class TopicVerbs(ABC):
 
 
 class PublishTarget(NamedTuple):
-    """Where publications go: a topic string, or an alias, which may lead elsewhere later on.
+    """Where a topic handle publishes: a topic string, or an alias that may change its topic later.
 
-    ``check`` asks for authority to publish to a topic string, of the user who counts;
-    ``saved_message`` is what a handle has saved for a put that passes context on.
+    ``check`` raises unless the user may publish to a topic string. ``saved_message`` returns the
+    message whose context a queue handle has saved.
     """
 
     topic: str
@@ -319,7 +325,7 @@ class PublishTarget(NamedTuple):
 
 
 class TopicHandle:
-    """One open topic of one session; closed by :meth:`close` or with its session."""
+    """An open topic of a session, for publishing; closed by :meth:`close` or with its session."""
 
     def __init__(
         self, core: Core, verbs: TopicVerbs, target: PublishTarget, opened: OpenObject
@@ -338,6 +344,7 @@ class TopicHandle:
 
     @property
     def topic(self) -> str:
+        """The full topic string."""
         return self._target.topic
 
     def __index__(self) -> int:
@@ -352,13 +359,13 @@ class TopicHandle:
         *,
         completion: Completion | None = None,
     ) -> PutResult:
-        """MQPUT to the topic, with MQPMO options; the queue of the result is empty.
+        """MQPUT to the topic with MQPMO options; the result names no queue.
 
-        ``context`` and ``completion`` are as in ``Handle.put``.
-        Warns of MQRC_NO_SUBS_MATCHED if MQPMO_WARN_IF_NO_SUBS_MATCHED asks for it. Raises
-        MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10),
-        MQRC_MISSING_REPLY_TO_Q for a report without the reply-to queue that
-        MQPMO_SUPPRESS_REPLYTO keeps back, and the reasons of ``publish.publish``.
+        ``context`` and ``completion`` are as in ``Handle.put``. The warning is MQRC_NO_SUBS_MATCHED
+        when no subscription matched and MQPMO_WARN_IF_NO_SUBS_MATCHED is set. Raises
+        MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10), and the
+        errors of ``publish.publish``. MQPMO_SUPPRESS_REPLYTO hides the reply-to queue; a report
+        then raises MQRC_MISSING_REPLY_TO_Q.
         """
         if not self.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")
@@ -395,28 +402,32 @@ class TopicHandle:
         )
 
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """MQCLOSE; raises MQRC_HOBJ_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
+        """MQCLOSE; raises MQRC_HOBJ_ERROR when closed already.
+
+        Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for any option but MQCO_QUIESCE.
+        """
         if not self.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")
         if options & ~c.MQCO_QUIESCE:
-            said = f"close options {options:#x} for a topic"
-            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            text = f"close options {options:#x} for a topic"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
         self._verbs.close_topic(self)
 
 
 def _check_options(options: int) -> None:
-    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for MQOO bits of queues, MQRC_OPTIONS_ERROR for others.
+    """Check the MQOO bits: a topic can be opened for output only.
 
-    A topic is opened for output and nothing else.
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues, MQRC_OPTIONS_ERROR for others.
     """
     if options & _FOR_QUEUES:
-        said = f"open options {options:#x}: a topic can only be published to"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        text = f"open options {options:#x}: a topic can only be published to"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
     if options & ~_KNOWN or not options & c.MQOO_OUTPUT:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for a topic")
 
 
 def _check_publisher(authority: UserAuthority | None, topic: str) -> None:
+    """Raise MQRC_NOT_AUTHORIZED unless the user may publish to a topic; None may do all."""
     if authority is not None:
         authority.check_topic(topic, words.PUB)
 
@@ -425,6 +436,7 @@ def _check_publisher(authority: UserAuthority | None, topic: str) -> None:
 def _descriptor(
     priority: int | None, persistent: bool | None, report: int, reply_to_q: str, format_name: str
 ) -> Descriptor:
+    """Return the descriptor for a publication; None means the topic's value."""
     return Descriptor(
         report=report,
         priority=c.MQPRI_PRIORITY_AS_TOPIC_DEF if priority is None else priority,

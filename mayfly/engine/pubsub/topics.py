@@ -1,4 +1,4 @@
-"""The topic tree: topic objects by the topic string they stand for, and the values they give."""
+"""The topic tree: topic objects by topic string, and the attributes that apply to a string."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CACHE_SIZE = 10_000
 
 
 class TopicValues(NamedTuple):
-    """The values of one topic string, each from the nearest object that gives one."""
+    """The attributes that apply to one topic string, each from the nearest object that sets it."""
 
     default_priority: int
     default_persistence: int
@@ -63,7 +63,7 @@ class TopicValues(NamedTuple):
 
 
 class TopicTree:
-    """All topic objects of a queue manager; guarded by the lock."""
+    """All topic objects of a queue manager; guarded by the engine lock."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, TopicDefinition] = {}
@@ -71,35 +71,35 @@ class TopicTree:
         self._values: dict[str, TopicValues] = {}
 
     def find(self, name: str) -> TopicDefinition | None:
-        """Return a topic object, None when there is none."""
+        """Return a topic object by name, None when there is none."""
         return self._by_name.get(name)
 
     def at(self, topic: str) -> TopicDefinition | None:
-        """Return the topic object that stands for exactly this topic string."""
+        """Return the topic object with exactly this topic string, None when there is none."""
         return self._by_string.get(topic)
 
     def definitions(self) -> list[TopicDefinition]:
-        """Return all topic objects by name."""
+        """Return all topic objects, sorted by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def add(self, definition: TopicDefinition) -> None:
-        """Enter a topic object, or its new attributes."""
+        """Add a topic object, or replace it by one with new attributes."""
         self._by_name[definition.name] = definition
         if definition.name != DEFAULT_TOPIC:
             self._by_string[definition.topicstr] = definition
         self._values.clear()
 
     def remove(self, name: str) -> None:
-        """Forget a topic object; its topic strings take their values from further up."""
+        """Remove a topic object; its topic strings take their values from the next object above."""
         definition = self._by_name.pop(name)
         if name != DEFAULT_TOPIC:
             del self._by_string[definition.topicstr]
         self._values.clear()
 
     def full_string(self, object_name: str, topic: str) -> str:
-        """Return the topic string of an object's name and a string behind it, either empty.
+        """Return the topic string of an object followed by ``topic``; either may be empty.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        Raises MQRC_UNKNOWN_OBJECT_NAME when the object is not defined.
         """
         if not object_name:
             return topic
@@ -109,7 +109,7 @@ class TopicTree:
         return joined(definition.topicstr, topic)
 
     def values(self, topic: str) -> TopicValues:
-        """Return what applies to a topic string."""
+        """Return the attributes that apply to a topic string; cached."""
         found = self._values.get(topic)
         if found is None:
             if len(self._values) >= _CACHE_SIZE:
@@ -118,25 +118,26 @@ class TopicTree:
         return found
 
     def effective(self, topic: str) -> dict[str, Value]:
-        """Return the attributes that apply to a topic string, none of them ASPARENT."""
+        """Return the MQSC attributes that apply to a topic string, none of them ASPARENT."""
         found: dict[str, Value] = {}
         for string in upwards(topic):
             definition = self._by_string.get(string)
             if definition is not None:
-                said = definition.attributes
+                own = definition.attributes
                 for keyword, as_parent in _PARENT.items():
-                    if said[keyword] != as_parent:
-                        found.setdefault(keyword, said[keyword])
+                    if own[keyword] != as_parent:
+                        found.setdefault(keyword, own[keyword])
         order = attributes_of(TOPIC)
         return {k: found.get(k, BASE_VALUES[k]) for k in order if k in BASE_VALUES}
 
     def _capped_by(self, topic: str, cap_tenths: int) -> str:
-        """Return a cap in words, with the nearest object that gives one."""
+        """Return the cap in words, with the name of the nearest object that sets it."""
         above = (self._by_string[string] for string in upwards(topic) if string in self._by_string)
         names = (o.name for o in above if o.capexpry != _PARENT["CAPEXPRY"])
         return Cap(cap_tenths, TOPIC, next(names)).text
 
     def _resolved(self, topic: str) -> TopicValues:
+        """Return what :meth:`values` returns, without the cache."""
         values = TopicDefinition(TOPIC, topic).altered(self.effective(topic))
         cap_tenths = values.capexpry
         return TopicValues(

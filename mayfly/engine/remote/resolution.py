@@ -1,6 +1,6 @@
-"""Where a name leads: to a queue here, or through a transmission queue to another queue manager.
+"""Resolves a name: to a queue here, or through a transmission queue to another queue manager.
 
-A name may say its queue manager, as in ``ORDERS@QM2``; no object's own name has an ``@``.
+A name may include a queue manager, as in ``ORDERS@QM2``; no object's own name has an ``@``.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ class Remote(NamedTuple):
 
 
 class Route(NamedTuple):
-    """The objects passed, what holds the messages last; ``remote`` None for a queue here."""
+    """The objects passed, the last one holds the messages; ``remote`` is None for a queue here."""
 
     objects: list[QueueDefinition]
     remote: Remote | None
 
 
 def full_name(queue: str, manager: str, own_manager: str) -> str:
-    """Return the name of a queue with its queue manager, where that is another one."""
+    """Return the name of a queue, with ``@`` and its queue manager when that is another one."""
     return queue if manager in ("", own_manager) else f"{queue}@{manager}"
 
 
 def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
-    """Return what a name leads to (C1, C2).
+    """Resolve a name to its objects and the queue that holds the messages (C1, C2).
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
-    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR for a queue
-    elsewhere whose name is empty or cannot stand in an MQXQH, MQRC_OBJECT_Q_MGR_NAME_ERROR for such
-    a queue manager; MQRC_REMOTE_Q_NAME_ERROR for a remote definition that is not complete, and the
-    reason codes of :func:`_transmission_queue`.
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR and
+    MQRC_OBJECT_Q_MGR_NAME_ERROR for names elsewhere that are empty or do not fit an MQXQH;
+    MQRC_REMOTE_Q_NAME_ERROR for an incomplete remote definition; and the reasons of
+    :func:`_transmission_queue`.
     """
     own_name = queue_manager.name
     queue, _, manager = name.partition("@")
@@ -90,17 +90,17 @@ def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
 
 
 def check_remote_open(name: str, options: int) -> None:
-    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for what cannot be done with a queue elsewhere (C3).
+    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for options not allowed on a queue elsewhere (C3).
 
-    Attributes are those of its definition here, where there is one.
+    Inquire and set are allowed on its remote definition here, if there is one.
     """
     if options & _READS or ("@" in name and options & (MQOO_INQUIRE | MQOO_SET)):
-        said = f"open options {options:#x}: {name} is a queue of another queue manager"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        text = f"open options {options:#x}: {name} is a queue of another queue manager"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
 
 
 def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
-    """Return queue and queue manager that a ReplyToQ stands for, None when it says itself (P4)."""
+    """Return queue and manager of a remote definition named as ReplyToQ, None for others (P4)."""
     definition = find(queue)
     if definition is None or definition.kind != QREMOTE:
         return None
@@ -108,6 +108,7 @@ def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
 
 
 def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
+    """Yield the object of a name, and the target of an alias; raises as :func:`route`."""
     definition = find(name)
     if definition is None or definition.kind == QMODEL:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")
@@ -132,17 +133,17 @@ def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
 
 
 def _check_elsewhere(name: str, reason: int) -> None:
-    """Raise for what is no name elsewhere: the header ends it at a NUL, an ``@`` parts two."""
+    """Raise ``reason`` for a name that does not fit an MQXQH, or contains an ``@``."""
     if not 0 < len(name) <= _NAME_BYTES or not name.isascii() or "\0" in name or "@" in name:
         raise mq_error(reason, f"{name!r} is no name of 1 to {_NAME_BYTES} characters")
 
 
 def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> QueueDefinition:
-    """Return the queue whose messages travel to a queue manager: XMITQ, its namesake, DEFXMITQ.
+    """Return the transmission queue for a queue manager: XMITQ, the one of its name, or DEFXMITQ.
 
-    Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none; when the one found cannot be it,
-    MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR, MQRC_XMIT_Q_USAGE_ERROR, or for the default one
-    MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR, MQRC_DEF_XMIT_Q_USAGE_ERROR.
+    Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none. When the one found is unusable, raises
+    MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR or MQRC_XMIT_Q_USAGE_ERROR; for the default one
+    MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR or MQRC_DEF_XMIT_Q_USAGE_ERROR.
     """
     if named or find(manager) is not None:
         name, unknown = named or manager, rc.MQRC_UNKNOWN_XMIT_Q

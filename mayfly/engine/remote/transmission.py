@@ -49,8 +49,8 @@ _NOBODY = Context("", MQAT_QMGR, "", "")
 _ID_BYTES, _NUMBER_BYTES, _TIME_BYTES, _FORMAT_BYTES = 24, 4, 8, 8
 
 
-class Travelling(NamedTuple):
-    """A message for a transmission queue: a descriptor of its own, CorrelId and data."""
+class Wrapped(NamedTuple):
+    """A message as put on a transmission queue: outer descriptor, CorrelId, and data with MQXQH."""
 
     prepared: Prepared
     correl_id: bytes
@@ -58,9 +58,9 @@ class Travelling(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """The message behind an MQXQH: ids of 24 bytes, the data behind all of the headers of transit.
+    """The message behind an MQXQH: ids of 24 bytes, data without the headers of transit.
 
-    ``expiry_tenths`` is the embedded Expiry as it stands there.
+    ``expiry_tenths`` is the embedded Expiry in tenths of a second.
     """
 
     remote: Remote
@@ -72,7 +72,7 @@ class Embedded(NamedTuple):
 
 
 def header_bytes(descriptor: Descriptor) -> int:
-    """Return by how much a message grows on a transmission queue."""
+    """Return the length in bytes of the headers that a transmission queue adds to a message."""
     return _HEADER_BYTES + (_EXTENSION_BYTES if _needs_extension(descriptor) else 0)
 
 
@@ -84,12 +84,12 @@ def wrapped(
     msg_id: bytes,
     correl_id: bytes,
     body: bytes,
-) -> Travelling:
-    """Return a message as it stands on a transmission queue of the queue manager of a name (E23).
+) -> Wrapped:
+    """Return a message as put on a transmission queue of ``manager_name`` (E23).
 
-    Both Expiry fields say what is left at the put; the MQMD of version 1 inside has an MQMDE behind
-    it when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field of the
-    descriptor that has no room in an MQMD.
+    Both Expiry fields are the rest of the life at the put. The embedded MQMD is version 1; an MQMDE
+    follows when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field that does
+    not fit an MQMD.
     """
     descriptor = prepared.descriptor
     inner, extension = descriptor, b""
@@ -108,13 +108,13 @@ def wrapped(
         }
     )
     outer = _outer(prepared, manager_name)
-    return Travelling(outer, msg_id, header + extension + body)
+    return Wrapped(outer, msg_id, header + extension + body)
 
 
 def unwrapped(body: bytes, encoding: int) -> Embedded:
-    """Return the message behind an MQXQH, ``encoding`` being that of the descriptor outside.
+    """Return the message behind an MQXQH; ``encoding`` is that of the outer descriptor.
 
-    Raises MQRC_XQH_ERROR, and MQRC_MDE_ERROR for a damaged extension behind it.
+    Raises MQRC_XQH_ERROR, and MQRC_MDE_ERROR for a damaged MQMDE.
     """
     header = XQH.unpack(body, big_endian=is_big_endian(encoding))
     fields = {k.removeprefix(_EMBEDDED): v for k, v in header.items() if k.startswith(_EMBEDDED)}
@@ -136,7 +136,7 @@ def unwrapped(body: bytes, encoding: int) -> Embedded:
 
 
 def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
-    """Return a row as it is seen now: an MQXQH at the start of its data has aged with it (E24)."""
+    """Return a row as a get sees it now: the Expiry in an MQXQH is counted down (E24)."""
     if row.body[:4] != TRANSMISSION_MARK:
         return row
     descriptor = unpack_descriptor(row.descriptor)
@@ -147,7 +147,7 @@ def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
 
 
 def embedded_or_none(body: bytes | None, descriptor: Descriptor) -> Embedded | None:
-    """Return the message behind the MQXQH of a message in transit, None when there is none."""
+    """Return the message behind the MQXQH of a message in transit, None without a valid one."""
     if body is None or descriptor.format != TRANSMISSION_FORMAT:
         return None
     try:
@@ -157,6 +157,7 @@ def embedded_or_none(body: bytes | None, descriptor: Descriptor) -> Embedded | N
 
 
 def _packed(fields: dict[str, object]) -> bytes:
+    """Return an MQXQH; raises MQRC_MD_ERROR for a field that does not fit."""
     try:
         return XQH.pack(fields)
     except ValueError as error:
@@ -164,6 +165,7 @@ def _packed(fields: dict[str, object]) -> bytes:
 
 
 def _needs_extension(descriptor: Descriptor) -> bool:
+    """Return True if a descriptor has values that an MQMD of version 1 does not have."""
     return (
         descriptor.msg_flags != MQMF_NONE
         or descriptor.original_length != MQOL_UNDEFINED
@@ -175,7 +177,7 @@ def _needs_extension(descriptor: Descriptor) -> bool:
 
 @lru_cache(maxsize=1024)
 def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
-    """Return the descriptor of version 1 that announces an MQMDE, and the MQMDE."""
+    """Return the descriptor of version 1 whose Format is MQHMDE, and the MQMDE."""
     extension = MDE.pack(
         {
             "Encoding": descriptor.encoding,
@@ -196,14 +198,15 @@ def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
 
 @lru_cache(maxsize=1024)
 def _embedded_fields(descriptor: Descriptor) -> dict[str, object]:
+    """Return the fields of a descriptor for the MQXQH."""
     return {f"{_EMBEDDED}{name}": getattr(descriptor, MD_NAMES[name]) for name in _FIRST_VERSION}
 
 
 @lru_cache(maxsize=1024)
 def _outer(prepared: Prepared, manager_name: str) -> Prepared:
-    """Return the descriptor that a message has on its way: the queue manager has put it.
+    """Return the descriptor of a message in transit, as put by the queue manager.
 
-    Options that would confirm its arrival or delivery here are left to the end of the way.
+    Report options that would confirm arrival or delivery on the way are removed.
     """
     descriptor = prepared.descriptor
     outer = descriptor._replace(
@@ -227,10 +230,10 @@ def _outer(prepared: Prepared, manager_name: str) -> Prepared:
 
 
 def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
-    """Return the message behind the MQXQH of a row, its embedded Expiry as it is now (E24).
+    """Return the message behind the MQXQH of a row, with the embedded Expiry as it is now (E24).
 
-    Raises an MQError with reason MQFB_XMIT_Q_MSG_ERROR for what no channel can send: without an
-    MQXQH, with a damaged one, or for a queue that no name can have.
+    Raises MQError with reason MQFB_XMIT_Q_MSG_ERROR for a message that no channel can send: without
+    a valid MQXQH, or for a queue whose name is invalid.
     """
     descriptor = unpack_descriptor(row.descriptor)
     try:
@@ -247,7 +250,7 @@ def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
 
 
 def _unwrapped(body: bytes, encoding: int) -> Embedded:
-    """Return what :func:`unwrapped` does; most messages of a program share most of their header."""
+    """Do as :func:`unwrapped`, and cache the part of the header that messages share."""
     if len(body) < _HEADER_BYTES:
         return _checked(unwrapped(body, encoding))
     ids_end, times_end = _CORREL_ID + _ID_BYTES, _PUT_TIME + _TIME_BYTES
@@ -280,15 +283,15 @@ def _unwrapped(body: bytes, encoding: int) -> Embedded:
 
 @lru_cache(maxsize=1024)
 def _like(header: bytes, encoding: int) -> Embedded | None:
-    """Return what a header says without ids and times; None when more than it has to be read."""
+    """Return what a header says without ids and times; None when an MQMDE must be read too."""
     format_name = header[_FORMAT : _FORMAT + _FORMAT_BYTES]
     return None if format_name == MQFMT_MD_EXTENSION else _checked(unwrapped(header, encoding))
 
 
 def _checked(embedded: Embedded) -> Embedded:
-    """Return it unless no queue at all could take it, not even a dead-letter queue.
+    """Return the message; raises when no queue could take it, not even a dead-letter queue.
 
-    Report options are left to the receiver, which owes the reports.
+    Report options are not checked: the receiver owes the reports.
     """
     descriptor = embedded.descriptor._replace(report=0)
     prepare(descriptor, 0, 0, _NOBODY, MQPMO_SET_ALL_CONTEXT)
@@ -298,11 +301,11 @@ def _checked(embedded: Embedded) -> Embedded:
 def check_direct_put(
     settings: Settings, descriptor: Descriptor, body: bytes, life_ms: int | None
 ) -> None:
-    """Check format, header and both lifetimes as the program gave them, before any cap.
+    """Check format, header and both lifetimes of a put to a transmission queue, before any cap.
 
     Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH (K3),
-    or are too short for the embedded Expiry (K5); MQRC_EXPIRY_ERROR when that is not valid (K4) or
-    in conflict with the outer one (K6). The settings ``xqh.*`` say which of it is asked for.
+    or are too short for the embedded Expiry (K5); MQRC_EXPIRY_ERROR when that is invalid (K4) or
+    conflicts with the outer one (K6). The settings ``xqh.*`` turn these checks on.
     """
     big_endian = is_big_endian(descriptor.encoding)
     if settings.enforces_xqh:

@@ -1,4 +1,4 @@
-"""A queue-sharing group (docs/SHARED_QUEUES.md): its shared queues, its members, their waits."""
+"""A queue-sharing group (docs/SHARED_QUEUES.md): shared queues, members, and waiting gets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FIRST_SHARED: Final = (LARGEST_QUEUE_NUMBER + 1) // 2
 
 
 class MemberStatus(NamedTuple):
-    """A member of a group; ``decided_count`` units wait for it to change its store."""
+    """A member of a group; ``decided_count`` committed units have yet to change its store."""
 
     name: str
     is_open: bool
@@ -56,10 +56,10 @@ class MemberStatus(NamedTuple):
 
 
 class QueueSharingGroup:
-    """Shared queues of several queue managers in this process; a context manager.
+    """The shared queues of several queue managers in this process; a context manager.
 
-    ``QueueSharingGroup("QSG1", folder)`` keeps them in the folder, without one in memory. Queue
-    managers are opened with ``sharing_group=``; closing the group closes them first.
+    ``QueueSharingGroup("QSG1", folder)`` stores them in the folder; without one they are in memory.
+    Queue managers join with ``sharing_group=``; closing the group closes them first.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class QueueSharingGroup:
         *,
         runtime: Runtime | None = None,
     ) -> None:
-        """Open the group; raises as ``QueueManager`` does for its folder."""
+        """Open the group; raises the errors of ``QueueManager`` for its folder."""
         self._shared = SharedQueues()
         # On z/OS nobody defines a staging queue: delayed messages wait with the members.
         self.engine = Engine(
@@ -82,13 +82,13 @@ class QueueSharingGroup:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was closed, or its store has failed."""
+        """Whether the group was closed, or its store has failed."""
         return self.engine.is_stopped
 
     def membership(self, name: str, clock: Clock | None) -> GroupMembership:
         """Return the membership for a queue manager that is about to be opened.
 
-        Raises ValueError for another clock than that of the group, and for a name in use.
+        Raises ValueError for another clock than the group's, and for a name in use.
         """
         if clock is not None and clock is not self.clock:
             raise ValueError(f"clock: {name} has that of its queue-sharing group {self.name}")
@@ -97,7 +97,7 @@ class QueueSharingGroup:
         return GroupMembership(self._shared)
 
     def members(self) -> list[MemberStatus]:
-        """Return the members that are open, and those that something decided waits for, by name.
+        """Return the open members, and those for which committed units wait, sorted by name.
 
         Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
@@ -106,10 +106,10 @@ class QueueSharingGroup:
             return self._shared.directory.status()
 
     def remove_member(self, name: str) -> int:
-        """Forget what was decided for a member that is never opened again; return how many units.
+        """Drop the committed units that wait for a member which will never open again.
 
-        Their changes in its store do not happen. Its folder may not join any more, for it holds
-        messages that are elsewhere by now; another queue manager of the name may. Raises ValueError
+        Returns their number; they do not change its store. Its folder may not join again, as its
+        messages may be elsewhere by now; a new queue manager of that name may. Raises ValueError
         while it is open, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         engine = self.engine
@@ -129,7 +129,7 @@ class QueueSharingGroup:
         raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{self.name}: connect to a member of it")
 
     def verify(self) -> Verification:
-        """Recount the shared queues and compare, as ``QueueManager.verify`` does for its own."""
+        """Count the shared queues again and compare, as ``QueueManager.verify`` does."""
         return verify(self.engine)
 
     def close(self) -> None:
@@ -152,14 +152,14 @@ class QueueSharingGroup:
 
 
 class SharedQueues(Membership[Engine]):
-    """The membership of the engine that has the shared queues, beside those of the members."""
+    """The membership of the engine that has the shared queues."""
 
     engine: Engine
     transactions: TwoPhaseCommit
     directory: GroupDirectory
 
     def join(self, engine: Engine) -> None:
-        """Take the engine that is being opened; StoreError refuses the folder of a member."""
+        """Attach the engine that is being opened; raises StoreError for the folder of a member."""
         super().join(engine)
         self.engine = engine
         engine.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
@@ -169,13 +169,13 @@ class SharedQueues(Membership[Engine]):
         engine.before_close.append(self._close_members)
 
     def may_bring(self, end_ms: int) -> bool:
-        """Return True if a member may release a message here by a moment."""
+        """Return True if a member may release a message to a shared queue by a time."""
         members = self.directory.members.values()
         releases = (m.due_work.release_due_ms() for m in members if m.is_usable)
         return any(due_ms is not None and due_ms <= end_ms for due_ms in releases)
 
     def dismiss(self, member: Engine) -> None:
-        """Forget a member that has ended, and remove what members have carried out."""
+        """Remove a member that has ended, and prepare records that are done."""
         with self.engine.engine_lock:
             self.directory.dismiss(member)
         if self.engine.is_usable:
@@ -187,9 +187,9 @@ class SharedQueues(Membership[Engine]):
 
 
 class GroupMembership(Membership[Engine]):
-    """The membership of a queue manager: it has the queues of the group, too.
+    """The membership of a queue manager, which gives it access to the shared queues.
 
-    Its staging queue stays its own: a delayed message for a shared queue needs the queue manager
+    Each member has a staging queue: a delayed message for a shared queue needs the queue manager
     through which it was put (D29).
     """
 
@@ -198,11 +198,12 @@ class GroupMembership(Membership[Engine]):
 
     @property
     def clock(self) -> Clock:
-        """The clock of the group, by which all its members live."""
+        """The clock of the group, which all its members use."""
         return self._shared.engine.clock
 
     @property
     def has_unfinished(self) -> bool:
+        """Whether committed units wait for disk space."""
         return bool(self._participant.unfinished)
 
     def lock(self, runtime: Runtime) -> EngineLock:
@@ -212,7 +213,7 @@ class GroupMembership(Membership[Engine]):
     def join(self, engine: Engine) -> None:
         """Give an engine the group's time, directory and waits, before it loads anything.
 
-        Raises StoreError for the folder of another group.
+        Raises StoreError for the folder of another group's member.
         """
         shared, group = self._shared, self._shared.engine
         self._take_store(engine)
@@ -226,9 +227,9 @@ class GroupMembership(Membership[Engine]):
         engine.left_behind.share(group.left_behind)
 
     def _take_store(self, member: Engine) -> None:
-        """Let the store of a member that is being opened belong to the group from now on.
+        """Record in a member's store that it belongs to the group.
 
-        Raises StoreError for the folder of another group.
+        Raises StoreError for the folder of another group's member.
         """
         group, folder = self._shared.engine, member.store.folder
         with group.engine_lock:
@@ -246,7 +247,7 @@ class GroupMembership(Membership[Engine]):
         member.store.group.commit(unit)
 
     def _agree_on_time(self, member: Engine) -> None:
-        """Set the time of all members to the latest; the member that is being opened is one."""
+        """Set the clocks of all members, the new one included, to the latest time."""
         shared = self._shared
         with shared.engine.engine_lock:
             everybody = [shared.engine, member, *shared.directory.members.values()]
@@ -255,26 +256,26 @@ class GroupMembership(Membership[Engine]):
                 each.ahead_ms = ahead_ms
 
     def recover(self) -> None:
-        """Carry out what was decided while it was closed, before any message is read.
+        """Carry out the prepare records for this member, before any message is read.
 
         Raises StoreError for the folder of a member that was removed from the group.
         """
         engine, group = self._engine, self._shared.engine
         with group.engine_lock:
-            intents = prepare_records_of(group.store.persistent, engine.name)
+            records = prepare_records_of(group.store.persistent, engine.name)
             done = carried_out(engine.store.persistent)
-            # Asked after the intents, so that a removal cannot come between.
+            # Asked after the records, so that a removal cannot come between.
             removed = removed_at(group.store.persistent, engine.name)
             folder = engine.store.folder
             if folder is not None and joined_at(engine.store.persistent) < removed:
                 raise StoreError(f"{engine.name} was removed from {group.name}", folder)
-        for number, unit in intents:
+        for number, unit in records:
             # A store in memory is another one now, which these do not concern.
             if number not in done and folder is not None:
                 unit.statements.append(carry_out(number))
                 engine.store.group.commit(unit)
-        if intents or done:
-            numbers = [number for number, _unit in intents]
+        if records or done:
+            numbers = [number for number, _unit in records]
             forgetting, unit = Unit(), Unit()
             forgetting.statements.append(forget_prepare_records(numbers))
             group.store.group.commit(forgetting)
@@ -282,21 +283,22 @@ class GroupMembership(Membership[Engine]):
             engine.store.group.commit(unit)
 
     def admit(self) -> None:
-        """Let names of the group lead to the engine, which is open now."""
+        """Make the queues of the open engine known in the group."""
         # A wait on a shared queue ends with the group.
         self._engine.on_wake.append(self._shared.engine.wake)
         with self._engine.engine_lock:
             self._shared.directory.admit(self._engine)
 
     def finish(self) -> None:
+        """Carry out units that waited for disk space; raises MQRC_STORAGE_MEDIUM_FULL again."""
         self._participant.finish()
 
     def end_waits(self) -> None:
-        """Let the group end the waits that have waited for this round of due work."""
+        """Wake the group, so that it ends waits whose time has come."""
         self._shared.engine.wake()
 
     def end(self) -> None:
-        """Leave the directory; delayed messages wait until the queue manager is opened again."""
+        """Leave the group; delayed messages wait until the queue manager opens again."""
         self._shared.dismiss(self._engine)
 
 
@@ -309,7 +311,7 @@ class GroupDirectory:
         self.members: dict[str, Engine] = {}
 
     def admit(self, member: Engine) -> None:
-        """Let the names of a member lead to it."""
+        """Add a member, so that its queues can be found."""
         registries = [self.group.registry, *(m.registry for m in self.members.values())]
         for registry in registries:
             registry.followers.append(member.registry)
@@ -319,6 +321,7 @@ class GroupDirectory:
         self.group.registry.changed()
 
     def dismiss(self, member: Engine) -> None:
+        """Remove a member that has ended."""
         if self.members.get(member.name) is member:
             del self.members[member.name]
             self.group.committer.followers.remove(member.committer)
@@ -327,7 +330,7 @@ class GroupDirectory:
             self.group.registry.changed()
 
     def status(self) -> list[MemberStatus]:
-        """Return the members that are open, and those that something decided waits for, by name."""
+        """Return the open members, and those for which committed units wait, sorted by name."""
         group = self.group
         assert group.engine_lock.is_held()
         counts = Counter(prepare_record_counts(group.store.persistent)) - self._done_counts()
@@ -335,21 +338,24 @@ class GroupDirectory:
         return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
 
     def find(self, name: str) -> QueueDefinition | None:
+        """Return the definition of a shared queue, None without one."""
         definition = self.group.registry.find(name)
         is_shared = definition is not None and _is_shared(definition)
         return definition if is_shared else None
 
     def definitions(self) -> dict[str, QueueDefinition]:
+        """Return the definitions of all shared queues, by name."""
         return {d.name: d for d in self.group.registry.definitions() if _is_shared(d)}
 
     def queue(self, name: str) -> LocalQueue | None:
+        """Return a shared queue, None without one."""
         return None if self.find(name) is None else self.group.registry.by_name(name)
 
     def path(self, asker: Registry, name: str) -> QueuePath | None:
-        """Return what QUEUE@MANAGER leads to when the manager is of the group, else None.
+        """Return the path of QUEUE@MANAGER when that manager is in the group, else None.
 
-        A shared queue is meant itself, whichever member is named; otherwise it is a queue of that
-        member, which must be open. Raises MQRC_UNKNOWN_OBJECT_NAME when that has none of the name.
+        A shared queue is the same under every member's name; other queues belong to the member,
+        which must be open. Raises MQRC_UNKNOWN_OBJECT_NAME when it has none of the name.
         """
         queue_name, _, manager = name.partition("@")
         member = self.members.get(manager)
@@ -367,12 +373,13 @@ class GroupDirectory:
         return QueuePath(asker, there.name, passed, there.queue, None)
 
     def has(self, queue: LocalQueue) -> bool:
+        """Return True if a queue is a shared one."""
         return queue.owner is self.group
 
     def refreshed(self, asker: Registry, path: QueuePath) -> QueuePath:
-        """Return a path to a queue of another member as its definitions stand now.
+        """Return a path to another member's queue with the present definitions.
 
-        Raises MQRC_Q_DELETED when the queue is gone, or the member that has it.
+        Raises MQRC_Q_DELETED when the queue, or its member, is gone.
         """
         queue_owner = path.queue.owner
         again = self.path(asker, f"{path.name}@{queue_owner.name}")
@@ -386,7 +393,7 @@ def _is_shared(definition: QueueDefinition) -> bool:
 
 
 class MemberWaits(Waits):
-    """Waits by the number of their queue; those on a shared one go to the group."""
+    """The waiting gets of a member by queue number; those on shared queues go to the group."""
 
     def __init__(self, shared: Waits) -> None:
         super().__init__()
@@ -423,7 +430,7 @@ class MemberWaits(Waits):
             self._shared.withdraw(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
-        """Decide all waits of the member, or those on one queue of its own, by an error."""
+        """End all waits of the member, or those on one of its queues, with an error."""
         super().fail(error, queue_number)
         if queue_number is None:
             for waiter in list(self._own):

@@ -1,9 +1,10 @@
-"""Transactions over the stores of a group and its members: all of one happens, or nothing.
+"""Transactions over the stores of a group and its members: all of one is done, or nothing.
 
-The group's transaction decides. It holds, beside its own changes, what each member is to change
-(store/prepare_records.py); then the members' transactions follow. Where only one of the stores is
-changed on the disk its transaction decides alone. A kill in between leaves prepare records, which a
-member carries out when it is opened again; a member whose disk is full does so a little later.
+The group's transaction decides. Beside its own changes it stores a prepare record for each member,
+with the changes to make there (store/prepare_records.py); then the members' transactions follow.
+When only one store changes on disk, its transaction decides alone. After a crash in between, a
+member carries out its prepare records when it is opened. A member whose disk is full does so a
+little later.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class TwoPhaseCommit:
 
     def __init__(self, group: Core) -> None:
         self._group = group
-        #: Intents that were carried out, durably, and whose: the group may forget them.
+        #: Prepare records that are durably done, and whose: the group may delete them.
         self._carried_out: dict[int, Participant] = {}
 
     def run(self, core: Core, transactions: Sequence[Transaction]) -> None:
-        """Run transactions one after the other, each whole or not at all; raises the first failure.
+        """Run transactions one after the other, each completely or not at all.
 
-        Raises as ``Committer.run``; a failure of one leaves the others alone.
+        Raises the first failure, as ``Committer.run``; the other transactions are run all the same.
         """
         failure: MQError | None = None
         for place, transaction in enumerate(transactions):
@@ -60,12 +61,12 @@ class TwoPhaseCommit:
             raise failure
 
     def note_carried_out(self, number: int, member: Participant) -> None:
-        """Note that a member has durably done what an intent says."""
+        """Note that a member has durably carried out a prepare record."""
         with self._group.engine_lock:
             self._carried_out[number] = member
 
     def forget(self, unit: Unit) -> dict[int, Participant]:
-        """Let a unit of the group remove intents that were carried out; return which, whose."""
+        """Add to a unit of the group the deletion of prepare records that are done; return them."""
         with self._group.engine_lock:
             done, self._carried_out = self._carried_out, {}
         if done:
@@ -73,7 +74,7 @@ class TwoPhaseCommit:
         return done
 
     def forgot(self, done: dict[int, Participant], *, is_durable: bool) -> None:
-        """Note whether these intents are gone; their members need not remember them then."""
+        """Note whether prepare records are deleted; then their members may forget them too."""
         with self._group.engine_lock:
             if is_durable:
                 for number, member in done.items():
@@ -82,11 +83,12 @@ class TwoPhaseCommit:
                 self._carried_out.update(done)
 
     def done_counts(self) -> Counter[str]:
-        """Return how many intents of members need only be forgotten."""
+        """Return for each member how many prepare records are done and not yet deleted."""
         assert self._group.engine_lock.is_held()
         return Counter(member.core.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
+        """Delete the prepare records that are done."""
         unit = Unit()
         done = self.forget(unit)
         if done:
@@ -97,18 +99,18 @@ class TwoPhaseCommit:
 
 
 class Participant:
-    """A member, or the group, as one of those whose stores change together."""
+    """A member, or the group, whose store takes part in transactions."""
 
-    def __init__(self, all_of_group: TwoPhaseCommit, core: Core) -> None:
-        self._all, self.core = all_of_group, core
-        #: Decided transactions that a full disk keeps from being carried out, with their intents.
+    def __init__(self, commits: TwoPhaseCommit, core: Core) -> None:
+        self._commits, self.core = commits, core
+        #: Decided transactions that wait for disk space, with the numbers of their prepare records.
         self.unfinished: list[tuple[Transaction, int]] = []
-        #: Intents it need not remember any longer to have carried out.
+        #: Prepare records deleted by the group, which it need not remember any longer.
         self.remembered: list[int] = []
 
     def run(self, transactions: Sequence[Transaction]) -> None:
         """Run transactions of its queue manager; see :meth:`TwoPhaseCommit.run`."""
-        self._all.run(self.core, transactions)
+        self._commits.run(self.core, transactions)
 
     def take_back(self, queue_owner: object, part: Transaction) -> None:
         """Undo the part of a transaction that was to change another store."""
@@ -116,9 +118,10 @@ class Participant:
         queue_owner.committer.take_back(part)
 
     def follow(self, part: Transaction, number: int) -> None:
-        """Do its part of what the group has decided; with a full disk it is tried again later.
+        """Do its part of a decided transaction; with a full disk it is tried again later.
 
-        A member whose store fails stops, and carries the intent out when it is opened again.
+        A member whose store fails stops, and carries out the prepare record when it is opened
+        again.
         """
         core, unit = self.core, part.unit
         statements = list(unit.statements)
@@ -133,7 +136,7 @@ class Participant:
             _LOG.error("%s is to carry out intent %d later: %s", core.name, number, error)
         finally:
             if unit.is_safe:
-                self._all.note_carried_out(number, self)
+                self._commits.note_carried_out(number, self)
                 _settle(core, part)
             else:
                 unit.statements = statements
@@ -143,7 +146,7 @@ class Participant:
                 core.committer.leave([part])
 
     def finish(self) -> None:
-        """Carry out what waits for room on the disk; raises MQRC_STORAGE_MEDIUM_FULL again."""
+        """Carry out what waits for disk space; raises MQRC_STORAGE_MEDIUM_FULL again."""
         if not self.unfinished:
             return
         core = self.core
@@ -159,27 +162,27 @@ class Participant:
 
 
 class _GroupTransaction:
-    """One transaction on its way: its parts by whose store they change, the group first."""
+    """One transaction in parts, one for each store that it changes; the group comes first."""
 
     def __init__(self, group: Core, core: Core, transaction: Transaction) -> None:
-        """Take a transaction of ``core`` apart; the group takes part in all transactions."""
+        """Divide a transaction of ``core`` into parts; the group always has one."""
         self._group = group
         others = cast("dict[Core, Transaction]", transaction.parts)
         ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)
         self._parts: dict[Core, Transaction] = {group: Transaction(), **dict(ordered)}
         transaction.parts = {}
-        #: The intent of each member, when there are any.
+        #: The number of the prepare record of each member, if any.
         self._numbers: dict[Core, int] = {}
 
-    def run(self, all_of_group: TwoPhaseCommit) -> None:
-        """Make all parts effective and return when they are durable."""
+    def run(self, commits: TwoPhaseCommit) -> None:
+        """Make all parts durable, then let them take effect."""
         self._enter()
         durable = [engine for engine, part in self._parts.items() if part.unit.is_durable()]
         decider = durable[0] if len(durable) == 1 else self._group
         unit = self._parts[decider].unit
         try:
             if len(durable) > 1:
-                self._decide(all_of_group, durable, unit)
+                self._decide(commits, durable, unit)
             elif durable:
                 decider.store.commit([unit])
         except BaseException:
@@ -192,6 +195,7 @@ class _GroupTransaction:
         self._follow()
 
     def _enter(self) -> None:
+        """Announce all parts to their committers, or undo all when one refuses."""
         entered: list[Core] = []
         with self._group.engine_lock:
             try:
@@ -205,8 +209,8 @@ class _GroupTransaction:
                     engine.committer.leave([self._parts[engine]])
                 raise
 
-    def _decide(self, all_of_group: TwoPhaseCommit, durable: list[Core], unit: Unit) -> None:
-        """Commit the group's part with the intents of all others that are durable."""
+    def _decide(self, commits: TwoPhaseCommit, durable: list[Core], unit: Unit) -> None:
+        """Commit the group's part with prepare records for all other durable parts."""
         group = self._group
         with group.engine_lock:
             self._numbers = {s: group.store.sequence.next() for s in durable if s is not group}
@@ -214,13 +218,14 @@ class _GroupTransaction:
             # The totals that these changes build on are on the disk before them.
             engine.store.flush()
             unit.statements.append(prepare(number, engine.name, self._parts[engine].unit))
-        done = all_of_group.forget(unit)
+        done = commits.forget(unit)
         try:
             group.store.commit([unit])
         finally:
-            all_of_group.forgot(done, is_durable=unit.is_safe)
+            commits.forgot(done, is_durable=unit.is_safe)
 
     def _follow(self) -> None:
+        """Let all parts take effect; an interruption is raised after the last one."""
         interruption: KeyboardInterrupt | None = None
         for engine, part in self._parts.items():
             try:
@@ -235,7 +240,7 @@ class _GroupTransaction:
             raise interruption
 
     def _fail(self, *, is_in_doubt: bool) -> None:
-        """Undo it; in doubt nobody knows what was decided until the store is opened again."""
+        """Undo all parts; those in doubt stay hidden until their stores are opened again."""
         with self._group.engine_lock:
             for engine, part in self._parts.items():
                 if not (is_in_doubt and part.unit.is_durable()):
@@ -245,13 +250,14 @@ class _GroupTransaction:
 
 
 def _settle(engine: Core, part: Transaction) -> None:
-    """Let a transaction that is durable take effect, and run what that leads to."""
+    """Let a durable transaction take effect, and run the transactions that follow from it."""
     follow_ups = engine.committer.settle([part])
     if follow_ups:
         engine.committer.run_follow_ups(follow_ups)
 
 
 def _participant(core: Core) -> Participant:
+    """Return the participant of an engine."""
     multi_store = core.committer.multi_store
     assert isinstance(multi_store, Participant)
     return multi_store

@@ -1,4 +1,7 @@
-"""Stays of messages at one queue manager: where those with an id are now, and how they ended."""
+"""Traces of messages at one queue manager: where those with an id are now, and how they ended.
+
+An entry is the stay of a message on one queue, present or ended.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +54,11 @@ _LATE_MS = 60 * SECOND_MS
 
 
 def message_trace(engine: Engine, identifier: Identifier) -> MessageTrace:
-    """Return where the messages with a MsgId or CorrelId are, and what became of them.
+    """Return where the messages with a MsgId or CorrelId are, and how their lives ended.
 
-    Nothing is changed: an expired message that is still there stays until a get, browse or scan
-    meets it. A message on its way to another queue manager is found by its MsgId. Call it without
-    the lock. Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
+    It changes nothing: an expired message stays until a get, browse or scan discards it. A message
+    in transit to another queue manager is found by its MsgId. Call it without the engine lock.
+    Raises MQRC_MD_ERROR for an id that is no id, all zeros, or longer than 24 bytes.
     """
     engine.check_running()
     wanted = stored_id(identifier)
@@ -81,13 +84,13 @@ def message_trace(engine: Engine, identifier: Identifier) -> MessageTrace:
 
 
 def own_ids(entries: Collection[TraceEntry]) -> set[bytes]:
-    """Return the MsgIds of messages with the id asked for, or else of those correlated with it."""
+    """Return the MsgIds of messages with the wanted MsgId, or else with the wanted CorrelId."""
     own = {entry.msg_id for entry in entries if entry.relation == Relation.MESSAGE}
     return own or {entry.msg_id for entry in entries if entry.relation == Relation.CORRELATED}
 
 
 def _sender_id(core: Core, identifier: bytes) -> bytes:
-    """Return the MsgId that the sender knows, for one that the staging queue shows (D3)."""
+    """Return the MsgId that the sender knows, given one that the staging queue shows (D3)."""
     with core.engine_lock:
         row = of_given_id(core, identifier)
     if row is not None:
@@ -97,7 +100,7 @@ def _sender_id(core: Core, identifier: bytes) -> bytes:
 
 
 def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[TraceEntry, ...], bool]:
-    """Return all stays of an id, ended ones first, and whether there may be more."""
+    """Return all entries of an id, ended ones first, and whether there may be more."""
     for _ in range(_LOOKS):
         present = _Present(engine, asked_id).entries()
         ended = _ended_entries(engine, asked_id, present)
@@ -110,13 +113,17 @@ def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[TraceEntry, ...], bool
 
 
 def _place(entry: TraceEntry) -> tuple[bytes, str, int]:
+    """Return what identifies the stay of a message on a queue."""
     return entry.msg_id, entry.queue, entry.put_ms
 
 
 def _reports_elsewhere(
     engine: Engine, entries: list[TraceEntry], asked_id: bytes
 ) -> list[TraceEntry]:
-    """Return reports that have the CorrelId of what they are about, not its MsgId."""
+    """Return entries of expiration reports that carry the CorrelId of the message they are about.
+
+    Reports have it with MQRO_PASS_CORREL_ID; a search for the MsgId does not find them.
+    """
     passing = {
         entry.correl_id
         for entry in entries
@@ -139,7 +146,7 @@ def _reports_elsewhere(
 
 
 def _marked(core: Core, entries: list[TraceEntry]) -> list[TraceEntry]:
-    """Return the stays with the expiration reports among those of the ledger told as reports."""
+    """Return the entries, with expiration reports from the ledger marked as reports."""
     return [
         as_report(entry)
         if entry.relation != Relation.REPORT
@@ -150,12 +157,12 @@ def _marked(core: Core, entries: list[TraceEntry]) -> list[TraceEntry]:
 
 
 def as_report(entry: TraceEntry) -> TraceEntry:
-    """Return a stay told as that of an expiration report."""
+    """Return an entry marked as that of an expiration report."""
     return entry._replace(relation=Relation.REPORT.value, reason=entry.reason or MQFB_EXPIRATION)
 
 
-class _Standing(NamedTuple):
-    """How a message stands on its queue."""
+class _Status(NamedTuple):
+    """The state of a message on its queue, who holds it, and why it is not got."""
 
     state: State
     holder: str = ""
@@ -163,17 +170,16 @@ class _Standing(NamedTuple):
 
 
 class _Present:
-    """Looks for messages with one id; the result is true of the moment of the call."""
+    """Finds the messages with one id that exist now."""
 
     def __init__(self, engine: Engine, asked_id: bytes) -> None:
         self._engine, self._asked_id = engine, asked_id
         self._processor_status = engine.delay_processor.status()
 
     def entries(self) -> list[TraceEntry]:
-        """Return the stays of messages that are here; call it without the lock.
+        """Return the entries of messages that exist now; call it without the engine lock.
 
-        Each kind is cut behind MOST_STAYS, so that a CorrelId that a million messages share costs
-        no more than another.
+        Each kind is limited to ``MAX_TRACE_ENTRIES``, as a million messages may share a CorrelId.
         """
         core = self._engine
         found: list[TraceEntry] = []
@@ -191,6 +197,7 @@ class _Present:
         return found
 
     def _stored(self, queue_owner: Core) -> Iterator[tuple[int, MessageHead]]:
+        """Yield side and row of the messages of one store with the id, each once."""
         asked_id = self._asked_id
         in_transit = [
             q for q in queue_owner.registry.queues() if q.definition.usage == MQUS_TRANSMISSION
@@ -211,7 +218,7 @@ class _Present:
                     yield persistence, each
 
     def _is_being_written(self) -> bool:
-        """Return True if a transaction under way changes one of the messages; it ends soon."""
+        """Return True if a transaction under way changes one of the messages; it will end soon."""
         return any(
             isinstance(queue_owner.hidden.get(each.row.k), Transaction)
             for queue_owner in queue_owners(self._engine)
@@ -219,25 +226,28 @@ class _Present:
         )
 
     def _on_queue(self, queue_owner: Core, persistence: int, found: MessageHead) -> TraceEntry:
+        """Return the entry of a message on a queue."""
         row, queue = found.row, queue_owner.registry.by_number(queue_number_of(found.row.k))
         # A queue that was deleted has no messages; one of another member is not asked for.
         assert queue is not None
         return self._entry(
-            queue, found, self._place(queue_owner, queue, row), persistent=bool(persistence)
+            queue, found, self._status(queue_owner, queue, row), persistent=bool(persistence)
         )
 
-    def _place(self, queue_owner: Core, queue: LocalQueue, row: StoredMessage) -> _Standing:
+    def _status(self, queue_owner: Core, queue: LocalQueue, row: StoredMessage) -> _Status:
+        """Return the status of a message on a queue."""
         owner = queue_owner.hidden.get(row.k)
         if owner is not None and owner is not queue_owner.staging.releasing:
-            return _Standing(State.LOCKED, self._holder(owner))
+            return _Status(State.LOCKED, self._holder(owner))
         if queue.is_staging:
             if owner is not None:
-                return _Standing(State.DELAYED, holder="a pipeline that is about to release it")
+                return _Status(State.DELAYED, holder="a pipeline that is about to release it")
             status = self._processor_status
-            return _Standing(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
-        return _Standing(State.AVAILABLE, hindrance=_hindrance(queue_owner, queue))
+            return _Status(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
+        return _Status(State.AVAILABLE, hindrance=_hindrance(queue_owner, queue))
 
     def _holder(self, owner: object) -> str:
+        """Return text on what has locked a message."""
         if isinstance(owner, UnitOfWork):
             for session in list(self._engine.sessions):
                 if owner in session.unit_of_work.parts():
@@ -251,26 +261,29 @@ class _Present:
         return "a change that is on its way to the disk"
 
     def _uncommitted(self, session: Session) -> Iterator[TraceEntry]:
+        """Yield the entries of messages that a session has put and not committed."""
         for pending, is_through in session.unit_of_work.open_puts():
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
                 # P9: a message that the same unit of work has got again nobody else will ever see.
-                place = _Standing(
+                place = _Status(
                     State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session)
                 )
                 found = MessageHead(len(row.body), row)
                 yield self._entry(pending.queue, found, place, persistent=pending.persistent)
 
     def _claimed(self, claimed: Claimed) -> TraceEntry:
+        """Return the entry of a message that a consumer has claimed."""
         queue = self._engine.registry.queue(claimed.queue)
-        place = _Standing(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
+        place = _Status(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
         descriptor = unpack_descriptor(claimed.message.row.descriptor)
         is_persistent = descriptor.persistence == MQPER_PERSISTENT
         return self._entry(queue, claimed.message, place, persistent=is_persistent)
 
     def _entry(
-        self, queue: LocalQueue, found: MessageHead, place: _Standing, *, persistent: bool
+        self, queue: LocalQueue, found: MessageHead, place: _Status, *, persistent: bool
     ) -> TraceEntry:
+        """Return the entry of a row with its status."""
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
         sent = _as_sent(self._engine, queue, row, descriptor)
         msg_id, correl_id, target, reason, _is_report, header_bytes = sent
@@ -307,7 +320,7 @@ def queue_owners(core: Core) -> list[Core]:
 
 
 class _AsSent(NamedTuple):
-    """A message as its sender knows it, where it goes from here, and why it is here."""
+    """A message as its sender knows it, its target, and why it is on this queue."""
 
     msg_id: bytes
     correl_id: bytes
@@ -319,6 +332,7 @@ class _AsSent(NamedTuple):
 
 
 def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor) -> _AsSent:
+    """Return a message as its sender knows it, without headers of transit or the staging queue."""
     embedded = None if queue.is_staging else embedded_or_none(row.body, descriptor)
     if embedded is not None:
         descriptor = embedded.descriptor
@@ -348,6 +362,7 @@ def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Desc
 
 
 def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
+    """Return how a message relates to the wanted id: the message, a report, or correlated."""
     if sent.is_report and sent.correl_id == asked_id:
         return Relation.REPORT
     if asked_id in (sent.msg_id, row.msg_id):
@@ -357,7 +372,7 @@ def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
 
 
 def _hindrance(queue_owner: Core, queue: LocalQueue) -> str:
-    """Return the reason why gets from a queue fail or wait, empty without one."""
+    """Return why gets from a queue fail or wait, empty without a reason."""
     if queue_owner.registry.resolve(queue.name).get_inhibited:
         return "GET(DISABLED)"
     if queue.exclusive_holder is not None:
@@ -366,6 +381,7 @@ def _hindrance(queue_owner: Core, queue: LocalQueue) -> str:
 
 
 def _unit_of(session: Session) -> str:
+    """Return text that names the unit of work of a session."""
     context = session.context
     user, program = context.user_identifier.strip(), context.put_appl_name.strip()
     who = f"{user} ({program})" if user else program
@@ -373,13 +389,12 @@ def _unit_of(session: Session) -> str:
 
 
 def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -> list[TraceEntry]:
-    """Return the lives with an id as MsgId or CorrelId, oldest end first, at most MOST_STAYS.
+    """Return the ended lives with an id as MsgId or CorrelId, by time, limited for each store.
 
-    ``present`` are the messages with that id that are here now. The search of the ledger goes back
-    to the put of the message with that MsgId, before which nothing of it can have ended; for a
-    CorrelId, and for an id that is found nowhere, to its first row. Call it without the lock. A
-    life says nothing of the type of its message, so that none is a report; :func:`_is_report_of`
-    tells.
+    ``present`` are the entries of messages that exist now. The search of the ledger goes back to
+    the put of the message with that MsgId; for a CorrelId, or an unknown id, to the first row. Call
+    it without the engine lock. The ledger does not record the type of a message, so none is a
+    report yet; :func:`_is_report_of` decides that.
     """
     put_ms = [entry.put_ms for entry in present if entry.relation == Relation.MESSAGE]
     entries: list[TraceEntry] = []
@@ -390,7 +405,7 @@ def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -
 
 
 def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
-    """Return lives of one store, newest first; put times of the asked message go to ``put_ms``."""
+    """Return lives of one store, newest first; add the message's put times to ``put_ms``."""
     lives: list[LifeRecord] = []
     for oldest_ms, found in queue_owner.store.ledger.search(asked_id, MAX_TRACE_ENTRIES):
         lives += found
@@ -402,10 +417,10 @@ def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) ->
 
 
 def _is_report_of(core: Core, expired: TraceEntry, other: TraceEntry) -> bool:
-    """Return True if one message is the expiration report about another, by place and time.
+    """Return True if ``other`` is the expiration report about ``expired``, by queue and time.
 
-    Nobody else answers an expired message: an answer on its reply queue afterwards is the report,
-    and one on the dead-letter queue is a report that the reply queue did not take (R4).
+    Only the report follows an expired message on its reply queue, or on the dead-letter queue when
+    the reply queue refuses it (R4).
     """
     return (
         expired is not other
@@ -418,6 +433,7 @@ def _is_report_of(core: Core, expired: TraceEntry, other: TraceEntry) -> bool:
 
 
 def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
+    """Return True if a life is that of the message with the wanted MsgId."""
     if life.msg_id == asked_id:
         return True
     # Both kinds of queue show a message with another MsgId, and its own as CorrelId (D3, E23).
@@ -425,6 +441,7 @@ def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
 
 
 def _renames(core: Core, life: LifeRecord) -> bool:
+    """Return True if a life was on a queue that shows messages with other ids than their own."""
     if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
         return True
     queue = core.registry.by_name(life.queue)
@@ -432,12 +449,13 @@ def _renames(core: Core, life: LifeRecord) -> bool:
 
 
 def _entry(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> TraceEntry:
+    """Return the entry of a life in the ledger."""
     relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
     return _as_entry(life, relation, owner, is_renamed=_renames(core, life))
 
 
 def entry_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> TraceEntry:
-    """Return what a life tells that is read without its queue manager, whose name is ``owner``."""
+    """Return the entry of a life in an archive; ``owner`` is the name of its queue manager."""
     is_renamed = life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED
     is_own = asked_id == life.msg_id or (is_renamed and asked_id == life.correl_id)
     relation = Relation.MESSAGE if is_own else Relation.CORRELATED
@@ -445,6 +463,7 @@ def entry_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> TraceEntry:
 
 
 def _as_entry(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> TraceEntry:
+    """Return the entry of a life; ``is_renamed`` if its queue shows the MsgId as CorrelId."""
     return TraceEntry(
         relation=relation.value,
         state=life.outcome,

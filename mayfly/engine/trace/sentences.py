@@ -1,4 +1,4 @@
-"""Text about messages: one sentence on where they are or how they ended, and steps by time."""
+"""Text about messages: a sentence on where they are or how they ended, and steps by time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.trace import Relation, Step, TraceEntry
 
 #: A life that ended so goes on elsewhere, so that it is not the end of the trace.
-GOES_ON = (State.RELEASED, State.DEAD_LETTERED)
+CONTINUES = (State.RELEASED, State.DEAD_LETTERED)
 _NAME_END, _SHORT_NAME_END = 16, 11
 #: Sentences on lives that have ended; a later version may have stored other outcomes.
 _ENDS: dict[str, str] = {
@@ -83,51 +83,51 @@ _OF_NOBODY: dict[str, str] = {
 
 
 def sentence_of(entries: Sequence[TraceEntry], now_ms: int, *, is_cut: bool) -> str:
-    """Return in one sentence what became of the messages that were found."""
+    """Return a sentence on what happened to the messages that were found."""
     own = [entry for entry in entries if entry.relation == Relation.MESSAGE]
-    told = _ends(own or [s for s in entries if s.relation == Relation.CORRELATED] or list(entries))
-    if len(told) == 1:
-        return _clause(told[0], entries, now_ms)
-    counted = Counter(f"{_short(entry, now_ms)} {entry.queue}" for entry in told)
+    ends = _ends(own or [s for s in entries if s.relation == Relation.CORRELATED] or list(entries))
+    if len(ends) == 1:
+        return _clause(ends[0], entries, now_ms)
+    counted = Counter(f"{_short(entry, now_ms)} {entry.queue}" for entry in ends)
     parts = ", ".join(f"{count:,} {what}" for what, count in counted.items())
     which = "MsgId" if own else "CorrelId"
     more = ", and there may be more" if is_cut else ""
-    return f"{len(told):,} messages have this {which}: {parts}{more}."
+    return f"{len(ends):,} messages have this {which}: {parts}{more}."
 
 
 def sentence_of_nothing(
     manager_name: str, identifier: bytes, oldest: tuple[int, int] | None, lost_count: int
 ) -> str:
-    """Return sentences on an id that no message here has: how far back the ledger goes.
+    """Return sentences for an id that no message here has: what was searched, and how far back.
 
-    ``oldest`` are position and moment of the oldest row of the ledger, ``lost_count`` the number of
-    non-persistent messages that restarts have taken.
+    ``oldest`` are position and time of the first row in the ledger, ``lost_count`` the number of
+    non-persistent messages lost at restarts.
     """
-    said = (
+    text = (
         f"{manager_name} knows no message with this MsgId or CorrelId: it is on no queue, not "
         "delayed, not claimed, in no open unit of work, and the ledger tells of none"
     )
     if oldest is None:
-        said += "."
+        text += "."
     elif oldest[0] > 1:
-        said += f"; of what ended before {spelled_moment(oldest[1])} the ledger tells no more."
+        text += f"; of what ended before {spelled_moment(oldest[1])} the ledger tells no more."
     else:
-        said += f", back to its first row of {spelled_moment(oldest[1])}."
+        text += f", back to its first row of {spelled_moment(oldest[1])}."
     maker = _maker(identifier)
     if maker and not manager_name.startswith(maker):
-        said += f" Queue manager {maker} has made this id: ask there."
+        text += f" Queue manager {maker} has made this id: ask there."
     elif maker:
-        said += " The id was made here: its put may have been backed out, which leaves no record."
+        text += " The id was made here: its put may have been backed out, which leaves no record."
     if lost_count:
-        said += (
+        text += (
             f" {lost_count:,} non-persistent messages ended with a restart; after a crash they are "
             "counted, and not named."
         )
-    return said
+    return text
 
 
 def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
-    """Return where each message is or ended last: copies of a publication are several."""
+    """Return the last entry of each message; copies of a publication have several."""
     newest_ms: dict[tuple[bytes, str], int] = {}
     for entry in entries:
         name = entry.msg_id, entry.queue_manager
@@ -138,7 +138,7 @@ def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
         # A message got and put again, by a handler of dead letters or a bridge, has a later put.
         if entry.ended_ms is None
         or (
-            entry.state not in GOES_ON
+            entry.state not in CONTINUES
             and entry.put_ms == newest_ms[entry.msg_id, entry.queue_manager]
         )
     ]
@@ -146,6 +146,7 @@ def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
 
 
 def _clause(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> str:
+    """Return the sentence on one entry."""
     if entry.state == State.EXPIRED:
         return _expired(entry) + _report(entry, entries, now_ms) + "."
     if entry.state == State.GOT:
@@ -156,28 +157,31 @@ def _clause(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> st
 
 
 def _uncommitted(entry: TraceEntry, now_ms: int) -> str:
+    """Return the sentence on a put in an open unit of work."""
     where = f"for {entry.target}" if entry.target else f"on {entry.queue}"
-    said = f"It was put {where} in {entry.holder}"
+    text = f"It was put {where} in {entry.holder}"
     if is_expired(entry.expire_at_ms, now_ms):
         # E17.
-        return f"{said}; its deadline, {deadline(entry)}, has passed: the commit discards it."
-    return f"{said}: nobody else sees it before the commit."
+        return f"{text}; its deadline, {deadline(entry)}, has passed: the commit discards it."
+    return f"{text}: nobody else sees it before the commit."
 
 
 def _delayed(entry: TraceEntry, now_ms: int) -> str:
+    """Return the sentence on a message that waits for its delivery time."""
     due = spelled_moment(entry.deliver_at_ms)
     if entry.holder:
         return f"It was due at {due} for {entry.target}, and {entry.holder} has it."
     if is_due(entry.deliver_at_ms, now_ms):
-        said = f"It was due on {entry.target} at {due} and waits to be released"
+        text = f"It was due on {entry.target} at {due} and waits to be released"
     else:
         left = spelled_duration(entry.deliver_at_ms - now_ms)
-        said = f"It waits for its delivery time: due on {entry.target} at {due}, in {left}"
+        text = f"It waits for its delivery time: due on {entry.target} at {due}, in {left}"
     hindered = f"; nothing is released by the queue manager: {entry.hindrance}"
-    return said + (hindered if entry.hindrance else "") + _until(entry, now_ms) + "."
+    return text + (hindered if entry.hindrance else "") + _until(entry, now_ms) + "."
 
 
 def _available(entry: TraceEntry, now_ms: int) -> str:
+    """Return the sentence on a message that is on a queue and not locked."""
     if is_expired(entry.expire_at_ms, now_ms):
         owes = entry.report & MQRO_EXPIRATION
         report = f" and sends the report that it owes to {entry.reply_to_q}" if owes else ""
@@ -201,23 +205,25 @@ def _available(entry: TraceEntry, now_ms: int) -> str:
 
 
 def _locked(entry: TraceEntry, now_ms: int) -> str:
+    """Return the sentence on a locked message."""
     where = f"on {entry.queue}"
     if entry.target and not entry.reason:
         # Delayed, or in transit: its target says more than its queue.
         where = f"on its way to {entry.target}, {where}"
-    said = f"It is {where}, and {entry.holder} has it"
+    text = f"It is {where}, and {entry.holder} has it"
     if is_expired(entry.expire_at_ms, now_ms):
         # E15: nothing expires while it is locked.
-        return f"{said}; its deadline, {deadline(entry)}, has passed: given back, it expires."
-    return f"{said}{_until(entry, now_ms)}."
+        return f"{text}; its deadline, {deadline(entry)}, has passed: given back, it expires."
+    return f"{text}{_until(entry, now_ms)}."
 
 
 def _got(entry: TraceEntry, entries: Sequence[TraceEntry]) -> str:
+    """Return the sentence on a message that was got."""
     # A released or dead-lettered message came to its queue when its life before that ended.
     came_ms = (
         _ended(other)
         for other in entries
-        if other.state in GOES_ON and (other.msg_id, other.put_ms) == (entry.msg_id, entry.put_ms)
+        if other.state in CONTINUES and (other.msg_id, other.put_ms) == (entry.msg_id, entry.put_ms)
     )
     after = spelled_duration(_ended(entry) - max(entry.deliver_at_ms, *came_ms, 0))
     return (
@@ -226,28 +232,30 @@ def _got(entry: TraceEntry, entries: Sequence[TraceEntry]) -> str:
 
 
 def _expired(entry: TraceEntry) -> str:
+    """Return the beginning of the sentence on an expired message."""
     assert entry.expire_at_ms is not None
     if entry.queue == STAGING_QUEUE:
         due = spelled_moment(entry.deliver_at_ms)
         if entry.deliver_at_ms < entry.expire_at_ms:
             # Committed late, or nothing was released then.
-            said = f"It expired at {deadline(entry)}, before it was released; it was due at {due}"
+            text = f"It expired at {deadline(entry)}, before it was released; it was due at {due}"
         else:
-            said = f"It expired at {deadline(entry)}, while it waited for its delivery time, {due}"
-        return f"{said},{_because(entry)}" if entry.capped_by else said
-    said = f"It expired on {entry.queue} at {deadline(entry)}"
+            text = f"It expired at {deadline(entry)}, while it waited for its delivery time, {due}"
+        return f"{text},{_because(entry)}" if entry.capped_by else text
+    text = f"It expired on {entry.queue} at {deadline(entry)}"
     if entry.capped_by:
-        return said + _because(entry)
+        return text + _because(entry)
     life = spelled_duration(entry.expire_at_ms - entry.put_ms)
-    return f"{said}, {life} after its put, and nobody had got it"
+    return f"{text}, {life} after its put, and nobody had got it"
 
 
 def _because(entry: TraceEntry) -> str:
+    """Return a clause on the cap that shortened the life, empty without one."""
     return f" because {cap_of(entry)}" if entry.capped_by else ""
 
 
 def _report(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> str:
-    """Return what became of the report that an expired message owed."""
+    """Return a clause on the report that an expired message owed."""
     if not entry.report & MQRO_EXPIRATION:
         return "; it asked for no report"
     reports = _ends([other for other in entries if other.relation == Relation.REPORT])
@@ -286,12 +294,14 @@ _SENTENCES: dict[str, Callable[[TraceEntry, int], str]] = {
 
 
 def _short(entry: TraceEntry, now_ms: int) -> str:
+    """Return the state in a few words, to be followed by a queue name."""
     if entry.state == State.AVAILABLE and is_expired(entry.expire_at_ms, now_ms):
         return "expired and still on"
     return _SHORT.get(entry.state, f"is {entry.state} on")
 
 
 def _until(entry: TraceEntry, now_ms: int) -> str:
+    """Return a clause on the expiry of a message."""
     if entry.expire_at_ms is None:
         return "; it never expires"
     left = spelled_duration(max(entry.expire_at_ms - now_ms, 0))
@@ -299,13 +309,13 @@ def _until(entry: TraceEntry, now_ms: int) -> str:
 
 
 def deadline(entry: TraceEntry) -> str:
-    """Return the moment of the expiry of a message that has one."""
+    """Return the time at which a message expires, as text; the message must have one."""
     assert entry.expire_at_ms is not None
     return spelled_moment(entry.expire_at_ms)
 
 
 def _by_whom(entry: TraceEntry) -> str:
-    """Return when a life ended, and by which user."""
+    """Return when a life ended, and by which user, as text."""
     user = f" by {ender_of(entry)}" if entry.ended_by else ""
     return spelled_moment(_ended(entry)) + user
 
@@ -316,7 +326,7 @@ def _ended(entry: TraceEntry) -> int:
 
 
 def _maker(identifier: bytes) -> str:
-    """Return the queue manager whose name stands in a generated MsgId, as much as it tells."""
+    """Return the queue manager's name in a generated MsgId, possibly cut; empty for other ids."""
     if not identifier.startswith(GENERATED_PREFIX):
         return ""
     end = _NAME_END if key_of_delayed_id(identifier) is None else _SHORT_NAME_END
@@ -324,11 +334,11 @@ def _maker(identifier: bytes) -> str:
 
 
 def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
-    """Yield what happened and how things stand, in order of time."""
+    """Yield what happened to the messages, and their present state, in order of time."""
     steps: list[Step] = []
     begun: set[tuple[bytes, int, str]] = set()
     sent: dict[bytes, str] = {}
-    counts = Counter(_birth(s) for s in entries if s.state not in GOES_ON)
+    counts = Counter(_birth(s) for s in entries if s.state not in CONTINUES)
     topics = {_birth(s): s.topic for s in entries if s.topic}
     for place, entry in enumerate(entries):
         target = entry.target or _next_target(entry, entries[place + 1 :])
@@ -346,21 +356,21 @@ def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
         if entry.state == State.TRANSMITTED:
             sent[entry.msg_id] = entry.queue_manager
         ender = entry.ended_by, entry.ended_program
-        steps.append(Step(*_standing(entry, now_ms), entry.queue_manager, *ender))
+        steps.append(Step(*_last_step(entry, now_ms), entry.queue_manager, *ender))
     return iter(sorted(steps, key=lambda step: step.at_ms))
 
 
 def _birth(entry: TraceEntry) -> tuple[bytes, int, str]:
-    """Return what the lives of one message at one queue manager have in common."""
+    """Return what identifies the lives of one message at one queue manager."""
     return entry.msg_id, entry.put_ms, entry.queue_manager
 
 
 def _next_target(entry: TraceEntry, later: Sequence[TraceEntry]) -> str:
-    """Return the queue that a life which went on elsewhere was meant for, as far as that tells.
+    """Return the queue to which a released or dead-lettered message went, empty if not known.
 
-    Of a dead letter that was got, the ledger no longer tells its queue.
+    It is not known for a dead letter that was got.
     """
-    if entry.state not in GOES_ON:
+    if entry.state not in CONTINUES:
         return ""
     here = (s for s in later if (s.msg_id, s.put_ms) == (entry.msg_id, entry.put_ms))
     following = next(here, None)
@@ -370,7 +380,7 @@ def _next_target(entry: TraceEntry, later: Sequence[TraceEntry]) -> str:
 
 
 def _beginning(entry: TraceEntry, queue: str, count: int) -> Step:
-    """Return the put of a message, by the queue it was meant for; ``count`` have its MsgId."""
+    """Return the step of a put to ``queue``; ``count`` messages have its MsgId."""
     parts = [
         f"MsgId {entry.msg_id.hex()}" if entry.relation == Relation.CORRELATED else "",
         f"{count:,} messages" if count > 1 else "",
@@ -387,8 +397,8 @@ def _beginning(entry: TraceEntry, queue: str, count: int) -> Step:
     return Step(entry.put_ms, what, queue, text, entry.queue_manager, *putter)
 
 
-def _standing(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
-    """Return the end of a stay, or how it stands now: time, what, queue, text."""
+def _last_step(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
+    """Return time, event, queue and text of the end of a stay, or of its present state."""
     who = "report " if entry.relation == Relation.REPORT else ""
     if entry.ended_ms is None:
         if entry.state == State.AVAILABLE and is_expired(entry.expire_at_ms, now_ms):
@@ -399,8 +409,8 @@ def _standing(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
     what = who + entry.state.replace("_", "-")
     if entry.state == State.EXPIRED:
         assert entry.expire_at_ms is not None
-        meeting = meeting_of(entry)
-        met = f", met by {meeting}" if meeting else ""
+        detector = detector_of(entry)
+        met = f", met by {detector}" if detector else ""
         found = f"discarded {spelled_moment(entry.ended_ms)}{met}"
         return entry.expire_at_ms, what, entry.queue, found
     kind = "channel " if entry.state == State.TRANSMITTED else ""
@@ -412,12 +422,13 @@ def _standing(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
 
 
 def _cause(entry: TraceEntry) -> str:
+    """Return the reason and the target of an entry as text."""
     named = cause_name(entry.reason) if entry.reason else ""
     return f"{named} for {entry.target}".strip() if entry.target else named
 
 
 def cap_of(entry: TraceEntry) -> str:
-    """Return the object and the cap by which a life was shortened, empty for none."""
+    """Return which object shortened a life, and by which cap, as text; empty for none."""
     if not entry.capped_by:
         return ""
     cap = read_cap(entry.capped_by)
@@ -428,10 +439,10 @@ def cap_of(entry: TraceEntry) -> str:
 
 
 def with_caps_of_senders(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
-    """Return stays with the cap of the queue manager that sent the message, where it counts here.
+    """Return entries with the cap of the queue manager that sent the message, where it matters.
 
-    The rest of a life travels, the cap that shortened it does not. The object of such a cap is
-    ``NAME@MANAGER``.
+    The shortened expiry travels with a message, but not the cap that caused it. The object of such
+    a cap is ``NAME@MANAGER``.
     """
     capped = {s.msg_id: s for s in entries if s.state == State.TRANSMITTED and s.capped_by}
     return (
@@ -442,6 +453,7 @@ def with_caps_of_senders(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 
 
 def _as_sent(entry: TraceEntry, sent: TraceEntry | None) -> TraceEntry:
+    """Return an entry with the cap of its sender, if ``sent`` is its transmission."""
     is_elsewhere = sent is not None and sent.queue_manager != entry.queue_manager
     if sent is None or not is_elsewhere or entry.capped_by or entry.expire_at_ms is None:
         return entry
@@ -453,14 +465,14 @@ def _as_sent(entry: TraceEntry, sent: TraceEntry | None) -> TraceEntry:
 
 
 def ender_of(entry: TraceEntry) -> str:
-    """Return ``user (program)`` of the end of a life, or the one of the two that is known."""
+    """Return who ended a life: ``user (program)``, or the one that is known."""
     if entry.ended_by and entry.ended_program:
         return f"{entry.ended_by} ({entry.ended_program})"
     return entry.ended_by or entry.ended_program
 
 
-def meeting_of(entry: TraceEntry) -> str:
-    """Return what met an expired message, empty where the ledger does not tell."""
+def detector_of(entry: TraceEntry) -> str:
+    """Return what detected that a message had expired, empty when the ledger does not record it."""
     who = ender_of(entry)
     if who and entry.met_by in _OF_SOMEBODY:
         return f"{_OF_SOMEBODY[entry.met_by]} {who}"

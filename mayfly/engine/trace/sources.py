@@ -1,4 +1,4 @@
-"""Traces of messages: the knowledge of several queue managers and archives, as one answer."""
+"""Traces that combine several queue managers and archives."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ _LEFT_OUT = (
 
 
 class MessageTraces:
-    """The traces that a queue manager can tell, with the help of others."""
+    """Traces of messages on a queue manager, on others in this process, and in archives."""
 
     def __init__(self, engine: Engine, beside: Callable[[], Sequence[Engine]]) -> None:
-        """``beside`` returns the other queue managers that are open in this process."""
+        """Begin without archives; ``beside`` returns the other open queue managers."""
         self._engine, self._beside = engine, beside
         #: Places where lives are kept that retention has removed from the ledger.
         self.archives: list[Archive] = []
@@ -84,17 +84,17 @@ class MessageTraces:
         among: Collection[str] | None = None,
         not_asked: Sequence[str] = (),
     ) -> MessageTrace:
-        """Return where a message has been, on all queue managers of this process and in archives.
+        """Return where a message is or was, on all queue managers of this process and in archives.
 
-        ``among`` are the names of those that the asker may look at beside this one, None is all;
-        those ``not_asked`` are named in the notes of the answer. Raises MQRC_MD_ERROR for an id of
-        zeros, of more than 24 bytes, or that is none.
+        ``among`` names the other queue managers that the caller may ask, None for all. The notes of
+        the result name those in ``not_asked``. Raises MQRC_MD_ERROR for an id that is no id, all
+        zeros, or longer than 24 bytes.
         """
         asked, *others = [
             TraceSource(each.name, partial(message_trace, each))
             for each in (self._engine, *self._asked(among))
         ]
-        return whole_trace(TraceSources(asked, others, self.archives, not_asked), identifier)
+        return combined_trace(TraceSources(asked, others, self.archives, not_asked), identifier)
 
     def with_property(
         self,
@@ -103,10 +103,10 @@ class MessageTraces:
         among: Collection[str] | None = None,
         not_asked: Sequence[str] = (),
     ) -> TracesFound:
-        """Return the traces of messages that are here and have a property, the latest put first.
+        """Return the traces of present messages with a message property, the latest put first.
 
-        ``among`` and ``not_asked`` are as for :meth:`of`. Raises MQRC_OPTIONS_ERROR for a limit or
-        a range of time that is none.
+        ``among`` and ``not_asked`` are as for :meth:`of`. Raises MQRC_OPTIONS_ERROR for an invalid
+        limit or time range.
         """
         question.check()
         found: dict[bytes, int] = {}
@@ -121,11 +121,12 @@ class MessageTraces:
         return TracesFound(tuple(traces), is_cut or len(found) > len(latest), tuple(notes))
 
     def _asked(self, among: Collection[str] | None) -> list[Engine]:
+        """Return the other queue managers that may be asked."""
         return [each for each in self._beside() if among is None or each.name in among]
 
 
 class TraceSource(NamedTuple):
-    """A queue manager by its name, and its answer to a MsgId or CorrelId."""
+    """A queue manager's name, and the function that returns its trace of a MsgId or CorrelId."""
 
     name: str
     why: Callable[[Identifier], MessageTrace]
@@ -136,21 +137,21 @@ class ArchiveError(Exception):
 
 
 class Archive(Protocol):
-    """A place where lives are kept longer than by the ledger of a queue manager: a lake."""
+    """A place that keeps lives longer than the ledger of a queue manager: a lake."""
 
     name: str
 
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
         """Return lives with one of the ids as MsgId or CorrelId, each with its queue manager.
 
-        The latest come first, ``limit`` at the most. Raises ArchiveError.
+        The latest come first, at most ``limit``. Raises ArchiveError.
         """
 
 
 class TraceSources(NamedTuple):
-    """The queue manager that a question is for, others to ask, and archives.
+    """The queue manager that is asked first, others to ask, and archives.
 
-    ``not_asked`` are names of queue managers that the asker may not look at.
+    ``not_asked`` names queue managers that the caller may not ask.
     """
 
     asked: TraceSource
@@ -159,12 +160,12 @@ class TraceSources(NamedTuple):
     not_asked: Sequence[str] = ()
 
 
-def whole_trace(sources: TraceSources, identifier: Identifier) -> MessageTrace:
-    """Return everything that queue managers and archives know of a message, as one answer.
+def combined_trace(sources: TraceSources, identifier: Identifier) -> MessageTrace:
+    """Return what all queue managers and archives know of a message, as one trace.
 
-    A CorrelId that one message has leads to all of that message, and the message to its reports.
-    Queues of other queue managers than the one asked are ``QUEUE@MANAGER`` in the sentence. Raises
-    MQRC_MD_ERROR as ``message_trace``.
+    A CorrelId of a single message finds all of that message, and a message its reports. In the
+    sentence, queues of other queue managers are ``QUEUE@MANAGER``. Raises MQRC_MD_ERROR as
+    ``message_trace``.
     """
     asking = _Asking(sources)
     first = asking.ask(identifier)
@@ -177,11 +178,11 @@ def whole_trace(sources: TraceSources, identifier: Identifier) -> MessageTrace:
     asking.follow(list(reports - own - {wanted})[:_MAX_REPORTS])
     entries, notes = _as_reports(asking.entries), (*first.notes, *asking.notes)
     if not entries:
-        said = " ".join((first.sentence, *asking.asked_as_well(), *notes))
-        return first._replace(sentence=said, notes=notes)
+        text = " ".join((first.sentence, *asking.asked_as_well(), *notes))
+        return first._replace(sentence=text, notes=notes)
     told = with_caps_of_senders(entries)
     return first._replace(
-        sentence=sentence_of(_from_afar(told, first), first.at_ms, is_cut=asking.is_cut),
+        sentence=sentence_of(_for_sentence(told, first), first.at_ms, is_cut=asking.is_cut),
         steps=tuple(steps_of(told, first.at_ms)),
         entries=tuple(entries),
         is_cut=asking.is_cut,
@@ -190,7 +191,7 @@ def whole_trace(sources: TraceSources, identifier: Identifier) -> MessageTrace:
 
 
 class _Asking:
-    """Asks everybody, and puts together what they know."""
+    """Asks all sources and combines their answers."""
 
     def __init__(self, sources: TraceSources) -> None:
         self._sources = sources
@@ -200,21 +201,22 @@ class _Asking:
 
     @property
     def entries(self) -> list[TraceEntry]:
-        """Everything found, each once, by the time of its put and by its end."""
+        """All entries found, each once, by the times of put and end."""
         return sorted(self._found.elements(), key=_order)
 
     @property
     def asks_several(self) -> bool:
-        """Whether there is more to ask than one queue manager, which follows ids itself."""
+        """Whether there are sources beside the first queue manager, which follows ids itself."""
         return bool(self._sources.others or self._sources.archives)
 
     def ask(self, identifier: Identifier) -> MessageTrace:
-        """Ask the first one; raises MQError where it cannot answer."""
+        """Ask the first queue manager; raises the MQError of one that cannot answer."""
         found = self._sources.asked.why(identifier)
         self._add(found)
         return found
 
     def ask_others(self, identifiers: Sequence[bytes]) -> None:
+        """Ask the other queue managers and the archives; one that fails is named in the notes."""
         for source in self._sources.others:
             try:
                 for identifier in identifiers:
@@ -224,14 +226,14 @@ class _Asking:
         self._read(identifiers)
 
     def asked_as_well(self) -> Iterator[str]:
-        """Yield a sentence that names the others that were asked, if any."""
+        """Yield a sentence that names the other sources, if any."""
         names = [each.name for each in self._sources.others]
         names += [each.name for each in self._sources.archives]
         if names:
             yield f"Asked as well: {', '.join(names)}."
 
     def ask_again(self, identifiers: Iterable[bytes]) -> None:
-        """Ask for the MsgId that a CorrelId has led to: it is what all other relations are to."""
+        """Replace the entries by those for the MsgId of the message with the wanted CorrelId."""
         wanted = list(identifiers)
         self._found.clear()
         for identifier in wanted:
@@ -239,7 +241,7 @@ class _Asking:
         self.ask_others(wanted)
 
     def follow(self, msg_ids: Sequence[bytes]) -> None:
-        """Add where reports have been, under their own MsgIds."""
+        """Add the entries of reports, found by their MsgIds."""
         if not msg_ids or not self.asks_several:
             return
         known, is_cut = self._found, self.is_cut
@@ -255,13 +257,14 @@ class _Asking:
                 self._found[entry._replace(relation=Relation.REPORT.value)] = 1
 
     def _add(self, found: MessageTrace) -> None:
+        """Add the entries of a trace."""
         self.is_cut |= found.is_cut
         # Members of a queue-sharing group know the same shared queues. A message may be twice on
         # one queue, where two subscriptions lead there.
         self._found |= Counter(found.entries)
 
     def _read(self, identifiers: Sequence[bytes]) -> None:
-        """Add what archives have and the ledgers have no more."""
+        """Add what archives have and ledgers no longer have."""
         known = Counter(_end(entry) for entry in self._found.elements())
         for archive in self._sources.archives:
             try:
@@ -270,18 +273,20 @@ class _Asking:
                 self._note(f"{archive.name} cannot be read: {error}.")
                 continue
             self.is_cut |= len(lives) >= MAX_TRACE_ENTRIES
-            for entry in (_told(manager, life, identifiers) for manager, life in lives):
+            for entry in (_archived(manager, life, identifiers) for manager, life in lives):
                 if known[_end(entry)]:
                     known[_end(entry)] -= 1
                 else:
                     self._found[entry] += 1
 
-    def _note(self, said: str) -> None:
-        if said not in self.notes:
-            self.notes.append(said)
+    def _note(self, text: str) -> None:
+        """Add a note, unless it is there."""
+        if text not in self.notes:
+            self.notes.append(text)
 
 
-def _told(manager: str, life: LifeRecord, identifiers: Sequence[bytes]) -> TraceEntry:
+def _archived(manager: str, life: LifeRecord, identifiers: Sequence[bytes]) -> TraceEntry:
+    """Return the entry of a life in an archive."""
     asked_id = life.msg_id if life.msg_id in identifiers else life.correl_id
     return entry_of_life(life, asked_id, manager)
 
@@ -292,12 +297,13 @@ def _end(entry: TraceEntry) -> tuple[str, str, int, int | None, str]:
 
 
 def _order(entry: TraceEntry) -> tuple[int, int, int]:
+    """Return the key that sorts entries by time."""
     ended_ms = _NEVER_MS if entry.ended_ms is None else entry.ended_ms
     return entry.put_ms, ended_ms, _RANKS.get(entry.state, 2)
 
 
 def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
-    """Return the stays with reports about what expired at another queue manager told as such."""
+    """Return the entries, with reports from other queue managers marked as reports."""
     owing = [
         entry
         for entry in entries
@@ -317,8 +323,8 @@ def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
     ]
 
 
-def _from_afar(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
-    """Return the stays as the sentence needs them: without those that went on elsewhere."""
+def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
+    """Return the entries for the sentence: without those that continued elsewhere."""
     arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     told = []
     for entry in entries:
@@ -334,7 +340,7 @@ def _from_afar(entries: Sequence[TraceEntry], first: MessageTrace) -> list[Trace
 
 
 def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
-    """Return True if a message that was sent is known elsewhere, once for each that was sent."""
+    """Return True if a sent message is known at another queue manager; each arrival counts once."""
     there = [
         entry
         for entry in arrivals
@@ -350,6 +356,7 @@ def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
 
 
 def _is_copy(passed_on: TraceEntry, other: TraceEntry) -> bool:
+    """Return True if ``other`` is a copy of a publication that came from a neighbour."""
     return (
         other.queue != PUBLICATIONS
         and other.msg_id == passed_on.msg_id
@@ -358,14 +365,14 @@ def _is_copy(passed_on: TraceEntry, other: TraceEntry) -> bool:
 
 
 class Matches(NamedTuple):
-    """Time of the put by MsgId of the messages that were found; ``is_cut``: there may be more."""
+    """Put times by MsgId of the messages found; with ``is_cut`` there may be more."""
 
     put_ms: dict[bytes, int]
     is_cut: bool
 
 
 def matches(core: Core, question: PropertyQuestion) -> Matches:
-    """Return the MsgIds of messages with a property that are here; call it without the lock."""
+    """Return the MsgIds of present messages with a property; call it without the engine lock."""
     found: dict[bytes, int] = {}
     is_cut, looked_at = False, 0
     for queue_owner in queue_owners(core):
@@ -390,7 +397,7 @@ def matches(core: Core, question: PropertyQuestion) -> Matches:
 def _steps(
     core: Core, messages: Messages, question: PropertyQuestion
 ) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-    """Yield how many messages a step has looked at, and those among them with a header."""
+    """Yield for each step how many messages it has read, and the rows among them with a header."""
     after = _LOWEST_KEY
     while True:
         with core.engine_lock:
@@ -404,7 +411,7 @@ def _steps(
 
 
 def _read(msg_id: bytes, descriptor: Descriptor, body: bytes) -> tuple[bytes, dict[str, object]]:
-    """Return the MsgId as the sender knows it and the properties, none of damaged data."""
+    """Return the MsgId that the sender knows, and the properties; none of damaged data."""
     embedded = embedded_or_none(body, descriptor)
     if embedded is not None:
         msg_id, descriptor, body = embedded.msg_id, embedded.descriptor, embedded.body

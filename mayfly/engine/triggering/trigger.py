@@ -21,10 +21,9 @@ INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())
 
 
 class Trigger:
-    """The trigger of a queue that has one; guarded by the lock.
+    """The trigger of a queue, made from its attributes; guarded by the engine lock.
 
-    ``least_priority`` is that of a message that qualifies. ``is_fifo`` tells that the place of a
-    message on the queue says nothing of its priority.
+    ``least_priority`` is TRIGMPRI. With ``is_fifo`` a message's key does not contain its priority.
     """
 
     __slots__ = (
@@ -38,7 +37,7 @@ class Trigger:
     )
 
     def __init__(self, definition: QueueDefinition, last_ms: int | None) -> None:
-        """Take the attributes, and when the last trigger message was made, None for never."""
+        """Take the attributes; ``last_ms`` is when the last trigger message was made, or None."""
         self.trigger_type = definition.trigtype
         self.least_priority = definition.trigmpri
         self.is_fifo = definition.msgdlvsq == MQMDS_FIFO
@@ -53,17 +52,19 @@ class Trigger:
 
     @property
     def is_every(self) -> bool:
+        """Whether it is TRIGTYPE(EVERY)."""
         return self.trigger_type == MQTT_EVERY
 
     @property
     def is_depth(self) -> bool:
+        """Whether it is TRIGTYPE(DEPTH)."""
         return self.trigger_type == MQTT_DEPTH
 
 
 def trigger_of(definition: QueueDefinition, number: int, last_ms: int | None) -> Trigger | None:
-    """Return the trigger of a local queue, None when it has none; nor has the staging queue.
+    """Return the trigger of a local queue, None without one; the staging queue has none.
 
-    Nor has a transmission queue that is disabled for gets: no channel could read it (T1).
+    A transmission queue that is disabled for gets has none either: no channel could read it (T1).
     """
     if definition.trigger != MQTC_ON or number == STAGING_NUMBER:
         return None

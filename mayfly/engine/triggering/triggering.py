@@ -67,16 +67,16 @@ _TRIGGER_DATA_LENGTH = 64
 
 
 def triggering_of(core: Core) -> Triggering:
-    """Return the triggers of a queue manager."""
+    """Return the triggering of a queue manager."""
     assert isinstance(core.committer.arrival_hook, Triggering)
     return core.committer.arrival_hook
 
 
 class Triggering:
-    """Makes the trigger messages of a queue manager; everything but ``held`` is under its lock.
+    """Makes the trigger messages of a queue manager; all methods but ``held`` need its lock.
 
-    A caller that holds the lock calls ``run_deferred`` afterwards: only that brings the change of a
-    queue to NOTRIGGER to the disk.
+    A caller that holds the lock calls ``run_deferred`` afterwards: only that stores the change of a
+    queue to NOTRIGGER.
     """
 
     def __init__(self, core: Core) -> None:
@@ -89,13 +89,13 @@ class Triggering:
         #: Queues whose definition is being changed, and whether one would have triggered meanwhile.
         self._held: dict[LocalQueue, bool] = {}
         #: Queues that have switched themselves off, with the keys of their trigger messages.
-        self._told: dict[LocalQueue, list[int]] = {}
+        self._trigger_keys: dict[LocalQueue, list[int]] = {}
         #: Transactions that switch queues off, until they are on the disk.
         self._switching: dict[LocalQueue, Transaction] = {}
         self._is_looking = False
 
-    def fit(self, queue: LocalQueue) -> None:
-        """Give a queue the trigger that its definition says."""
+    def set_trigger(self, queue: LocalQueue) -> None:
+        """Set the trigger of a queue from its definition."""
         last_ms = None if queue.trigger is None else queue.trigger.last_ms
         self._drop_trigger(queue)
         trigger = queue.trigger = trigger_of(queue.definition, queue.number, last_ms)
@@ -103,25 +103,25 @@ class Triggering:
             self._by_initiation_queue[trigger.initiation_queue].add(queue)
 
     def restore(self, queue: LocalQueue) -> None:
-        """Give a queue of an opened store its trigger.
+        """Set the trigger of a queue of a store that is being opened.
 
-        One that has switched itself off, and whose trigger message was lost with the end of its
-        queue manager, is on again (T4).
+        A queue that switched itself to NOTRIGGER, and whose trigger message was lost at the end of
+        the queue manager, is switched on again (T4).
         """
         definition = queue.definition
         if definition.is_switched_off:
             definition.trigger = MQTC_ON
             definition.is_switched_off = False
-        self.fit(queue)
+        self.set_trigger(queue)
 
     def close(self) -> None:
-        """Let those queues stay off whose trigger messages somebody has read.
+        """Keep those queues switched off whose trigger messages a program has read.
 
-        Call it before the close takes the trigger messages.
+        Call it before the close discards the trigger messages.
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
-            for queue, keys in self._told.items():
+            for queue, keys in self._trigger_keys.items():
                 definition = queue.definition
                 is_read = all(core.messages(VOLATILE).row(key) is None for key in keys)
                 if definition.is_switched_off and is_read:
@@ -133,20 +133,21 @@ class Triggering:
             core.committer.run(transaction)
 
     def forget(self, queue: LocalQueue) -> None:
+        """Remove a queue that is being deleted."""
         self._waiting.discard(queue)
-        self._told.pop(queue, None)
+        self._trigger_keys.pop(queue, None)
         self._drop_trigger(queue)
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
-        """Note messages that have arrived, or come back, in case their queue triggers."""
+        """Note messages that have arrived or come back, in case their queue triggers."""
         if queue.trigger is not None:
             self.arrived.setdefault(queue, []).extend(keys)
 
     def look_at_arrivals(self) -> None:
-        """Let the queues trigger on which messages have arrived.
+        """Make the trigger messages for queues on which messages have arrived.
 
-        Queues on which their trigger messages arrive are looked at as well, each queue once: queues
-        may name each other as their initiation queues.
+        Initiation queues on which these arrive may trigger too. Each queue is checked once then,
+        because queues may name each other as their initiation queues.
         """
         if self._is_looking or not self.arrived:
             # A trigger message has arrived: the function that puts it looks again.
@@ -166,27 +167,28 @@ class Triggering:
             self._is_looking = False
 
     def input_closed(self, queue: LocalQueue) -> None:
-        """Note that nobody has a queue open for input any more: messages left may trigger (T2)."""
+        """Note that no program has a queue open for input: messages left on it may trigger (T2)."""
         if queue.trigger is not None and not queue.trigger.is_every:
-            self._look_at(queue)
+            self._check(queue)
 
     def input_opened(self, queue: LocalQueue) -> None:
-        """Note that somebody has a queue open for input: it may be a trigger monitor."""
+        """Note that a queue was opened for input, perhaps by a trigger monitor."""
         if queue.name in self._by_initiation_queue:
-            self._look_at_those_of(queue)
+            self._check_queues_of(queue)
 
     def process_defined(self, name: str) -> None:
-        """Note a process that was not there before."""
+        """Note a process that did not exist before."""
         for queues in list(self._by_initiation_queue.values()):
             for queue in sorted(queues, key=attrgetter("number")):
                 if queue.trigger is not None and queue.trigger.process == name:
-                    self._look_at(queue)
+                    self._check(queue)
 
     @contextmanager
     def held(self, queue: LocalQueue | None) -> Iterator[None]:
-        """Switch a queue not off while its definition is changed; call it without the lock.
+        """Keep a queue from switching itself off while its definition changes.
 
-        Otherwise memory and disk could see the two changes in different orders.
+        Otherwise memory and disk could see the two changes in different orders. Call it without the
+        engine lock.
         """
         if queue is None:
             yield
@@ -199,21 +201,21 @@ class Triggering:
             with self._core.engine_lock:
                 if self._held.pop(queue, False):
                     # The change was refused.
-                    self._look_at(queue)
+                    self._check(queue)
 
     def changed(self, definition: Definition, before: Mapping[str, Value]) -> None:
-        """Note that a definition has changed, and is on the disk."""
+        """Note that a definition has changed on disk; the queue may trigger now."""
         queue = self._core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
         if queue is None:
             return
         may_trigger = self._held.pop(queue, False) or queue.trigger is None
-        self.fit(queue)
+        self.set_trigger(queue)
         after = definition.attributes
         altered = {keyword for keyword in after if before.get(keyword) != after[keyword]}
         if may_trigger or altered & CONDITIONS:
-            self._look_at(queue)
+            self._check(queue)
         if altered & INITIATION_CONDITIONS:
-            self._look_at_those_of(queue)
+            self._check_queues_of(queue)
 
     def next_due_ms(self) -> int | None:
         """Return when TRIGINT has passed for a queue that waits for it, None when none does."""
@@ -225,7 +227,7 @@ class Triggering:
         return min(since) + self._interval_ms() if since else None
 
     def run(self) -> None:
-        """Let the queues trigger for which TRIGINT has passed; call it without the lock."""
+        """Let queues trigger for which TRIGINT has passed; call it without the engine lock."""
         core = self._core
         with core.engine_lock:
             now_ms = core.now_ms()
@@ -235,10 +237,11 @@ class Triggering:
                     self._waiting.discard(queue)
                 elif trigger.last_ms + self._interval_ms() <= now_ms:
                     self._waiting.discard(queue)
-                    self._look_at(queue)
+                    self._check(queue)
         core.committer.run_deferred()
 
     def _note_arrivals(self, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> None:
+        """Trigger, or wait for TRIGINT, after messages have arrived on a queue."""
         core = self._core
         count = qualifying_count(core, queue, trigger, keys)
         if not count:
@@ -249,7 +252,7 @@ class Triggering:
             # The program that has it open finds them, or leaves them behind at its close.
             return
         elif trigger.is_depth:
-            self._look_at(queue)
+            self._check(queue)
         elif self._is_first_to_come(queue, trigger, count):
             self._trigger(queue, trigger, 1)
         elif queue not in self._waiting:
@@ -257,14 +260,14 @@ class Triggering:
             core.must_wake = True
 
     def _is_first_to_come(self, queue: LocalQueue, trigger: Trigger, count: int) -> bool:
-        """Return True if nothing was there before, or the last trigger message is TRIGINT old."""
+        """Return True if the queue was empty before, or TRIGINT has passed since the last time."""
         if qualifying_depth(self._core, queue, trigger, count + 1) <= count:
             return True
         last_ms = trigger.last_ms
         return last_ms is None or last_ms + self._interval_ms() <= self._core.now_ms()
 
-    def _look_at(self, queue: LocalQueue) -> None:
-        """Let a queue trigger if it has what it takes, whether or not something arrives."""
+    def _check(self, queue: LocalQueue) -> None:
+        """Let a queue trigger if it has enough messages, whether or not one arrives."""
         core, trigger = self._core, queue.trigger
         if trigger is None or (queue.input_count and not trigger.is_every):
             return
@@ -272,18 +275,20 @@ class Triggering:
         if qualifying_depth(core, queue, trigger, needed) >= needed:
             self._trigger(queue, trigger, 1)
 
-    def _look_at_those_of(self, initiation_queue: LocalQueue) -> None:
+    def _check_queues_of(self, initiation_queue: LocalQueue) -> None:
+        """Check all queues that have this initiation queue."""
         queues = self._by_initiation_queue.get(initiation_queue.name, set())
         for queue in sorted(queues, key=attrgetter("number")):
-            self._look_at(queue)
+            self._check(queue)
 
     def _drop_trigger(self, queue: LocalQueue) -> None:
+        """Remove the trigger of a queue."""
         if queue.trigger is not None:
             self._by_initiation_queue[queue.trigger.initiation_queue].discard(queue)
             queue.trigger = None
 
     def _trigger(self, queue: LocalQueue, trigger: Trigger, count: int) -> None:
-        """Make trigger messages, if there is somebody to read them (T1)."""
+        """Put trigger messages, if a program can read them (T1)."""
         core = self._core
         if core.is_closing or core.is_stopped or not self._is_served(queue, trigger):
             return
@@ -304,6 +309,7 @@ class Triggering:
             self._switch_off(queue, [row.k for _queue, row, _side in transaction.arrivals])
 
     def _is_served(self, queue: LocalQueue, trigger: Trigger) -> bool:
+        """Return True if the initiation queue is usable and open for input, the process defined."""
         registry = self._core.registry
         initiation_queue = registry.by_name(trigger.initiation_queue)
         if initiation_queue is None or initiation_queue is queue:
@@ -317,15 +323,15 @@ class Triggering:
             return False
         return trigger.process is None or (PROCESS, trigger.process) in registry.named
 
-    def _switch_off(self, queue: LocalQueue, told: list[int]) -> None:
-        """Make a queue NOTRIGGER (T4), at once in memory and then on the disk.
+    def _switch_off(self, queue: LocalQueue, keys: list[int]) -> None:
+        """Set a queue to NOTRIGGER (T4), at once in memory and later on disk.
 
-        ``told`` is the key of its trigger message.
+        ``keys`` are those of its trigger messages.
         """
         core, definition = self._core, queue.definition
         definition.trigger = MQTC_OFF
         definition.is_switched_off = True
-        self._told[queue] = told
+        self._trigger_keys[queue] = keys
         self._drop_trigger(queue)
         transaction = Transaction()
         transaction.unit.statements.append(
@@ -336,7 +342,7 @@ class Triggering:
         core.committer.deferred.append(transaction)
 
     def _hold(self, queue: LocalQueue) -> bool:
-        """Begin to hold a queue; False when something must be run before."""
+        """Begin to hold a queue; False when deferred transactions must be run first."""
         core = self._core
         with core.engine_lock:
             core.engine_lock.wait_while(
@@ -351,6 +357,7 @@ class Triggering:
             return True
 
     def _is_switching(self, queue: LocalQueue) -> bool:
+        """Return True while the change to NOTRIGGER is not yet on disk."""
         transaction = self._switching.get(queue)
         # One that a full disk has refused is not tried again: the next change is saved whole.
         return (
@@ -365,9 +372,9 @@ class Triggering:
 
 
 def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: int) -> int:
-    """Return how many messages on a queue count, or ``enough`` when there are more.
+    """Return how many messages on a queue count for its trigger, at most ``enough``.
 
-    A message that an open unit of work has put or got does not; one that a browse has locked does.
+    A message that an open unit of work has put or got does not count; one locked by a browse does.
     """
     assert core.engine_lock.is_held()
     committed = queue.depth - queue.uncommitted
@@ -378,7 +385,7 @@ def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: in
 
 
 def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> int:
-    """Return how many of the messages that have just arrived count."""
+    """Return how many of the messages that have just arrived count for the trigger."""
     assert core.engine_lock.is_held()
     if not trigger.least_priority:
         return len(keys)
@@ -389,6 +396,7 @@ def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequ
 
 
 def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
+    """Return True if the message with a key has at least the priority TRIGMPRI."""
     for persistence in (VOLATILE, PERSISTENT):
         for _key, packed in core.messages(persistence).described(key, key + 1, 1):
             return unpack_descriptor(packed).priority >= trigger.least_priority
@@ -396,6 +404,7 @@ def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
 
 
 def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int) -> Iterator[int]:
+    """Yield the keys of messages that count for the trigger."""
     high = queue.high if trigger.is_fifo else _end_key(queue, trigger)
     on_the_way = set(_on_the_way(core, queue))
     for persistence in (VOLATILE, PERSISTENT):
@@ -414,17 +423,18 @@ def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int)
 
 
 def _end_key(queue: LocalQueue, trigger: Trigger) -> int:
-    """Return the lowest key of a priority that is too low."""
+    """Return the first key with a priority below TRIGMPRI."""
     return order_key(queue.number, trigger.least_priority - 1, 0)
 
 
 def _is_there(core: Core, key: int) -> bool:
+    """Return True if a message is visible, or only locked by a browse."""
     hider = core.hidden.get(key)
     return hider is None or isinstance(hider, Requester)
 
 
 def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
-    """Yield the keys of what may be in the store already and has not taken effect."""
+    """Yield the keys of messages that may be in the store but have not taken effect yet."""
     for transaction in core.committer.under_way:
         yield from (row.k for target, row, _side in transaction.arrivals if target is queue)
         for moving in transaction.moves:
@@ -438,10 +448,10 @@ def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
 def put_trigger_messages(
     core: Core, definition: QueueDefinition, initiation_queue: str, count: int
 ) -> tuple[Transaction, int]:
-    """Return the transaction that puts trigger messages for a queue, and how many are not lost.
+    """Return a transaction that puts trigger messages for a queue, and how many are not lost.
 
-    They live for ever, whatever caps the initiation queue has (E22), and do not survive a restart.
-    A message that this queue cannot take goes to the dead-letter queue; if that fails, it is lost
+    They never expire, whatever caps the initiation queue has (E22), and do not survive a restart.
+    One that the initiation queue refuses goes to the dead-letter queue; if that fails, it is lost
     (T9).
     """
     transaction, kept, now_ms = Transaction(), 0, core.now_ms()
@@ -457,9 +467,9 @@ def put_trigger_messages(
             try:
                 dead_letter(core, transaction, message, failure.reason, initiation_queue)
             except MQError as error:
-                said = f"trigger message for {definition.name} is lost: {failure}; {error}"
+                text = f"trigger message for {definition.name} is lost: {failure}; {error}"
                 kind = "trigger", definition.name, failure.reason, error.reason
-                core.alike_warnings.note(_LOG, kind, now_ms, said)
+                core.alike_warnings.note(_LOG, kind, now_ms, text)
                 continue
         else:
             arrive(core, transaction, path, prepared, new_row(core, path, message))
@@ -469,6 +479,7 @@ def put_trigger_messages(
 
 @lru_cache(maxsize=64)
 def _descriptor(manager_name: str, priority: int) -> Descriptor:
+    """Return the MQMD of a trigger message."""
     return Descriptor(
         priority=priority,
         persistence=MQPER_NOT_PERSISTENT,
@@ -494,6 +505,7 @@ def _body(core: Core, definition: QueueDefinition) -> bytes:
 def _packed(
     queue: str, process: str, trigger_data: str, appl_type: int, texts: tuple[str, str, str]
 ) -> bytes:
+    """Return the MQTM with these fields."""
     fields = zip(_PROCESS_FIELDS, texts, strict=True)
     return TM.pack(
         {
@@ -507,5 +519,5 @@ def _packed(
 
 
 def _cut(text: str, length: int) -> str:
-    """Cut a text to bytes: its attribute counts characters."""
+    """Cut a text to a number of bytes, as its attribute counts characters."""
     return text if text.isascii() else text.encode()[:length].decode(errors="ignore")
