@@ -133,8 +133,8 @@ def delete_queue(
 ) -> None:
     """Delete a local queue that is open by at most ``own_handles`` handles.
 
-    ``terminated_by`` names the program in the records of its messages' lives. Raises MQRC_OBJECT_IN_USE,
-    and MQRC_Q_NOT_EMPTY without ``purge``.
+    ``terminated_by`` names the program in the records of its messages' lives. Raises
+    MQRC_OBJECT_IN_USE, and MQRC_Q_NOT_EMPTY without ``purge``.
     """
     with core.engine_lock:
         _check_unused(queue, own_handles)
