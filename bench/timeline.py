@@ -12,7 +12,7 @@ from bench.child import in_child, resident_mb
 from bench.figures import Figure, at_most, median, seconds_of
 from bench.staged import SPREAD_MS, fill
 from mayfly import QueueManager
-from mayfly.engine.api.operating import Span, Timeline
+from mayfly.engine.api.operating import DelayTimeline, Span
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime.clocks import SystemClock
 
@@ -83,7 +83,7 @@ def _looked(folder: str, count: int) -> Looked:
         )
 
 
-def _ms_of(before: Callable[[], None], look: Callable[[], Timeline]) -> list[float]:
+def _ms_of(before: Callable[[], None], look: Callable[[], DelayTimeline]) -> list[float]:
     found = []
     for _ in range(_LOOKS):
         before()

@@ -18,9 +18,9 @@ from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
 from mayfly.channel.hierarchy import Hierarchy
 from mayfly.engine import Engine, Session, SettingValue, advance_clock
 from mayfly.engine.api.operating import (
-    MessageTraces,
     QueueSharingGroup,
     Settings,
+    TraceCollector,
     counts_of,
     depth_of,
     follow_wall,
@@ -102,7 +102,7 @@ class QueueManager:
         #: Its time, in ms since 1970, UTC; and the function that does all work due by then.
         self.now_ms, self.run_due = engine.now_ms, engine.due_work.run_due
         #: The ledger of ended lives, by position, and traces of messages (docs/WHY.md).
-        self.ledger, self.traces = engine.ledger, MessageTraces(engine, partial(_beside, name))
+        self.ledger, self.traces = engine.ledger, TraceCollector(engine, partial(_beside, name))
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = engine.claims, engine.stages
         #: The channels to and from other queue managers (docs/CHANNELS.md).

@@ -270,7 +270,7 @@ class _Browser(Getter):
         )
         self.place = place
         if place is not None:
-            place.begin(anew=step.first)
+            place.begin(from_start=step.first)
         self._cursor, self._step = cursor, step
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mayfly.engine.claims.claims import Claims
+from mayfly.engine.claims.claims import ConsumerClaims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.expiry import ExpiryScan
@@ -33,7 +33,11 @@ class DueWork:
     """The work of one engine that falls due by time; the clock runs it."""
 
     def __init__(
-        self, core: Core, processor: DelayProcessor, claims: Claims, membership: Membership[Any]
+        self,
+        core: Core,
+        processor: DelayProcessor,
+        claims: ConsumerClaims,
+        membership: Membership[Any],
     ) -> None:
         """Begin without a clock: the engine loads its store first, then calls :meth:`begin`."""
         self.core, self.processor, self.claims = core, processor, claims

@@ -21,7 +21,7 @@ from mayfly.engine.attributes import (
 from mayfly.engine.authority.checks import keep_groups, load_groups
 from mayfly.engine.authority.records import ADMINISTRATORS, USER_CHARACTERS, FileOfUsers, record_of
 from mayfly.engine.bulk.stages import Stages
-from mayfly.engine.claims.claims import Claims
+from mayfly.engine.claims.claims import ConsumerClaims
 from mayfly.engine.configuration import Configuration, checked_configuration, configure
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
@@ -99,7 +99,7 @@ class Engine(Core):
         self.triggering = self.committer.arrival_hook = Triggering(self)
         self.delay_processor = DelayProcessor(self)
         #: Bulk reads and writes of pipelines, each message exactly once.
-        self.claims, self.stages = Claims(self, self.delay_processor), Stages(self)
+        self.claims, self.stages = ConsumerClaims(self, self.delay_processor), Stages(self)
         self.shipments, self.staged_keys = Shipments(self), StagedKeys(self)
         self.due_work = DueWork(self, self.delay_processor, self.claims, self._membership)
         #: Those that are connected.

@@ -14,7 +14,7 @@ from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.delay.schedule import Schedule
+from mayfly.engine.delay.schedule import SessionSchedule
 from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
@@ -224,10 +224,10 @@ class Session(TopicVerbs):
             yield result.message
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> SessionSchedule:
         """The delayed messages, to list, show, cancel, reschedule and release them."""
         terminated_by = self._opened.requester.terminated_by
-        return Schedule(self.core, terminated_by, self._unit_in_use, self.authority)
+        return SessionSchedule(self.core, terminated_by, self._unit_in_use, self.authority)
 
     def _unit_in_use(self) -> UnitOfWork | None:
         """Return the unit of work if transacted, else None; raises MQRC_HCONN_ERROR."""

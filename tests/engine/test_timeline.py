@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.api.operating import Span, Timeline
+from mayfly.engine.api.operating import DelayTimeline, Span
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
@@ -96,7 +96,7 @@ def test_D26_steps_are_equal_and_the_last_is_cut_off(
     span = Span(start_ms + 10, start_ms + 30, 3)
     found = queue_manager.engine.staged_keys.timeline(span)
     # Steps of 7 ms: from 10, 17 and 24 on.
-    assert found == Timeline(
+    assert found == DelayTimeline(
         start_ms,
         start_ms + 10,
         start_ms + 30,
@@ -114,7 +114,7 @@ def test_D26_an_empty_timeline_has_no_steps(
 ) -> None:
     now_ms = clock.now_ms()
     found = queue_manager.engine.staged_keys.timeline(WHOLE)
-    assert found == Timeline(now_ms, now_ms, now_ms, 1, [], 0, 0, None, None)
+    assert found == DelayTimeline(now_ms, now_ms, now_ms, 1, [], 0, 0, None, None)
     found = queue_manager.engine.staged_keys.timeline(Span(now_ms, now_ms + 10, 5))
     assert (found.step_ms, found.counts) == (2, [0] * 5)
 

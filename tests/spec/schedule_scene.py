@@ -2,9 +2,9 @@
 
 from typing import TypeAlias
 
-from mayfly.client.connection import Schedule as Requested
+from mayfly.client.connection import Schedule
 from mayfly.engine import Session
-from mayfly.engine.api.programs import Schedule
+from mayfly.engine.api.programs import SessionSchedule
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.verbs.schedule import Scheduled, ScheduleFilter
 from tests.spec.scene import (
@@ -14,7 +14,7 @@ from tests.spec.scene import (
 )
 
 #: The schedule of a session of this process, or of a connection.
-AnySchedule: TypeAlias = Schedule | Requested
+AnySchedule: TypeAlias = SessionSchedule | Schedule
 EVERYTHING = ScheduleFilter()
 #: More than two batches.
 MANY = 2_600

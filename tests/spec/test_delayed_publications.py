@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.attributes import DEAD_LETTERS_NO, DEAD_LETTERS_YES
-from mayfly.engine.delay.delay_processor import Release
+from mayfly.engine.delay.delay_processor import ReleaseBatch
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.engine.queues import PERSISTENT
 from mayfly.mqi import constants as c
@@ -304,7 +304,7 @@ def release_ahead(qm: QueueManager, *, in_bulk: bool) -> int:
     assert staging is not None
     with qm.engine.engine_lock:
         now_ms = qm.now_ms()
-        release = Release(qm.engine, staging, now_ms)
+        release = ReleaseBatch(qm.engine, staging, now_ms)
         dues = qm.engine.delay_processor.due(now_ms + 10_000, 1_000)
         for due, side in dues:
             row = qm.engine.messages(side).row(due.k)

@@ -967,7 +967,7 @@ def test_what_others_have_got_of_groups_never_whole_is_not_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who wants whole groups only never meets them; others take their members one by one."""
-    monkeypatch.setattr(index, "_TOLD_MAX", 10)
+    monkeypatch.setattr(index, "_ARRIVALS_MAX", 10)
     for number in range(1, 50):
         member(other, G, number)
         assert got(handle, LOGICAL | ALL_MSGS) == []

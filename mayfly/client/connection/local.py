@@ -52,7 +52,7 @@ from mayfly.engine.api.programs import (
     OpenSubscription,
     PendingGet,
     PendingWaits,
-    Schedule,
+    SessionSchedule,
     SubscriptionWanted,
     TopicHandle,
     UnitOfWork,
@@ -1046,7 +1046,7 @@ def _delete_temporary_topic(connection: LocalConnection, request: ask.DeleteTemp
 # The schedule of delayed messages
 
 
-def _schedule(connection: LocalConnection, request: Any) -> Schedule:
+def _schedule(connection: LocalConnection, request: Any) -> SessionSchedule:
     """Return the schedule of delayed messages for a change.
 
     The change belongs to the unit of work if the request says so, else it is durable at once. A

@@ -1,7 +1,7 @@
 """The engine's API for operators: a group, counts, figures, traces of messages."""
 
 from mayfly.engine.counting import counts_of, depth_of, verify
-from mayfly.engine.delay.timeline import Span, Timeline
+from mayfly.engine.delay.timeline import DelayTimeline, Span
 from mayfly.engine.ended import (
     EndedFilter,
     ended_lives,
@@ -16,7 +16,7 @@ from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
 from mayfly.engine.trace.entries import message_trace
-from mayfly.engine.trace.sources import MessageTraces
+from mayfly.engine.trace.sources import TraceCollector
 
 __all__ = [
     "BOUNDS_MS",
@@ -30,8 +30,8 @@ __all__ = [
     "QueueSharingGroup",
     "Settings",
     "Span",
-    "MessageTraces",
-    "Timeline",
+    "TraceCollector",
+    "DelayTimeline",
     "Watch",
     "counts_of",
     "depth_of",

@@ -4,7 +4,7 @@ Only ``mayfly.client.connection`` uses it, the base of facades and servers.
 """
 
 from mayfly.engine.callbacks import Completion
-from mayfly.engine.delay.schedule import Schedule
+from mayfly.engine.delay.schedule import SessionSchedule
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import find_got_message
 from mayfly.engine.get_many import get_many
@@ -38,7 +38,7 @@ __all__ = [
     "ANY",
     "DEFINITION_KINDS",
     "DefinitionHandle",
-    "Schedule",
+    "SessionSchedule",
     "TopicHandle",
     "check_get_options",
     "get_many",

@@ -78,7 +78,7 @@ class UserAuthority:
         """
         definition = self._core.registry.find(name)
         if definition is None and "@" not in name:
-            # There is no such queue, which is what the caller is told.
+            # There is no such queue; the caller's open raises that.
             return
         wanted = 0
         for option, needed in _OF_OPTION:

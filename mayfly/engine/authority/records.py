@@ -18,7 +18,7 @@ from mayfly.mqi.errors import StoreError, mq_error
 SELF: Final = "SELF"
 _PROFILE = re.compile(r"[A-Za-z0-9./_%*?]{1,48}")
 _MANY = "**"
-#: How little the piece at one place says; an end stands for no more characters.
+#: How unspecific one piece of a profile is; the end matches no more characters.
 _LITERAL, _END, _ONE, _SOME, _MANY_RANK = range(5)
 _RANKS = {"?": _ONE, "*": _SOME, _MANY: _MANY_RANK}
 _PIECE = re.compile(r"\*\*|.")
@@ -64,7 +64,7 @@ def pattern_of(profile: str) -> re.Pattern[str]:
     """
     first, *rest = profile.split(".")
     if first == _MANY:
-        # The period behind it belongs to what it stands for.
+        # The period behind ``**`` belongs to what it matches.
         text = ".*" if not rest else r"(?:[^.]*\.)*" + _pattern_of_qualifier(rest.pop(0))
     else:
         text = _pattern_of_qualifier(first)
@@ -166,11 +166,11 @@ class AuthorityRecords:
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}
         #: The groups of each user.
         self.users = UserGroups()
-        #: The user that opened the queue manager, unchecked; the empty name is nobody.
+        #: The user who opened the queue manager and is not checked; empty for none.
         self.opener = ""
         #: Temporary topics: topic string -> the user who has made it, who needs no record.
         self.temporary_topics: dict[str, str] = {}
-        #: How often somebody was refused since the queue manager was opened.
+        #: The number of refusals since the queue manager was opened.
         self.refused_count = 0
 
     def __len__(self) -> int:

@@ -23,7 +23,7 @@ from mayfly.store.units import StoredMessage
 #: Rows looked at in one turn of the lock, and the data after which it ends.
 _TURN_ROWS = 500
 _TURN_BYTES = 4 * 1024 * 1024
-#: A part of fewer messages is not worth a reader of its own.
+#: A part of fewer messages is not worth a separate reader.
 _PART_ROWS_MIN = 10_000
 
 

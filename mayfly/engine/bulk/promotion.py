@@ -65,7 +65,7 @@ _NOT_THE_ROW = (
     rc.MQRC_Q_MGR_STOPPING,
     rc.MQRC_STORAGE_MEDIUM_FULL,
 )
-#: A row may be taken later: its queue is full or inhibited, or in use by somebody else.
+#: A row may be accepted later: its queue is full, inhibited or in use by another program.
 _PASSING = (
     *_NOT_THE_ROW,
     rc.MQRC_Q_FULL,
@@ -561,8 +561,8 @@ class Promotion(UnitOfWork):
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             queue_state.hold_expired(path.queue)
-            met = self.terminated_by._replace(met_by=MetBy.PUT.value)
-            life = queue_state.expired_life_record(path.queue, message, now_ms, met)
+            terminated_by = self.terminated_by._replace(met_by=MetBy.PUT.value)
+            life = queue_state.expired_life_record(path.queue, message, now_ms, terminated_by)
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)

@@ -29,7 +29,7 @@ from mayfly.verbs.contracts import reasons
 from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 
 
-class Claims:
+class ConsumerClaims:
     """The consumers of a queue manager with their claims.
 
     Thread-safe, to be called without locks.
@@ -136,7 +136,7 @@ class Claims:
             consumer.check_checkpoint(after)
             if consumer.quiesced_epoch == epoch:
                 return Claimed(after, 0)
-            # Released claims that nobody has read are passed over.
+            # Released claims that no reader has read are skipped.
             until, rows, body_bytes = consumer.given(after, limit.row_count, limit.body_bytes)
             while until == consumer.row.last_number:
                 left = ClaimLimit(

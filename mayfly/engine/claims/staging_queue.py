@@ -80,7 +80,7 @@ class StagingQueueClaims(QueueClaims):
         by_number = store.load_keys(core.store.claimed.fetch, row.id)
         for claim in consumer.claims:
             keys = self._present(by_number.get(claim.number, array("q")))
-            # Rows are counted anew: readers of earlier runs are fenced.
+            # Rows are numbered again from 1: readers of earlier runs are fenced.
             claims.append(claim._replace(after_row=last_row, last_row=last_row + len(keys)))
             last_row += len(keys)
             self._keys[row.id, claim.number] = keys
@@ -204,7 +204,7 @@ class StagingQueueClaims(QueueClaims):
         try:
             core.committer.run(*transactions)
         except BaseException:
-            # It is still claimed: the next try goes on with what is left.
+            # It is still claimed: the next try continues with what is left.
             with core.engine_lock:
                 self._hide([key for key in self._present(keys) if key not in core.hidden])
             raise

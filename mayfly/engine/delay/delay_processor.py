@@ -230,7 +230,7 @@ class DelayProcessor:
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
             return []
-        release = Release(core, staging, now_ms)
+        release = ReleaseBatch(core, staging, now_ms)
         expired: list[Found] = []
         released_ms = []
         for due, persistence in dues:
@@ -269,7 +269,7 @@ class DelayProcessor:
         if staging is None or self._retry_at_ms:
             return []
         alike = due_alike(core, staging, staging_key(now_ms + 1, 0), now_ms, BATCH)
-        release = Release(core, staging, now_ms)
+        release = ReleaseBatch(core, staging, now_ms)
         if alike is None or not release.take_alike(alike):
             return []
         core.release_lateness.note(due_times_of(alike.keys), now_ms)
@@ -383,7 +383,7 @@ class _BulkMove:
         return "{" + ",".join([f'"{old}":{new}' for old, new in pairs]) + "}"
 
 
-class Release:
+class ReleaseBatch:
     """One batch of due messages: built under the engine lock, then its transactions are run."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
@@ -438,7 +438,7 @@ class Release:
         try:
             self._deliver(row, descriptor)
         except MQError as failure:
-            # A transaction of its own: it may have to be undone alone (D22).
+            # A separate transaction, as it may have to be undone alone (D22).
             own = Transaction()
             self._failures.append(own)
             event = self._dispose(own, found, descriptor, failure.reason)
@@ -481,7 +481,7 @@ class Release:
         if place not in self._batches:
             self._batches[place] = self._new_batch(due)
         batch = self._batches[place]
-        # The lives of those that move together say that nobody has had them before.
+        # The records of a batch have the backout count 0.
         if batch is None or largest_bytes > batch.largest_bytes or due.backout_count:
             return None
         return None if due.ttl_from_release == CAP_AT_RELEASE else batch

@@ -74,7 +74,7 @@ def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]
     return _OF_OUTCOME.get(outcome, Receipt.UNKNOWN), sender
 
 
-class Schedule:
+class SessionSchedule:
     """The delayed messages of a queue manager, as one session may see and change them.
 
     In a transacted session changes belong to its unit of work; else each is durable on return. All
@@ -101,7 +101,7 @@ class Schedule:
         self._unit_of_work = unit_of_work
         self._position = position
 
-    def within(self, unit_of_work: UnitOfWork) -> Schedule:
+    def within(self, unit_of_work: UnitOfWork) -> SessionSchedule:
         """Return this schedule with changes that belong to a unit of work of its session."""
 
         def unit() -> UnitOfWork:
@@ -109,14 +109,16 @@ class Schedule:
             self._unit_of_work()
             return unit_of_work
 
-        return Schedule(self._core, self._ending, unit, self._authority, self._position)
+        return SessionSchedule(self._core, self._ending, unit, self._authority, self._position)
 
-    def at(self, position: int) -> Schedule:
+    def at(self, position: int) -> SessionSchedule:
         """Return this schedule limited to the message with one position (staging key).
 
         Changes raise MQRC_OBJECT_CHANGED when that message has been rescheduled since.
         """
-        return Schedule(self._core, self._ending, self._unit_of_work, self._authority, position)
+        return SessionSchedule(
+            self._core, self._ending, self._unit_of_work, self._authority, position
+        )
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; ``limit`` is as in ``list``."""
@@ -262,13 +264,13 @@ class Schedule:
                     receipt = self._change_found(found, change, wanted, transaction, unit_of_work)
             if not due:
                 break
-            # Somebody may have been told that they are released: they go first, if they can.
+            # A caller may have a receipt that they are released: release them first, if possible.
             core.do_due()
             left_over |= due
         if receipt is None:
             receipt, sender = receipt_from_ledger(core, wanted)
             if sender is not None:
-                # A receipt of somebody else's message tells what became of it.
+                # A receipt reveals what happened to another user's message.
                 self._check(words.GET, sender)
         if not transaction.departures and receipt != change.receipt:
             entry = self._entry(change, change.detail, receipt, 0, wanted)
@@ -590,7 +592,7 @@ class Rescheduling(ScheduleChange):
             k=self._core.staging.order.next_key(due_ms),
             deliver_at_ms=due_ms,
             expire_at_ms=expire_at_ms,
-            # Its id tells the key it had first; from now on the index has to find it.
+            # Its id contains its first key; from now on the index must find it.
             msg_hash=id_hash(row.msg_id),
             released_by=self._released_by,
         )

@@ -33,7 +33,7 @@ from mayfly.store.keys import (
 from mayfly.store.units import StoredMessage
 
 #: Values of ``StoredMessage.ttl_from_release``; None means that all was settled at the put. Else
-#: the life begins at the release, or caps of the target, too low at the put, are asked again then.
+#: the life begins at the release, or caps of the target, too low at the put, are applied then.
 LIFE_AT_RELEASE, CAP_AT_RELEASE = 1, 0
 _ZERO_ID = bytes(24)
 _PREFIX, _MARK = b"AMQD", b"\x02"
@@ -101,7 +101,7 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
         shown_id = given_id(key, msg_hash, sequence.next())
     else:
         msg_id = delayed_id(core.name, key, sequence.instance, sequence.next())
-        # Found by the key it tells, it needs no place in the index.
+        # The id contains the key, so the index need not find it.
         msg_hash, shown_id = None, staging_id(msg_id)
     return StoredMessage(
         key,

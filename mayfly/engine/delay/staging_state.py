@@ -10,7 +10,7 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.store.keys import STAGING_ORDER_BITS, due_ms_of, staging_key
 
 _KEPT = 65_536
-#: 8 MiB tell of 18 hours, and of every later 18 hours in the same place, which millisecond is used.
+#: 8 MiB have a bit for each millisecond of 18 hours; later times share these bits, modulo.
 _USED_BITS = 2**26
 
 

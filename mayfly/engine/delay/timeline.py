@@ -22,13 +22,13 @@ from mayfly.store.messages import staged_page
 
 #: Rows of one read: in memory others wait for it, some 5 ms.
 _PAGE: Final = 20_000
-#: With more changes than this since the last question it costs less to read anew.
+#: With more changes than this since the last call it is faster to read all keys again.
 _MAX_CHANGES: Final = 200_000
 #: The number of the target of a message that has none.
 _NO_TARGET: Final = -1
 
 
-class Timeline(NamedTuple):
+class DelayTimeline(NamedTuple):
     """Counts of delayed messages, of one queue or all, by delivery time.
 
     ``counts`` has one number for each step of ``step_ms`` from ``from_ms`` on. The last step may
@@ -69,7 +69,7 @@ class StagedKeys:
         self._changes: dict[int, int | None] | None = None
         self._is_reading = False
 
-    def timeline(self, span: Span, queue: str | None = None) -> Timeline:
+    def timeline(self, span: Span, queue: str | None = None) -> DelayTimeline:
         """Return the counts for a span, of messages that wait for one local queue or for all.
 
         Messages of open units of work are left out, as no other program can see them. Raises the
@@ -180,7 +180,9 @@ class StagedKeys:
         releasing = core.staging.releasing
         return [key for key, by in core.hidden.items() if key < 0 and by is not releasing]
 
-    def _counted(self, span: Span, now_ms: int, number: int | None, hidden: list[int]) -> Timeline:
+    def _counted(
+        self, span: Span, now_ms: int, number: int | None, hidden: list[int]
+    ) -> DelayTimeline:
         """Return the counts for a span; ``number`` None counts all targets."""
         places = self._places
         first_ms = places[0] >> STAGING_ORDER_BITS if places else None
@@ -193,7 +195,7 @@ class StagedKeys:
         counts = [
             self._count(low, high, number, out) for low, high in pairwise([0, *ends, len(places)])
         ]
-        return Timeline(
+        return DelayTimeline(
             now_ms,
             from_ms,
             before_ms,

@@ -21,12 +21,12 @@ from mayfly.engine.requester import Requester
 from mayfly.lifetime.moments import is_expired
 from mayfly.store.units import StoredMessage
 
-#: Expired messages that one turn of the lock passes over; then they are discarded, and on.
+#: Expired messages that one turn of the lock skips; then they are discarded before it continues.
 DISCARD_BATCH = 1_000
-#: A live message or None, the expired ones met before it, a key before which all has been met, and
-#: whether the look was cut short: then it has met DISCARD_BATCH expired messages, as many refused
-#: ones as one turn of the lock has time for, or one that takes the selector too long: it begins at
-#: the key. A named tuple would cost each get 0.3 µs.
+#: The result of a search: a live message or None; the expired messages before it; the key at which
+#: the search continues; and whether it was cut short. It is cut short after DISCARD_BATCH expired
+#: messages, after as many refused ones as one turn of the lock has time for, or at one for which
+#: the selector takes too long. A named tuple would cost each get 0.3 µs.
 Look: TypeAlias = tuple[tuple[StoredMessage, int] | None, list[Found], int, bool]
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 from mayfly.store.messages import Messages
 from mayfly.store.units import StoredMessage, stored_message
 
-#: The columns of a row. As a StoredMessage the garbage collector would walk through it in each of
-#: its passes, which takes more than to make one of it at its get.
+#: The columns of a row. The garbage collector would traverse a StoredMessage in each pass, which
+#: takes more time than to create one at its get.
 _Columns: TypeAlias = tuple[Any, ...]
-#: Where key and body stand.
+#: The places of key and body in a row.
 _KEY: Final = StoredMessage._fields.index("k")
 _BODY: Final = StoredMessage._fields.index("body")
 
@@ -25,7 +25,7 @@ _BODY: Final = StoredMessage._fields.index("body")
 _FIRST_PAGE: Final = 1
 _PAGE_GROWTH: Final = 8
 _LARGEST_PAGE: Final = 64
-#: The end of what was read when nothing was: no key is before it.
+#: The end before anything was read: no key is below it.
 _NOWHERE: Final = -(2**63)
 #: Bytes of the bodies of a page; no longer body is kept when it arrives.
 _PAGE_BYTES: Final = 64 * 1024
@@ -104,7 +104,7 @@ class ReadAhead:
         self._size = _FIRST_PAGE
         #: Whether the store has no row behind the end.
         self.has_all = False
-        #: Whether a get or browse has ever asked for the first: before, no arrival is kept.
+        #: Whether a get or browse has ever read the first row: before that, no arrival is kept.
         self.is_read = False
         self._memory = memory
         #: Borrowed bytes that no row takes; below 0 where it has only read.

@@ -13,15 +13,15 @@ from mayfly.properties.selectors import Selector
 from mayfly.runtime.compiling import weakly_held
 from mayfly.store.units import StoredMessage
 
-#: Characters that a selector may compare for one message under the lock, some 0.1 ms: more, and it
-#: is asked while the lock is free. A turn of the lock asks for all messages together so much.
+#: Characters that a selector may compare while the lock is held, for one message (some 0.1 ms) and
+#: for all messages of one turn of the lock. With more, it is evaluated while the lock is free.
 LONG_WORK, TURN_WORK = 100_000, 4_000_000
 #: Messages that a selector refuses in one turn of the lock, some 5 ms, and bytes of their bodies,
-#: fewer where it looks at them often.
+#: fewer when it reads them often.
 REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 #: More characters than the descriptor has, and what the staging queue shows before a body.
 FIXED_SIZE = 512
-#: The one name whose value changes while a message lies on its queue and nothing happens to it.
+#: The one name whose value changes although nothing happens to a message on its queue.
 _FLEETING = "Root.MQMD.Expiry"
 #: Messages that a search ahead reads at first; the next page is longer by this factor.
 _FIRST_PAGE, _PAGE_GROWTH = 1, 8
@@ -52,10 +52,10 @@ class Verdicts:
     def __init__(self) -> None:
         #: Key -> backout count, and whether the selector takes it.
         self.results: dict[int, tuple[int, bool]] = {}
-        #: Rows at hand to be asked about by :meth:`evaluate`, in their order.
+        #: Rows for :meth:`evaluate`, in order.
         self.unevaluated: list[StoredMessage] = []
-        #: Key and side of the expired messages that a search has met in turns of the lock before,
-        #: for when it finds a live one (K7).
+        #: Key and side of the expired messages found in earlier turns of the lock, to be discarded
+        #: when the search finds a live one (K7).
         self.dead: list[tuple[int, int]] = []
 
     def of(self, row: StoredMessage) -> bool | None:
@@ -116,7 +116,7 @@ class SelectorProgress:
         self._is_passing = False
         #: Answers of the selector in this pass, given without the lock.
         self.verdicts = Verdicts()
-        # Nobody tells what arrives on the staging queue.
+        # Arrivals on the staging queue are not notified.
         self._is_kept = _FLEETING not in match.selector.needs and not queue.is_staging
         if queue.watchers is None:
             queue.watchers = WeakSet()
@@ -136,13 +136,13 @@ class SelectorProgress:
         """Note that messages with a key or higher ones may have become visible."""
         self.lower(key)
 
-    def begin(self, *, anew: bool = False) -> None:
-        """Let the next step begin a new pass; with ``anew`` from the start of the queue."""
+    def begin(self, *, from_start: bool = False) -> None:
+        """Let the next step begin a new pass, at the reached key or at the start of the queue."""
         self._is_passing = False
         verdicts = self.verdicts
         if verdicts.results or verdicts.dead or verdicts.unevaluated:
             verdicts.clear()
-        if anew:
+        if from_start:
             self._again_from = self._queue.low
 
     def step_from(self, low: int) -> int:

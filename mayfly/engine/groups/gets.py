@@ -358,7 +358,7 @@ class GroupGetter(Getter):
         self.takes_any = False
         self._index = index
         self._where = where
-        #: Where it goes on when it was cut.
+        #: The key at which a search that was cut short continues.
         self._low = where.low
         self._arrival_count = 0
         self._expired: list[Found] = []
@@ -503,7 +503,7 @@ class GroupGetter(Getter):
                     self._verdicts.unevaluated.append(row)
                     self.is_cut = True
                     if not may_cut:
-                        # Expired ones are met again on the way to a live one (K7).
+                        # The next search finds the expired ones again, before a live one (K7).
                         self._low = self._where.low
                     return []
                 is_taken = selects(row) if is_selected is None else is_selected
@@ -516,7 +516,7 @@ class GroupGetter(Getter):
             if may_cut and (refused_count >= REFUSALS or len(self._expired) >= DISCARD_BATCH):
                 self.is_cut = True
                 return []
-        # A wait that begins now hears only of messages that come from now on, maybe behind it.
+        # A wait that begins now is offered only messages that arrive from now on.
         self.is_cut = in_parts and self._arrival_count != self._index.arrival_count
         self._low = self._where.low
         return []

@@ -34,7 +34,7 @@ _offset = attrgetter("offset")
 _by_key = attrgetter("key")
 #: Messages that are read in one turn of the lock: some 5 ms.
 _PAGE = 2_000
-#: The most arrivals noted between two looks; after more of them the next look reads all anew.
+#: The most arrivals noted between two searches; after more the next search reads the whole queue.
 _ARRIVALS_MAX = 20_000
 
 
@@ -329,12 +329,12 @@ class GroupIndex:
         self._entries: dict[int, Entry] = {}
         self._families: dict[bytes, dict[int, Group]] = {}
         self._starts: dict[int, StartKeys] = {}
-        #: By GroupId, for those that were asked for by it.
+        #: By GroupId, for those that gets have matched.
         self._starts_of: dict[bytes, dict[int, StartKeys]] = {}
         #: Changes since the start keys were updated, by group: is an entry there now.
         self._changed: dict[Group, dict[Entry, bool]] = {}
         self._arrived: set[int] = set()
-        #: The number of notes so far: a walk that goes on after a pause sees new ones by it.
+        #: The number of arrivals so far, by which a search that was interrupted detects new ones.
         self.arrival_count = 0
         #: By side the key from which on all is to be read; None where that has been done.
         self._behind: list[int | None] = [queue.low, queue.low]
@@ -365,7 +365,7 @@ class GroupIndex:
         Without ``at_once`` at most one page is read.
         """
         if len(self._entries) > 2 * sum(self._queue.present) + _ARRIVALS_MAX:
-            # Most of it has gone, and nobody has met it: members of groups that were never whole.
+            # Most of it has gone unnoticed: members of groups that were never complete.
             self._forget()
         arrived = {key for key in self._arrived if key not in self._entries}
         self._arrived.clear()

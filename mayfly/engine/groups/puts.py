@@ -65,14 +65,14 @@ class PutOrder:
         """
         in_unit = bool(options & c.MQPMO_SYNCPOINT)
         is_logical = bool(options & c.MQPMO_LOGICAL_ORDER)
-        asked, left, warning = request.descriptor, self._position, rc.MQRC_NONE
+        requested, left, warning = request.descriptor, self._position, rc.MQRC_NONE
         if is_logical:
-            asked = _in_order(left, asked)
+            requested = _in_order(left, requested)
             if left is not None:
-                _check_alike(left, path, asked, in_unit=in_unit)
+                _check_alike(left, path, requested, in_unit=in_unit)
         elif left is not None and left.is_logical:
             warning = left.incomplete
-        placed = as_placed(asked)
+        placed = as_placed(requested)
         flags = IN_GROUP | IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
         if placed.msg_flags & flags and not placed.group_id.strip(b"\0"):
             with self._core.engine_lock:
@@ -101,34 +101,34 @@ class PutOrder:
         self._position = position
 
 
-def _in_order(left: Position | None, asked: Descriptor) -> Descriptor:
+def _in_order(left: Position | None, requested: Descriptor) -> Descriptor:
     """Return a descriptor with the group fields that come next in logical order.
 
     Raises MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG when it does not
     follow.
     """
-    if asked.version < c.MQMD_VERSION_2:
+    if requested.version < c.MQMD_VERSION_2:
         raise mq_error(
             rc.MQRC_WRONG_MD_VERSION, "MQPMO_LOGICAL_ORDER needs a descriptor of version 2"
         )
     if left is None:
-        return asked._replace(group_id=b"", msg_seq_number=1, offset=0)
-    flags = asked.msg_flags
+        return requested._replace(group_id=b"", msg_seq_number=1, offset=0)
+    flags = requested.msg_flags
     in_group = bool(flags & IN_GROUP)
     breaks_message = left.in_message and not flags & IN_SEGMENTS
     if breaks_message or in_group != left.in_group:
         raise mq_error(left.incomplete, f"MsgFlags {flags:#x} within {left}")
-    return asked._replace(
+    return requested._replace(
         group_id=left.group_id, msg_seq_number=left.msg_seq_number, offset=left.offset
     )
 
 
-def _check_alike(left: Position, path: Path, asked: Descriptor, *, in_unit: bool) -> None:
+def _check_alike(left: Position, path: Path, requested: Descriptor, *, in_unit: bool) -> None:
     """Raise unless persistence and syncpoint are those of the group so far.
 
     The reasons are MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW.
     """
-    persistence = asked.persistence
+    persistence = requested.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         persistence = path.default_persistence
     if persistence != left.persistence:

@@ -1,1 +1,1 @@
-"""Definitions: queues, processes and their attributes; made, changed, asked, resolved."""
+"""Definitions of queues and other objects: create, alter, inquire, delete, resolve names."""

@@ -68,7 +68,7 @@ _OF_LOCAL_QUEUE: dict[int, Callable[[LocalQueue], Value]] = {
 _PLATFORMS = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQCA_Q_MGR_NAME: lambda manager: manager.name,
-    # QMID: the name, and the number that tells its store from all others.
+    # QMID: the name, and the unique number of the store.
     c.MQCA_Q_MGR_IDENTIFIER: lambda manager: (
         f"{manager.name[:15]}_{manager.store.ledger.instance_id}"
     ),

@@ -112,13 +112,12 @@ class Path:
         #: The longest message that both the queue and the queue manager take.
         self.largest_bytes = min(last.maxmsgl, registry.queue_manager.maxmsgl)
         self.is_temporary = last.definition_type == MQQDT_TEMPORARY_DYNAMIC
-        #: The lowest key of a message by its priority. On a FIFO queue all messages stand in one
-        #: priority slot, that of the default, where they also stay when the queue becomes a
-        #: PRIORITY queue (G1).
+        #: The lowest key of a message by its priority. On a FIFO queue all messages have keys of
+        #: the default priority, which they keep when the queue becomes a PRIORITY queue (G1).
         self.slots = queue.slots
         if last.msgdlvsq == MQMDS_FIFO:
             self.slots = (queue.slots[last.defprty],) * len(queue.slots)
-        #: A clustered destination that is not bound anew for each message (D6).
+        #: Whether a clustered destination is bound once, not for each message (D6).
         self.fixes_binding = any(o.cluster and o.defbind != MQBND_BIND_NOT_FIXED for o in objects)
         self.ttl_from_release = last.ttlfrom != TTL_FROM_SEND
         self.property_control = first.propctl
@@ -176,7 +175,7 @@ class Registry:
         self._definitions: dict[str, QueueDefinition] = {}
         self._queues: dict[str, LocalQueue] = {}
         self._numbers: dict[int, LocalQueue] = {}
-        #: Deleted queues for which messages are still staged; nobody else takes their number.
+        #: Deleted queues for which messages are still staged; their numbers stay in use.
         self.departed: dict[int, LocalQueue] = {}
         self._paths: dict[str, Path] = {}
         self.authority = AuthorityRecords()

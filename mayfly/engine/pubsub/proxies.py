@@ -114,7 +114,7 @@ def enveloped(
     if journey.is_retained:
         children += [(_RETAINED, "1"), (_ONLY_FOR, journey.only_for)]
     elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in children)
-    # The folder tells the format of the rest: a reader must not take the rest for its header.
+    # The folder names the format of the data; in the header a reader would take data for a header.
     header = pack_header(pack_folder(f"<{_FOLDER}>{elements}</{_FOLDER}>"), "")
     outside = inside._replace(
         # Subscribers confirm arrival and delivery, not the queues on the way to them.

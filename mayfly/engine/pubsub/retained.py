@@ -177,7 +177,7 @@ def deliver_retained(
             else:
                 queue_state.withdraw_all(transaction)
         if verdicts.unevaluated:
-            # Retained since the others were asked.
+            # These were retained after the others had been evaluated.
             assert subscription.selector is not None
             verdicts.evaluate(_asker(subscription.selector, now_ms))
     if is_done:
@@ -296,7 +296,7 @@ def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) ->
 
 
 def _asker(selector: Selector, now_ms: int) -> Callable[[StoredMessage], bool]:
-    """Return a function that tells whether a selector selects a row."""
+    """Return a function that is True for the rows that a selector selects."""
     return lambda row: selector.selects(fields_of(row, now_ms))
 
 

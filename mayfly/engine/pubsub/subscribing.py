@@ -98,7 +98,7 @@ class OpenSubscription:
         self._session = session
         self._opened = opened
         self._hold = hold
-        #: The subscription itself, as it stands now.
+        #: The subscription itself, with its present attributes.
         self.subscription = hold.subscription
         #: The managed queue, open for input; None where the subscriber has given a queue.
         self.handle = handle

@@ -122,7 +122,7 @@ class Subscriptions:
         self._ends: list[tuple[int, bytes]] = []
         #: Subscriptions that came (+1) and went (-1), for the hierarchy; None without one.
         self.changes: list[tuple[Subscription, int]] | None = None
-        #: Managed queues of subscriptions that are gone, which somebody may still use.
+        #: Managed queues of removed subscriptions, to be deleted when they are no longer in use.
         self.doomed: list[LocalQueue] = []
         #: Expired ones that are still on disk.
         self.ended: list[SubscriptionDefinition] = []

@@ -22,7 +22,7 @@ from mayfly.verbs.facts import Value
 from mayfly.verbs.topic_strings import joined, upwards
 
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
-#: The model of DEFINE TOPIC; it stands for no topic string.
+#: The model of DEFINE TOPIC; it has no topic string.
 DEFAULT_TOPIC = "SYSTEM.DEFAULT.TOPIC"
 DURABLE_MODEL = "SYSTEM.DURABLE.MODEL.QUEUE"
 NON_DURABLE_MODEL = "SYSTEM.NDURABLE.MODEL.QUEUE"

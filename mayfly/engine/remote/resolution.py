@@ -41,7 +41,7 @@ class Remote(NamedTuple):
     manager: str
 
 
-class Route(NamedTuple):
+class Resolution(NamedTuple):
     """The objects passed, the last one holds the messages; ``remote`` is None for a queue here."""
 
     objects: list[QueueDefinition]
@@ -53,7 +53,7 @@ def full_name(queue: str, manager: str, own_manager: str) -> str:
     return queue if manager in ("", own_manager) else f"{queue}@{manager}"
 
 
-def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
+def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Resolution:
     """Resolve a name to its objects and the queue that holds the messages (C1, C2).
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
@@ -75,7 +75,7 @@ def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
         passed += _walk(find, queue)
         last = passed[-1]
         if last.kind == QLOCAL:
-            return Route(passed, None)
+            return Resolution(passed, None)
         queue, manager, transmission = last.rname, last.rqmname, last.xmitq
         if not queue or manager in ("", own_name):
             raise mq_error(
@@ -86,7 +86,7 @@ def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
     _check_elsewhere(manager, rc.MQRC_OBJECT_Q_MGR_NAME_ERROR)
     default = queue_manager.defxmitq
     passed.append(_transmission_queue(find, transmission, manager, default))
-    return Route(passed, Remote(queue, manager))
+    return Resolution(passed, Remote(queue, manager))
 
 
 def check_remote_open(name: str, options: int) -> None:

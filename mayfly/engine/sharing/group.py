@@ -72,7 +72,7 @@ class QueueSharingGroup:
     ) -> None:
         """Open the group; raises the errors of ``QueueManager`` for its folder."""
         self._shared = SharedQueues()
-        # On z/OS nobody defines a staging queue: delayed messages wait with the members.
+        # On z/OS there is no default staging queue: delayed messages wait on the members.
         self.engine = Engine(
             name, path, clock, platform="zos", runtime=runtime, membership=self._shared
         )
@@ -250,10 +250,10 @@ class GroupMembership(Membership[Engine]):
         """Set the clocks of all members, the new one included, to the latest time."""
         shared = self._shared
         with shared.engine.engine_lock:
-            everybody = [shared.engine, member, *shared.directory.members.values()]
-            ahead_ms = max(each.ahead_ms for each in everybody)
-            for each in everybody:
-                each.ahead_ms = ahead_ms
+            engines = [shared.engine, member, *shared.directory.members.values()]
+            ahead_ms = max(engine.ahead_ms for engine in engines)
+            for engine in engines:
+                engine.ahead_ms = ahead_ms
 
     def recover(self) -> None:
         """Carry out the prepare records for this member, before any message is read.
@@ -264,7 +264,7 @@ class GroupMembership(Membership[Engine]):
         with group.engine_lock:
             records = prepare_records_of(group.store.persistent, engine.name)
             done = carried_out(engine.store.persistent)
-            # Asked after the records, so that a removal cannot come between.
+            # Read after the prepare records, so that no removal comes in between.
             removed = removed_at(group.store.persistent, engine.name)
             folder = engine.store.folder
             if folder is not None and joined_at(engine.store.persistent) < removed:

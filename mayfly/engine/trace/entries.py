@@ -43,8 +43,8 @@ from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
 from mayfly.verbs.trace import MAX_TRACE_ENTRIES, MessageTrace, Relation, TraceEntry
 
-#: A message that moves between the look at the queues and the one into the ledger is looked for
-#: again; one that keeps moving is told of where it was last.
+#: A message that moves between the searches of queues and ledger is searched for again, so often at
+#: most; one that keeps moving is reported where it was last.
 _LOOKS = 3
 _LOST = State.LOST_AT_RESTART.value
 #: Why the queue manager releases nothing, where its status does not say so itself.
@@ -68,7 +68,7 @@ def message_trace(engine: Engine, identifier: Identifier) -> MessageTrace:
     entries, is_cut = _look(engine, asked_id)
     msg_ids = own_ids(entries)
     if len(msg_ids) == 1 and asked_id not in msg_ids:
-        # A CorrelId, or the MsgId that another queue shows: its sender's leads to all the rest.
+        # A CorrelId, or an id that another queue shows: the sender's MsgId finds all the rest.
         entries, is_cut = _look(engine, msg_ids.pop())
     now_ms, oldest = engine.now_ms(), engine.store.ledger.oldest()
     if entries:
@@ -228,7 +228,7 @@ class _Present:
     def _on_queue(self, queue_owner: Core, persistence: int, found: MessageHead) -> TraceEntry:
         """Return the entry of a message on a queue."""
         row, queue = found.row, queue_owner.registry.by_number(queue_number_of(found.row.k))
-        # A queue that was deleted has no messages; one of another member is not asked for.
+        # A deleted queue has no messages; those of other members are not searched.
         assert queue is not None
         return self._entry(
             queue, found, self._status(queue_owner, queue, row), persistent=bool(persistence)
@@ -265,7 +265,7 @@ class _Present:
         for pending, is_through in session.unit_of_work.open_puts():
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
-                # P9: a message that the same unit of work has got again nobody else will ever see.
+                # P9: a message that the same unit of work has got is never visible to others.
                 place = _Status(
                     State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session)
                 )

@@ -15,7 +15,7 @@ from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
 from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.trace import Relation, Step, TraceEntry
 
-#: A life that ended so goes on elsewhere, so that it is not the end of the trace.
+#: After such an end of a life the message continues elsewhere, so the trace does not end here.
 CONTINUES = (State.RELEASED, State.DEAD_LETTERED)
 _NAME_END, _SHORT_NAME_END = 16, 11
 #: Sentences on lives that have ended; a later version may have stored other outcomes.
@@ -37,7 +37,7 @@ _ENDS: dict[str, str] = {
         "It was not persistent, and {queue} lost it when the queue manager ended at {at}."
     ),
 }
-#: How a message stands, before the name of its queue.
+#: The state of a message, followed by the name of its queue.
 _SHORT: dict[str, str] = {
     State.UNCOMMITTED: "not committed on",
     State.DELAYED: "delayed on",
@@ -61,7 +61,7 @@ _KINDS = {
     "QREMOTE": "remote definition",
     "TOPIC": "topic object",
 }
-#: The words before the name of the user, program or channel that met an expired message.
+#: The words before the name of the user, program or channel that detected an expired message.
 _OF_SOMEBODY: dict[str, str] = {
     MetBy.GET: "a get of",
     MetBy.BROWSE: "a browse of",
@@ -342,7 +342,7 @@ def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
     topics = {_birth(s): s.topic for s in entries if s.topic}
     for place, entry in enumerate(entries):
         target = entry.target or _next_target(entry, entries[place + 1 :])
-        # A released or dead-lettered message goes on under the same MsgId, from the same put.
+        # A released or dead-lettered message continues with the same MsgId and put time.
         birth = _birth(entry)
         if birth not in begun:
             step = _beginning(entry, target or entry.queue, counts[birth])
@@ -410,9 +410,9 @@ def _last_step(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
     if entry.state == State.EXPIRED:
         assert entry.expire_at_ms is not None
         detector = detector_of(entry)
-        met = f", met by {detector}" if detector else ""
-        found = f"discarded {spelled_moment(entry.ended_ms)}{met}"
-        return entry.expire_at_ms, what, entry.queue, found
+        by = f", met by {detector}" if detector else ""
+        text = f"discarded {spelled_moment(entry.ended_ms)}{by}"
+        return entry.expire_at_ms, what, entry.queue, text
     kind = "channel " if entry.state == State.TRANSMITTED else ""
     parts = [
         f"by {kind}{ender_of(entry)}" if entry.ended_by else "",

@@ -54,7 +54,7 @@ _LOWEST_KEY = -(2**63)
 _MISSING: Any = object()
 _LAST_OF_STEP = f"""
 SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT {_STEP_ROWS})"""
-#: Only data that begin with an MQRFH2, or with a header that one may stand behind, have properties.
+#: Only data that begin with an MQRFH2, or a header that one may follow, have properties.
 #: The last two are an MQDLH and an MQRFH2 in EBCDIC.
 _WITH_HEADER = """
 SELECT put_ms, msg_id, descriptor, body FROM whole_message
@@ -68,7 +68,7 @@ _LEFT_OUT = (
 )
 
 
-class MessageTraces:
+class TraceCollector:
     """Traces of messages on a queue manager, on others in this process, and in archives."""
 
     def __init__(self, engine: Engine, beside: Callable[[], Sequence[Engine]]) -> None:
@@ -180,10 +180,10 @@ def combined_trace(sources: TraceSources, identifier: Identifier) -> MessageTrac
     if not entries:
         text = " ".join((first.sentence, *asking.asked_as_well(), *notes))
         return first._replace(sentence=text, notes=notes)
-    told = with_caps_of_senders(entries)
+    shown = with_caps_of_senders(entries)
     return first._replace(
-        sentence=sentence_of(_for_sentence(told, first), first.at_ms, is_cut=asking.is_cut),
-        steps=tuple(steps_of(told, first.at_ms)),
+        sentence=sentence_of(_for_sentence(shown, first), first.at_ms, is_cut=asking.is_cut),
+        steps=tuple(steps_of(shown, first.at_ms)),
         entries=tuple(entries),
         is_cut=asking.is_cut,
         notes=notes,
@@ -326,7 +326,7 @@ def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
     """Return the entries for the sentence: without those that continued elsewhere."""
     arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
-    told = []
+    shown = []
     for entry in entries:
         if entry.state == State.TRANSMITTED and _arrived(entry, arrivals):
             continue
@@ -335,8 +335,8 @@ def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[Tr
             continue
         is_here = entry.queue_manager == first.queue_manager or entry.queue == STAGING_QUEUE
         name = entry.queue if is_here else f"{entry.queue}@{entry.queue_manager}"
-        told.append(entry._replace(queue=name))
-    return told
+        shown.append(entry._replace(queue=name))
+    return shown
 
 
 def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
@@ -348,7 +348,7 @@ def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
     ]
     if not there:
         return False
-    # A transmission queue often has the name of the queue manager that it leads to.
+    # A transmission queue often has the name of its remote queue manager.
     found = next((entry for entry in there if entry.queue_manager == sent.queue), there[0])
     for entry in [entry for entry in there if entry.queue_manager == found.queue_manager]:
         arrivals.remove(entry)

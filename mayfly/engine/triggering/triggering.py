@@ -414,7 +414,7 @@ def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int)
             for key, packed in rows:
                 if key in on_the_way or not _is_there(core, key):
                     continue
-                # Where places do not tell the priority, the descriptor does.
+                # On a FIFO queue keys do not contain the priority; the descriptor does.
                 priority = unpack_descriptor(packed).priority if trigger.is_fifo else MAX_PRIORITY
                 if priority >= trigger.least_priority:
                     yield key

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.api.operating import Span, Timeline
+from mayfly.engine.api.operating import DelayTimeline, Span
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation, check_span
 
@@ -60,7 +60,7 @@ def shown(call: Call[TimelineSpan, None]) -> ScheduleTimeline:
     asked = call.query
     check_span(asked.from_ms, asked.before_ms)
     span = Span(asked.from_ms, asked.before_ms, asked.steps)
-    found: Timeline = call.manager.engine.staged_keys.timeline(span, asked.queue)
+    found: DelayTimeline = call.manager.engine.staged_keys.timeline(span, asked.queue)
     return ScheduleTimeline(*found)
 
 
