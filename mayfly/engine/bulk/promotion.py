@@ -418,8 +418,8 @@ class Promotion(UnitOfWork):
     def add(self, rows: StagedRows) -> None:
         """Put the rows of a blob in order; call it without the engine lock.
 
-        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING, or why the dead-letter destination
-        refuses a row; the caller then backs out.
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING, or the reason with which the dead-letter
+        destination refuses a row; the caller then backs out.
         """
         if not rows.row_count:
             return
@@ -515,7 +515,7 @@ class Promotion(UnitOfWork):
                 self.refusals.append(refusal)
 
     def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
-        """Put one row, or discard it when its deadline has passed; raises why it is refused."""
+        """Put one row, or discard it when its deadline has passed; raises the reasons of a put."""
         if kind.refusal is not None:
             raise kind.refusal
         if row in rows.without_body:
@@ -573,7 +573,8 @@ class Promotion(UnitOfWork):
     def _dead_letter(self, rows: StagedRows, row: int, kind: RowKind, refusal: MQError) -> None:
         """Put a refused row on the dead-letter destination with an MQDLH (Q1).
 
-        Raises why that refuses it, as the row would be lost; the text names the option.
+        When that is refused too, raises its reason code with a text that names the option, as the
+        row would be lost.
         """
         core = self._core
         name = self._dead_letter_queue or core.registry.queue_manager.deadq

@@ -68,13 +68,13 @@ class ConsumerClaims:
         found = []
         for consumer in sorted(self._consumers.values(), key=lambda consumer: consumer.row.name):
             with consumer.lock:
-                found.append(consumer.standing())
+                found.append(consumer.state())
         return found
 
     def figures(self) -> list[ConsumerState]:
         """Return the state of every consumer, by name, without waiting for calls under way."""
         consumers = sorted([*self._consumers.values()], key=lambda consumer: consumer.row.name)
-        return [consumer.standing() for consumer in consumers]
+        return [consumer.state() for consumer in consumers]
 
     def attach(self, name: str, queue_name: str) -> ConsumerState:
         """Attach a reader to a consumer, which is created if new; an earlier reader is fenced.
@@ -114,7 +114,7 @@ class ConsumerClaims:
             self._queue_state(queue).save(consumer, row._replace(epoch=row.epoch + 1))
             self._consumers[name] = consumer
             consumer.heartbeat_ms = self._core.now_ms()
-            return consumer.standing()
+            return consumer.state()
 
     def mark(self) -> int:
         """Return a mark for ``ClaimLimit.up_to``: messages put until now are before it."""

@@ -84,7 +84,7 @@ class Consumer:
         claims = self.claims
         return claims[0].after_row if claims else self.row.last_row
 
-    def standing(self) -> ConsumerState:
+    def state(self) -> ConsumerState:
         """Return a snapshot of epoch, claim numbers and messages."""
         row, claims = self.row, self.claims
         oldest_ms = claims[0].claimed_ms if claims else None

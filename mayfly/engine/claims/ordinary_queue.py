@@ -105,7 +105,7 @@ def _walk(
 def _heads(
     core: Core, queue: LocalQueue, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Yield key, deadline, length in bytes and side of the visible messages, in get order."""
+    """Yield key, deadline, length in bytes and persistence of visible messages, in get order."""
     sides = [
         _visible(core, queue, persistence, up_to_sequence)
         for persistence in (VOLATILE, PERSISTENT)
@@ -117,7 +117,7 @@ def _heads(
 def _visible(
     core: Core, queue: LocalQueue, persistence: int, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Yield what :func:`_heads` does, of one side."""
+    """Yield what :func:`_heads` does, for messages with one persistence."""
     low, fetch, hidden = queue.first[persistence], core.messages(persistence).fetch, core.hidden
     while True:
         page = store.heads(fetch, low, queue.high, up_to_sequence, _PAGE_ROWS)
@@ -210,8 +210,8 @@ def _move(
     """Add to a transaction that a claimed message goes to BOQNAME or the dead-letter queue.
 
     Its life continues there. With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; both
-    send an exception report if asked. Returns text for the log; raises why the dead-letter queue
-    refuses it.
+    send an exception report if asked. Returns text for the log. Raises the MQError with which the
+    dead-letter queue refuses it.
     """
     descriptor = unpack_descriptor(message.descriptor)
     records, _confirming = _records_of([message.descriptor])
@@ -256,7 +256,7 @@ def _to_backout_queue(
 def _to_dead_letters(
     core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage, reason: int
 ) -> None:
-    """Add the put of a message to the dead-letter queue; raises why that refuses it."""
+    """Add the put of a message to the dead-letter queue; raises the MQError that refuses it."""
     try:
         dead_letter(core, transaction, letter, reason, queue.name)
     except MQError as error:

@@ -22,7 +22,7 @@ from mayfly.engine.claims.consumer import (
     QueueClaims,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
+from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueWithPersistence
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired
@@ -160,14 +160,14 @@ class StagingQueueClaims(QueueClaims):
                 return self._read(consumer.queue, keys, max_bytes)
         return ClaimedPage(consumer.queue, NO_MESSAGES)
 
-    def _next(self, limit: ClaimLimit) -> tuple[list[DueOfSide], int]:
+    def _next(self, limit: ClaimLimit) -> tuple[list[DueWithPersistence], int]:
         """Return the messages for one claim and their bytes; expired ones are discarded."""
         core = self._core
         now_ms = core.now_ms()
         up_to_ms = now_ms if limit.up_to is None else self._marked_ms.get(limit.up_to, now_ms)
         left_bytes = min(limit.body_bytes, CLAIM_BYTES_MAX)
-        taken: list[DueOfSide] = []
-        expired: list[DueOfSide] = []
+        taken: list[DueWithPersistence] = []
+        expired: list[DueWithPersistence] = []
         body_bytes = 0
         for due, persistence in self._processor.due(up_to_ms, min(limit.row_count, CLAIM_ROWS_MAX)):
             if is_expired(due.expire_at_ms, now_ms):

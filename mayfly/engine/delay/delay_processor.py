@@ -59,8 +59,8 @@ from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
 BATCH = 2_000
-#: A staged message and its side.
-DueOfSide = tuple[Due, int]
+#: A staged message and its persistence.
+DueWithPersistence = tuple[Due, int]
 #: When a message can neither be delivered nor disposed of, the next try comes after this (D21).
 RETRY_MS = 10 * SECOND_MS
 _LOG = logging.getLogger("mayfly.delay")
@@ -169,7 +169,7 @@ class DelayProcessor:
         self._shut_down_because = self._shut_down_because or why_unsuitable(self._core, queue)
         return self._shut_down_because
 
-    def due(self, up_to_ms: int, limit: int) -> list[DueOfSide]:
+    def due(self, up_to_ms: int, limit: int) -> list[DueWithPersistence]:
         """Return messages due at or before ``up_to_ms``, in order, without hidden and failed ones.
 
         The result may be shorter than ``limit`` although more messages are due.
@@ -181,14 +181,14 @@ class DelayProcessor:
         now_ms = self._core.now_ms()
         for key in [k for k, at_ms in self._retry_at_ms.items() if at_ms <= now_ms]:
             del self._retry_at_ms[key]
-        volatile, volatile_end = self._due_of_side(queue, VOLATILE, up_to_ms, limit)
-        persistent, persistent_end = self._due_of_side(queue, PERSISTENT, up_to_ms, limit)
-        # Behind what was read of one side nothing of the other may go first.
+        volatile, volatile_end = self._due_of_persistence(queue, VOLATILE, up_to_ms, limit)
+        persistent, persistent_end = self._due_of_persistence(queue, PERSISTENT, up_to_ms, limit)
+        # No message behind the last one read of either persistence may be released now.
         end = min(volatile_end, persistent_end)
         both = _in_order(volatile, persistent)
         return [entry for entry in both if entry[0].k < end][:limit]
 
-    def of_keys(self, keys: Sequence[int]) -> list[DueOfSide]:
+    def of_keys(self, keys: Sequence[int]) -> list[DueWithPersistence]:
         """Return the messages with these keys that still exist, hidden or not, in order.
 
         ``keys`` ascend.
@@ -209,7 +209,7 @@ class DelayProcessor:
             for persistence in (VOLATILE, PERSISTENT):
                 pass_over(queue, persistence, key)
 
-    def release(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
+    def release(self, dues: Iterable[DueWithPersistence], now_ms: int) -> list[Transaction]:
         """Return the transactions that move due messages to their targets, or discard expired ones.
 
         A message that fails for now stays and is tried again after ``RETRY_MS`` (D21). So does one
@@ -222,7 +222,7 @@ class DelayProcessor:
                 left = [each for each in left if each[0].k not in self._retry_at_ms]
         return transactions
 
-    def _release(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction] | None:
+    def _release(self, dues: Iterable[DueWithPersistence], now_ms: int) -> list[Transaction] | None:
         """Do as :meth:`release`.
 
         Return None when a message failed and the others are to be retried.
@@ -275,10 +275,10 @@ class DelayProcessor:
         core.release_lateness.note(due_times_of(alike.keys), now_ms)
         return release.transactions()
 
-    def _due_of_side(
+    def _due_of_persistence(
         self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int
     ) -> tuple[list[Due], int]:
-        """Return due messages of one side, and the key before which there are no others."""
+        """Return due messages with one persistence, and the key before which there are no more."""
         core = self._core
         low, high = max(STAGING_LOW, queue.first[persistence]), staging_key(up_to_ms + 1, 0)
         while queue.present[persistence]:
@@ -292,7 +292,7 @@ class DelayProcessor:
         return [], high
 
     def _between(self, persistence: int, low: int, high: int) -> Iterator[Due]:
-        """Yield the staged messages of one side with keys from ``low`` to before ``high``."""
+        """Yield the staged messages with one persistence, keys from ``low`` to before ``high``."""
         while low < high:
             rows = self._core.messages(persistence).due(low, high, BATCH)
             yield from rows
@@ -313,7 +313,7 @@ class DelayProcessor:
         return due_ms_of(min(keys)) if keys else None
 
     def _lowest_free(self, queue: LocalQueue, persistence: int) -> int | None:
-        """Return the lowest key of one side that is neither hidden nor failed, None without one."""
+        """Return the lowest key with one persistence that is neither hidden nor failed, or None."""
         messages, low = self._core.messages(persistence), max(STAGING_LOW, queue.first[persistence])
         while (key := messages.lowest_key(low, queue.high)) is not None:
             if key not in self._core.hidden and key not in self._retry_at_ms:
@@ -322,8 +322,8 @@ class DelayProcessor:
         return None
 
 
-def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueOfSide]:
-    """Merge the messages of both sides by key, each with its side."""
+def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueWithPersistence]:
+    """Merge non-persistent and persistent messages by key, each with its persistence."""
     return list(merge(((d, VOLATILE) for d in volatile), ((d, PERSISTENT) for d in persistent)))
 
 

@@ -150,7 +150,10 @@ class Scan:
         return staging, row, persistence
 
     def _entries(self) -> list[tuple[Due, int]]:
-        """Return the next rows of both sides in order; sets ``is_done`` when they are the last."""
+        """Return the next rows in order, persistent or not, each with its persistence.
+
+        Sets ``is_done`` when they are the last.
+        """
         core, staging = self._core, self._core.registry.staging()
         core.check_running()
         sides: list[list[tuple[Due, int]]] = []
@@ -166,7 +169,7 @@ class Scan:
         self.is_done = not ends
         if self.is_done:
             return both
-        # Beyond the end of a full page that side may have more.
+        # Beyond the end of a full page there may be more of that persistence.
         return [e for e in both if e[0].k <= min(ends)]
 
 

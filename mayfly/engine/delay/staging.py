@@ -51,10 +51,10 @@ class Delayed(NamedTuple):
 
 
 def staging_path(core: Core, body_bytes: int) -> Path:
-    """Return the staging queue for a message of ``body_bytes``; raises why it refuses (D11, D14).
+    """Return the staging queue for a message of ``body_bytes``, if it accepts it (D11, D14).
 
-    MQRC_UNKNOWN_OBJECT_NAME when it is not defined, MQRC_Q_INDEX_TYPE_ERROR on z/OS unless it is
-    FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_Q_FULL.
+    Raises MQRC_UNKNOWN_OBJECT_NAME when it is not defined, MQRC_Q_INDEX_TYPE_ERROR on z/OS unless
+    it is FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_Q_FULL.
     """
     staging = core.registry.resolve(STAGING_QUEUE)
     unsuitable = why_unsuitable(core, staging.queue)

@@ -131,7 +131,7 @@ class StagedKeys:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:
-        """Return key offsets and target numbers of the messages of one side, read page by page."""
+        """Return key offsets and target numbers of the messages with one persistence, in pages."""
         core, places, targets = self._core, array("Q"), array("i")
         low = STAGING_LOW
         while True:

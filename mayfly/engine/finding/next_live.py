@@ -131,7 +131,7 @@ def takes_next(queue: LocalQueue, requester: Requester | None) -> bool:
 
 
 def first_visible(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
-    """Return the first visible message and its side, dead or alive; None on an empty queue."""
+    """Return the first visible message and its persistence, dead or alive; None if empty."""
     volatile, persistent = queue.present
     one = _first_of(queue, VOLATILE) if volatile else None
     other = _first_of(queue, PERSISTENT) if persistent else None
@@ -140,10 +140,10 @@ def first_visible(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
     return one, VOLATILE
 
 
-def _first_of(queue: LocalQueue, side: int) -> StoredMessage | None:
-    """Return the first visible message of one side, None without one."""
-    queue_owner, ahead, first = queue.owner, queue.ahead[side], queue.first[side]
+def _first_of(queue: LocalQueue, persistence: int) -> StoredMessage | None:
+    """Return the first visible message with one persistence, None without one."""
+    queue_owner, ahead, first = queue.owner, queue.ahead[persistence], queue.first[persistence]
     row = ahead.next(queue_owner.hidden, first)
     if row is None and not ahead.has_all:
-        row = ahead.read(queue_owner.messages(side), queue_owner.hidden, first, queue.high)
+        row = ahead.read(queue_owner.messages(persistence), queue_owner.hidden, first, queue.high)
     return row

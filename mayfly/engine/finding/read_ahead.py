@@ -75,7 +75,7 @@ class RowMemory:
 
 
 class ReadAhead:
-    """Rows of one side of a queue; those below ``end`` that are not here are not visible.
+    """Rows of a queue with one persistence; those below ``end`` not in memory are not visible.
 
     They are hidden or gone, or precede the ``first`` key that may be visible. The engine lock is
     held.
@@ -225,6 +225,7 @@ class ReadAhead:
             self._drop_gone()
 
     def _pass_over(self, first: int) -> None:
+        """Skip the rows before a key."""
         self._place = bisect_left(self._rows, (first,), self._place)
 
     def _reserve(self, row_bytes: int, first: int) -> bool:

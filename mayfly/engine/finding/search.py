@@ -1,4 +1,4 @@
-"""Searches a queue: rows of both sides in key order, without hidden ones."""
+"""Searches a queue: persistent and non-persistent rows in key order, without hidden ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def in_order(
     *,
     page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield (row, side) of the visible messages that match, from a key on, in key order.
+    """Yield (row, persistence) of the visible messages that match, from a key on, in key order.
 
     The selector is not evaluated. Messages that the ``requester`` has locked are visible to it
     alone (B5). The engine lock is held until the last row is taken; the caller may stop at any row.
@@ -134,9 +134,11 @@ def _stored(
     """Yield rows that match by what is stored, with the message that the requester has locked."""
     locked = None if requester is None else requester.locked
     sides = [
-        _side(queue, side, match, low) if page is None else _paged(queue, side, low, page)
-        for side in (VOLATILE, PERSISTENT)
-        if queue.present[side] or locked is not None
+        _matching_rows(queue, persistence, match, low)
+        if page is None
+        else _paged(queue, persistence, low, page)
+        for persistence in (VOLATILE, PERSISTENT)
+        if queue.present[persistence] or locked is not None
     ]
     if locked is not None:
         return merged(merged(*sides), _locked(locked, match, low))
@@ -208,7 +210,7 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 def _paged(
     queue: LocalQueue, persistence: int, low: int, page: PageSize
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield all visible rows of one side from a key on, in pages of one size."""
+    """Yield all visible rows with one persistence from a key on, in pages of one size."""
     queue_owner, ahead = queue.owner, queue.ahead[persistence]
     messages, hidden = queue_owner.messages(persistence), queue_owner.hidden
     low = max(low, queue.first[persistence])
@@ -225,10 +227,10 @@ def _paged(
             low = row.k + 1
 
 
-def _side(
+def _matching_rows(
     queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield the visible rows of one side that match, from a key on.
+    """Yield the visible rows with one persistence that match, from a key on.
 
     Where many hidden messages precede the first match, the next search begins at that match.
     """

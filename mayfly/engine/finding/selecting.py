@@ -54,8 +54,8 @@ class Verdicts:
         self.results: dict[int, tuple[int, bool]] = {}
         #: Rows for :meth:`evaluate`, in order.
         self.unevaluated: list[StoredMessage] = []
-        #: Key and side of the expired messages found in earlier turns of the lock, to be discarded
-        #: when the search finds a live one (K7).
+        #: Key and persistence of expired messages found in earlier turns of the lock, to be
+        #: discarded when the search finds a live one (K7).
         self.dead: list[tuple[int, int]] = []
 
     def of(self, row: StoredMessage) -> bool | None:

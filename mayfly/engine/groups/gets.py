@@ -271,9 +271,11 @@ class GroupGets:
         return result
 
     def _go_back(self, position: Position | None) -> None:
+        """Restore the position of gets after a backout."""
         self._got = position
 
     def _in_unit(self, options: int) -> bool:
+        """Return True if MQGMO options ask for a get within the unit of work."""
         return bool(options & (c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT))
 
     def _getter(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupGetter:

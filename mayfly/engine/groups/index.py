@@ -336,7 +336,7 @@ class GroupIndex:
         self._arrived: set[int] = set()
         #: The number of arrivals so far, by which a search that was interrupted detects new ones.
         self.arrival_count = 0
-        #: By side the key from which on all is to be read; None where that has been done.
+        #: By persistence the key from which on messages must be read; None when all are read.
         self._behind: list[int | None] = [queue.low, queue.low]
 
     def lower(self, key: int) -> None:
@@ -466,6 +466,7 @@ class GroupIndex:
         self._changed.setdefault(group, {})[entry] = is_there
 
     def _starts_in(self, mode: int) -> StartKeys:
+        """Return the start keys of a mode for the whole queue, created at first use."""
         start_keys = self._starts.get(mode)
         if start_keys is None:
             groups = [group for family in self._families.values() for group in family.values()]
@@ -474,6 +475,7 @@ class GroupIndex:
         return start_keys
 
     def _starts_in_group(self, group_id: bytes, mode: int) -> StartKeys:
+        """Return the start keys of a mode for the groups with a GroupId, created at first use."""
         by_mode = self._starts_of.setdefault(group_id, {})
         if mode not in by_mode:
             by_mode[mode] = StartKeys(mode, self._families[group_id].values(), ())
@@ -488,6 +490,7 @@ class GroupIndex:
                 start_keys.settle(group, entries)
 
     def _add_all(self, rows: Iterable[Outline], persistence: int) -> None:
+        """Add messages that are not in the index yet."""
         for row in rows:
             if row.k not in self._entries:
                 self._add(row, persistence, None)
@@ -521,7 +524,7 @@ class GroupIndex:
                 self.remove(each)
 
     def _read_page(self, persistence: int) -> None:
-        """Read the next page of one side of the queue."""
+        """Read the next page of the queue's messages with one persistence."""
         low = self._behind[persistence]
         assert low is not None
         rows: list[Outline] = []

@@ -98,6 +98,7 @@ class PutOrder:
         return result if result.warning else result._replace(warning=warning)
 
     def _go_back(self, position: Position | None) -> None:
+        """Restore the position of puts after a backout."""
         self._position = position
 
 

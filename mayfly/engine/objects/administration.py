@@ -469,6 +469,7 @@ def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, 
 
 
 def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
+    """Return a transaction with one SQL statement."""
     transaction = Transaction()
     transaction.unit.statements.append((sql, bindings))
     return transaction

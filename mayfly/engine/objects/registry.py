@@ -183,7 +183,7 @@ class Registry:
         self.subscriptions = Subscriptions()
         #: Objects that are neither queue nor topic, by kind and name: processes, channels.
         self.named: dict[tuple[str, str], Definition] = {}
-        #: Topic string -> key and side of its retained publication (engine/pubsub/retained.py).
+        #: Topic string -> key and persistence of its retained publication (pubsub/retained.py).
         self.retained: dict[str, tuple[int, int]] = {}
 
     def find(self, name: str) -> QueueDefinition | None:

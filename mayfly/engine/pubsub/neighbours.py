@@ -155,6 +155,7 @@ class SubscribedTopics:
 
 
 def _topic_changes(changes: Iterable[tuple[Subscription, int]]) -> list[TopicChange]:
+    """Return changes of subscriptions as changes of topics."""
     return [
         TopicChange(one.topic, neighbour_of(one) if is_proxy(one) else "", step)
         for one, step in changes

@@ -382,6 +382,7 @@ class _FanOut:
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> MessageIds:
+        """Return the ids of a copy."""
         return MessageIds(self.msg_id, self._correl_id(subscription))
 
     def _correl_id(self, subscription: Subscription) -> bytes:

@@ -402,6 +402,7 @@ class MemberWaits(Waits):
         self._own: WeakSet[Waiter] = WeakSet()
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
+        """Add a waiting get for a queue."""
         if queue_number < FIRST_SHARED:
             super().add(queue_number, waiter)
         else:
@@ -409,21 +410,25 @@ class MemberWaits(Waits):
             self._shared.add(queue_number, waiter)
 
     def is_waited_on(self, queue_number: int) -> bool:
+        """Return True if a get waits on a queue."""
         if queue_number < FIRST_SHARED:
             return super().is_waited_on(queue_number)
         return self._shared.is_waited_on(queue_number)
 
     def offer(self, queue_number: int) -> None:
+        """Let the gets that wait on a queue try again."""
         if queue_number < FIRST_SHARED:
             super().offer(queue_number)
         else:
             self._shared.offer(queue_number)
 
     def offer_all(self) -> None:
+        """Let all waiting gets of the member and the group try again."""
         super().offer_all()
         self._shared.offer_all()
 
     def withdraw(self, waiter: Waiter) -> None:
+        """Remove a waiting get."""
         if waiter.queue_number < FIRST_SHARED:
             super().withdraw(waiter)
         else:
@@ -438,5 +443,6 @@ class MemberWaits(Waits):
                 self._shared.withdraw(waiter)
 
     def fail_owner(self, owner: object, error: MQError) -> None:
+        """End the waits of one owner with an error."""
         super().fail_owner(owner, error)
         self._shared.fail_owner(owner, error)

@@ -197,7 +197,7 @@ class _Present:
         return found
 
     def _stored(self, queue_owner: Core) -> Iterator[tuple[int, MessageHead]]:
-        """Yield side and row of the messages of one store with the id, each once."""
+        """Yield persistence and row of the messages of one store with the id, each once."""
         asked_id = self._asked_id
         in_transit = [
             q for q in queue_owner.registry.queues() if q.definition.usage == MQUS_TRANSMISSION

@@ -321,6 +321,7 @@ def _by_whom(entry: TraceEntry) -> str:
 
 
 def _ended(entry: TraceEntry) -> int:
+    """Return when a life ended, in ms since 1970."""
     assert entry.ended_ms is not None
     return entry.ended_ms
 

@@ -365,9 +365,11 @@ class Triggering:
         )
 
     def _switched(self, queue: LocalQueue) -> None:
+        """Note that the change of a queue to NOTRIGGER is on disk."""
         self._switching.pop(queue, None)
 
     def _interval_ms(self) -> int:
+        """Return TRIGINT in ms."""
         return self._core.registry.queue_manager.trigint
 
 
