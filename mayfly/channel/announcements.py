@@ -219,7 +219,7 @@ class WantedTopics:
         """
         sender, topics = announcement.sender, announcement.topics
         if announcement.follows == COMPLETE:
-            before = self._neighbours.proxied_for(sender)
+            before = self._neighbours.proxy_topics(sender)
             self._wanted[sender] = _WantedByNeighbour(announcement.number, topics, before)
             return True
         wanted = self._wanted.get(sender)
@@ -239,7 +239,7 @@ class WantedTopics:
         wanted, failure = self._wanted[neighbour], None
         for topic in sorted(wanted.open):
             try:
-                self._neighbours.give(neighbour, topic, is_wanted=topic in wanted.topics)
+                self._neighbours.set_proxy(neighbour, topic, is_wanted=topic in wanted.topics)
             except MQError as error:
                 failure = error
             else:

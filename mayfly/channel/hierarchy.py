@@ -199,7 +199,7 @@ class Hierarchy:
 
     def _leave_strangers(self) -> None:
         """Leave the queue managers that have proxies here but are no neighbours any more."""
-        for stranger in self._neighbours.strangers():
+        for stranger in self._neighbours.unknown_neighbours():
             self._neighbours.drop(stranger)
             self._leave(stranger)
 

@@ -91,10 +91,10 @@ class GroupGets:
         path: Path,
         request: GetRequest,
         options: int,
-        plainly: Callable[[GetRequest, int], PreparedGet],
-        at_cursor: Callable[[GetRequest, int], GetResult],
+        prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
+        get_under_cursor: Callable[[GetRequest, int], GetResult],
     ) -> GetResult:
-        """Get or browse with MQGMO options; ``plainly`` and ``at_cursor`` do so without groups.
+        """Get or browse with MQGMO options; the two callables do so for messages outside of groups.
 
         Raises MQRC_NO_MSG_AVAILABLE, MQRC_MATCH_OPTIONS_ERROR (G3), MQRC_INCONSISTENT_UOW,
         MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP, and
@@ -105,9 +105,11 @@ class GroupGets:
         MQRC_INCONSISTENT_ENCODINGS for segments that differ (:class:`Reassembled`).
         """
         if not options & _UNDER_CURSOR:
-            return obtain_prepared(self._core, self.prepared(path, request, options, plainly))
+            return obtain_prepared(
+                self._core, self.prepared(path, request, options, prepare_ungrouped)
+            )
         if not self._is_by_group(path, request, options):
-            result = at_cursor(request, options)
+            result = get_under_cursor(request, options)
             if options & _BROWSE:
                 return result
             return self._note_get(result, options, result.data_length, self._in_unit(options))
@@ -118,20 +120,20 @@ class GroupGets:
         path: Path,
         request: GetRequest,
         options: int,
-        plainly: Callable[[GetRequest, int], PreparedGet],
+        prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
     ) -> PreparedGet:
         """Return a get or browse that may wait, not one under the cursor; raises as :meth:`get`."""
         if options & _BROWSE_ON:
-            return self._prepared_browse(path, request, options, plainly)
+            return self._prepared_browse(path, request, options, prepare_ungrouped)
         if not self._is_by_group(path, request, options):
-            getter, finish = plainly(request, options)
+            getter, finish = prepare_ungrouped(request, options)
 
-            def finish_plainly(result: GetResult) -> GetResult:
+            def finish_ungrouped(result: GetResult) -> GetResult:
                 result = finish(result)
                 in_unit = self._in_unit(options)
                 return self._note_get(result, options, result.data_length, in_unit)
 
-            return PreparedGet(getter, finish_plainly)
+            return PreparedGet(getter, finish_ungrouped)
         position = self._got if options & c.MQGMO_LOGICAL_ORDER else None
         if options & c.MQGMO_LOGICAL_ORDER:
             request = _in_order(request, position)
@@ -152,7 +154,7 @@ class GroupGets:
         path: Path,
         request: GetRequest,
         options: int,
-        plainly: Callable[[GetRequest, int], PreparedGet],
+        prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
     ) -> PreparedGet:
         """Return a browse that moves the cursor; raises MQRC_INCONSISTENT_BROWSE.
 
@@ -166,13 +168,13 @@ class GroupGets:
                 "MQGMO_BROWSE_NEXT goes on as it began: with or without MQGMO_LOGICAL_ORDER",
             )
         if not self._is_by_group(path, request, options):
-            plain, finish = plainly(request, options)
+            plain, finish = prepare_ungrouped(request, options)
 
-            def finish_plainly(result: GetResult) -> GetResult:
+            def finish_ungrouped(result: GetResult) -> GetResult:
                 self._is_logical = False
                 return finish(result)
 
-            return PreparedGet(plain, finish_plainly)
+            return PreparedGet(plain, finish_ungrouped)
         position = None if is_first or not is_logical else self._browsed
         if is_logical:
             request = _in_order(request, position)

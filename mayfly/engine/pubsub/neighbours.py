@@ -65,13 +65,13 @@ class Neighbours:
 
     def drop(self, name: str) -> None:
         """Remove a neighbour with all its proxy subscriptions."""
-        for topic in self.proxied_for(name):
-            self.give(name, topic, is_wanted=False)
+        for topic in self.proxy_topics(name):
+            self.set_proxy(name, topic, is_wanted=False)
         child = self._core.registry.named.get((CHILD, name))
         if child is not None:
             forget_named(self._core, child)
 
-    def proxied_for(self, neighbour: str) -> set[str]:
+    def proxy_topics(self, neighbour: str) -> set[str]:
         """Return the topic strings for which a neighbour has proxy subscriptions here."""
         with self._core.engine_lock:
             return {
@@ -80,7 +80,7 @@ class Neighbours:
                 if is_proxy(subscription) and neighbour_of(subscription) == neighbour
             }
 
-    def give(self, neighbour: str, topic: str, *, is_wanted: bool) -> None:
+    def set_proxy(self, neighbour: str, topic: str, *, is_wanted: bool) -> None:
         """Create a neighbour's proxy for a topic string, or remove it unless ``is_wanted``.
 
         A new proxy sends the retained publications of its topic string to the neighbour. Raises the
@@ -100,7 +100,7 @@ class Neighbours:
                 # Better a proxy without them than no proxy.
                 _LOG.warning("retained publications for %r do not leave: %s", made, error)
 
-    def strangers(self) -> set[str]:
+    def unknown_neighbours(self) -> set[str]:
         """Return the names of queue managers that have proxies here but are not neighbours."""
         known = self.all()
         with self._core.engine_lock:
