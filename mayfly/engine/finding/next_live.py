@@ -59,7 +59,7 @@ def look(
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
-    selector, selects, is_evaluated = match.selector, None, bool(verdicts.results)
+    selector, selects, has_results = match.selector, None, bool(verdicts.results)
     short_bytes = left_bytes = 0
     if selector is not None:
         selects = asker(match, core, queue, now_ms)
@@ -72,7 +72,7 @@ def look(
             break
         if selects is not None:
             body_bytes = len(row.body)
-            is_taken = verdicts.of(row) if is_evaluated else None
+            is_taken = verdicts.of(row) if has_results else None
             if is_taken is None:
                 # A body is longer than its header: most need not be looked at for that.
                 if in_parts and (body_bytes > short_bytes or row.topic is not None):
