@@ -203,16 +203,16 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
 
 
 def write_trace(
-    core: Core, where: EndedFilter, max_messages: int, write: Callable[[str], object]
+    core: Core, where: EndedFilter, max_lives: int, write: Callable[[str], object]
 ) -> bool:
     """Write the newest lives that match as CSV for replay, in ledger order (docs/REPLAY.md).
 
-    Only lives that ended by a get, a transmission or expiry are written; at most ``max_messages``
+    Only lives that ended by a get, a transmission or expiry are written; at most ``max_lives``
     positions are read. Returns True if older ones were left out.
     """
     first, last = _span(core, where)
     condition, values = where.condition()
-    floor = max(first, last + 1 - max_messages)
+    floor = max(first, last + 1 - max_lives)
     write(f"{','.join(_OF_TRACE)}\n")
     columns = "||','||".join(_OF_TRACE.values())
     sql = (

@@ -197,11 +197,11 @@ class SelectorProgress:
     def _page(self, requester: Requester, size: int) -> list[StoredMessage]:
         """Return the next rows of a pass."""
         rows: list[StoredMessage] = []
-        max_messages, body_bytes = min(size, REFUSALS), 0
+        max_rows, body_bytes = min(size, REFUSALS), 0
         for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
             rows.append(row)
             body_bytes += len(row.body)
-            if len(rows) >= max_messages or body_bytes >= REFUSED_BYTES:
+            if len(rows) >= max_rows or body_bytes >= REFUSED_BYTES:
                 break
         return rows
 

@@ -201,8 +201,8 @@ class ClientFrames:
             self._refused -= {channel}
         if code not in _KNOWN:
             return None
-        name, mandatory, max_messages = _KNOWN[code]
-        fields = list(_fields(buffer, begin, min(count, max_messages)))
+        name, mandatory, max_fields = _KNOWN[code]
+        fields = list(_fields(buffer, begin, min(count, max_fields)))
         for number, field in mandatory:
             if number >= len(fields) or buffer[fields[number]] == _NULL:
                 text = f"{name}: {field} is mandatory, and null"

@@ -290,17 +290,15 @@ def _fits(found: object, expected: inspect.Type) -> bool:
 def _fits_int(found: object, expected: Any) -> bool:
     if not isinstance(found, int) or isinstance(found, bool):
         return False
-    least, max_messages = expected.ge, expected.le
-    return (least is None or found >= least) and (max_messages is None or found <= max_messages)
+    minimum, maximum = expected.ge, expected.le
+    return (minimum is None or found >= minimum) and (maximum is None or found <= maximum)
 
 
 def _fits_text(found: object, expected: Any) -> bool:
     if not isinstance(found, str):
         return False
-    least, max_messages, pattern = expected.min_length, expected.max_length, expected.pattern
-    fits = (least is None or len(found) >= least) and (
-        max_messages is None or len(found) <= max_messages
-    )
+    minimum, maximum, pattern = expected.min_length, expected.max_length, expected.pattern
+    fits = (minimum is None or len(found) >= minimum) and (maximum is None or len(found) <= maximum)
     return fits and (pattern is None or re.search(pattern, found) is not None)
 
 
@@ -341,15 +339,15 @@ def _words(kind: _Kind) -> str:
     if kind.title:
         return kind.title
     if isinstance(expected, inspect.IntType):
-        least, max_messages = expected.ge, expected.le
-        bounds = "" if least is None else f" from {least}"
-        return _WHOLE_NUMBER + bounds + ("" if max_messages is None else f" to {max_messages}")
+        minimum, maximum = expected.ge, expected.le
+        bounds = "" if minimum is None else f" from {minimum}"
+        return _WHOLE_NUMBER + bounds + ("" if maximum is None else f" to {maximum}")
     if isinstance(expected, inspect.StrType):
-        max_messages = expected.max_length
+        maximum = expected.max_length
         return (
             "a text"
-            if max_messages is None
-            else f"a text of {expected.min_length or 0} to {max_messages} characters"
+            if maximum is None
+            else f"a text of {expected.min_length or 0} to {maximum} characters"
         )
     if isinstance(expected, inspect.LiteralType):
         return " or ".join(str(value) for value in expected.values)

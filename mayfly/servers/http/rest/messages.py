@@ -179,15 +179,15 @@ def message_id_of(given: str, version: int) -> bytes:
 
 
 def whole_number(
-    name: str, given: str, least: int, max_messages: int, what: str = "", reason: int = rc.MQRC_NONE
+    name: str, given: str, minimum: int, maximum: int, what: str = "", reason: int = rc.MQRC_NONE
 ) -> int:
-    """Return a header or query parameter as a number from ``least`` to ``most``, both allowed.
+    """Return a header or query parameter as a number from ``minimum`` to ``maximum``, both allowed.
 
     Raises RestError (400) with its name; ``what`` says which values are allowed.
     """
-    is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(max_messages))
-    if not is_number or not least <= int(given) <= max_messages:
-        what = what or f"a whole number from {least} to {max_messages}"
+    is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(maximum))
+    if not is_number or not minimum <= int(given) <= maximum:
+        what = what or f"a whole number from {minimum} to {maximum}"
         raise wrong_value(name, given, what, reason=reason)
     return int(given)
 
