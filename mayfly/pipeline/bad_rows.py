@@ -110,10 +110,12 @@ class BadRows:
 
 
 def _whole(rows: DataFrame) -> DataFrame:
+    """Return the rows unchanged: the shape that computes every column."""
     return rows
 
 
 def _shaped(part: Part, rows: DataFrame) -> DataFrame:
+    """Return the rows of a part in the form in which they are written."""
     return part.shape(rows.where(part.rows))
 
 
@@ -145,6 +147,7 @@ def find_failing_rows(
 
 @contextmanager
 def _reader(source: QueueSource) -> Iterator[tuple[QueueClient, Attached]]:
+    """Return a context with a connection and the attached consumer of a source."""
     assert source.epoch is not None
     with QueueClient(source.url, token_file=source.token_file, manager=source.manager) as client:
         yield client, client.attached(source.consumer, source.epoch)

@@ -116,6 +116,7 @@ class BatchWriter:
         self._bad_rows.back_out_surrendered(batch_id)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a batch to all parts that have rows."""
         if not self._parts:
             # Only counted: the queue manager itself puts these messages on their queues.
             batch.write.format("noop").mode("overwrite").save()

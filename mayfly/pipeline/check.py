@@ -54,6 +54,7 @@ def check(config: PipelineConfig, spark: SparkSession | None) -> list[ConfigProb
 
 
 def _sources(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Yield the problems of sources: queues and folders that do not exist."""
     for number, source in enumerate(config.sources, 1):
         where = f"[[source]] {number}"
         if isinstance(source, ClaimedSource):
@@ -63,6 +64,7 @@ def _sources(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _sinks(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Yield the problems of queue sinks: queues that do not exist."""
     for number, sink in enumerate(config.sinks, 1):
         if not isinstance(sink, QueueSink):
             continue
@@ -115,6 +117,7 @@ def _loops(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _checkpoint(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Yield a problem if a local checkpoint belongs to another query or other sources."""
     local = local_path(config.checkpoint)
     if local is None or not Path(local).is_dir():
         return

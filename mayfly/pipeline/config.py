@@ -85,6 +85,7 @@ def load(path: Path) -> PipelineConfig:
 def _parts(
     top: Table, key: str, kinds: dict[str, Callable[[Table], _Part]], *, is_needed: bool = True
 ) -> tuple[_Part, ...]:
+    """Return the parts in the tables ``[[key]]``, each read by the function for its kind."""
     tables = top.tables(key)
     if is_needed and not tables:
         top.fail(f"[[{key}]]", f"is missing: a pipeline has at least one {key}")
@@ -151,6 +152,7 @@ def _staging_source(table: Table) -> StagingSource:
 
 
 def _columns(table: Table) -> dict[str, str]:
+    """Return SQL expressions by column in lower case; fails for names that a pipeline adds."""
     columns = {name.lower(): expression for name, expression in table.texts("columns").items()}
     for name in columns:
         if name in ADDED_COLUMNS or name.startswith("_mayfly"):
@@ -259,6 +261,10 @@ def _route(table: Table, sinks: Iterable[Sink]) -> Route:
 
 
 def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...]) -> str | None:
+    """Return the name of the sink for refused rows: by default the first queue sink.
+
+    None if no row can be refused; fails if a sink must be named.
+    """
     name = top.plain_text("dead_letter")
     if name is not None:
         return _sink_name(top, "dead_letter", name, sinks)
@@ -273,6 +279,10 @@ def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...])
 
 
 def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
+    """Return the name of the queue sink for owed reports: by default the first.
+
+    None without one.
+    """
     queues = [sink for sink in sinks if isinstance(sink, QueueSink)]
     name = top.plain_text("reports")
     if name is not None:
@@ -287,6 +297,7 @@ def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
 
 
 def _check_consumers(top: Table, config: PipelineConfig) -> None:
+    """Fail if two sources of one queue manager have the same consumer."""
     queues = [source for source in config.sources if isinstance(source, ClaimedSource)]
     seen = {(source.url, source.manager, source.consumer) for source in queues}
     if len(seen) < len(queues):
@@ -294,6 +305,7 @@ def _check_consumers(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_routes(top: Table, config: PipelineConfig) -> None:
+    """Fail if a route has an outcome that cannot occur without a delay line."""
     for number, route in enumerate(config.routes, 1):
         if route.outcome != State.RELEASED.value and not config.has_delay_line:
             top.fail(
@@ -303,6 +315,7 @@ def _check_routes(top: Table, config: PipelineConfig) -> None:
 
 
 def _check_sinks(top: Table, config: PipelineConfig) -> None:
+    """Fail if two sinks share a name, or a folder that is written has another user."""
     names = [sink.name for sink in config.sinks]
     if len(set(names)) < len(names):
         top.fail("[[sink]]", f"two have the same name: {', '.join(names)}")
@@ -316,6 +329,7 @@ def _check_sinks(top: Table, config: PipelineConfig) -> None:
 
 
 def _name(table: Table, key: str) -> str:
+    """Return a name of letters, digits, '.', '_' and '-'; fails for another text."""
     name = table.text(key)
     if not _NAME.fullmatch(name):
         table.fail(key, f"{name!r} is not a name of letters, digits, '.', '_' and '-'")
@@ -323,6 +337,7 @@ def _name(table: Table, key: str) -> str:
 
 
 def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
+    """Return ``name`` if a sink has it; fails with a suggestion otherwise."""
     names = [sink.name for sink in sinks]
     if name not in names:
         table.fail(key, f"no sink is named {name!r}{suggestion(name, names)}")
@@ -330,6 +345,7 @@ def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
 
 
 def _trigger(top: Table) -> str:
+    """Return the trigger: "available now", or an interval with its unit."""
     trigger = top.text("trigger", "1 second")
     if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
         top.fail("trigger", f"{trigger!r} is neither {AVAILABLE_NOW!r} nor like '1 second'")
@@ -337,6 +353,7 @@ def _trigger(top: Table) -> str:
 
 
 def _place(table: Table, key: str) -> str:
+    """Return a required path or URL, made absolute."""
     place = table.place(key)
     if place is None:
         raise table.error(key, "is missing")
@@ -344,11 +361,13 @@ def _place(table: Table, key: str) -> str:
 
 
 def _token_file(table: Table) -> str | None:
+    """Return the path of the token file, None if it is not given."""
     file = table.local_place("token_file")
     return None if file is None else str(file)
 
 
 def _url(table: Table) -> str:
+    """Return the checked url of a Flight server."""
     try:
         return check_url(table.text("url"))
     except PipelineError:
@@ -358,6 +377,7 @@ def _url(table: Table) -> str:
 
 
 def _queue_name(table: Table, key: str) -> str:
+    """Return a required queue name of at most 48 characters."""
     name = table.text(key)
     if len(name) > _QUEUE_NAME_LENGTH:
         table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
@@ -365,6 +385,7 @@ def _queue_name(table: Table, key: str) -> str:
 
 
 def _optional_queue_name(table: Table, key: str) -> str | None:
+    """Return a queue name of at most 48 characters, None if it is not given."""
     name = table.plain_text(key)
     if name is not None and len(name) > _QUEUE_NAME_LENGTH:
         table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")

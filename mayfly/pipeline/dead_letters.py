@@ -51,6 +51,8 @@ def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFr
 
 
 def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
+    """Return the function for mapInArrow that makes dead letters of rows."""
+
     def write(batches: _Batches) -> _Batches:
         for batch in batches:
             letters = [_letter(row, queue, application) for row in batch.to_pylist()]
@@ -60,6 +62,7 @@ def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
 
 
 def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]:
+    """Return the dead letter of a row: the MQDLH, then the data."""
     refused = row["queue"] or ""
     dead, header = behind_header(
         _described(row),

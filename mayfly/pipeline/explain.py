@@ -36,12 +36,14 @@ def explain(config: PipelineConfig) -> str:
 
 
 def _pace(config: PipelineConfig) -> str:
+    """Return when batches run, in words."""
     if config.is_available_now:
         return "takes what is there now, and ends"
     return f"a batch every {config.trigger}, until it is stopped"
 
 
 def _source(source: Source) -> str:
+    """Return a line about a source."""
     if isinstance(source, QueueSource):
         where = f"{source.manager} at {source.url}" if source.manager else source.url
         return (
@@ -60,6 +62,7 @@ def _source(source: Source) -> str:
 
 
 def _limits(config: PipelineConfig) -> Iterator[str]:
+    """Yield the lines about lifetime limits."""
     limit = config.limit
     if limit.cap_ms is not None:
         yield f"no message lives longer than {limit.cap_ms} ms from its put"
@@ -70,6 +73,7 @@ def _limits(config: PipelineConfig) -> Iterator[str]:
 
 
 def _holds(config: PipelineConfig) -> Iterator[str]:
+    """Yield the lines about rows that wait, and where."""
     if any(isinstance(source, QueueSource) for source in config.sources):
         yield "messages of queues: not at all; their lifetimes go on, up to where they are put"
     if config.has_delay_line:
@@ -82,6 +86,7 @@ def _holds(config: PipelineConfig) -> Iterator[str]:
 
 
 def _routes(config: PipelineConfig) -> Iterator[str]:
+    """Yield the lines about routes and the rows that no route selects."""
     for route in config.routes:
         rows = f"{route.outcome} rows"
         yield (
@@ -111,6 +116,7 @@ def _rest(config: PipelineConfig, outcome: State, text: str) -> Iterator[str]:
 
 
 def _sink(sink: Sink, config: PipelineConfig) -> str:
+    """Return a line about a sink."""
     if isinstance(sink, FileSink):
         return f"{sink.name}: {sink.format} files in {sink.path}, a folder for each batch"
     if isinstance(sink, KafkaSink):
@@ -125,6 +131,7 @@ def _sink(sink: Sink, config: PipelineConfig) -> str:
 
 
 def _once(config: PipelineConfig) -> Iterator[str]:
+    """Yield the lines about exactly-once guarantees."""
     yield "a batch that is repeated after a crash has the same rows, under the same number"
     if any(isinstance(source, StagingSource) for source in config.sources):
         yield "delayed messages: each is released once, with the end of its claim"

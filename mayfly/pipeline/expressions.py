@@ -71,5 +71,6 @@ def _check_repeatable(rows: DataFrame) -> None:
 
 
 def _first_line(error: AnalysisException | ParseException) -> str:
+    """Return the first line of an error of Spark, without its SQLSTATE."""
     text = next(line for line in str(error).splitlines() if line.strip())
     return text.partition(" SQLSTATE")[0]

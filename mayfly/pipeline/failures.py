@@ -99,6 +99,7 @@ def _of_text(text: str, *, is_final: bool) -> QueryFailure:
 
 
 def _one_line(text: str) -> str:
+    """Return a text in one line, without its SQLSTATE."""
     return _SUFFIX.sub("", " ".join(text.split()))
 
 

@@ -103,4 +103,5 @@ def identity(source: Source) -> dict[str, str]:
 
 
 def _text(source: dict[str, str]) -> str:
+    """Return the identity of a source for an error text."""
     return " ".join(f"{name} {value}" for name, value in source.items())

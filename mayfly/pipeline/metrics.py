@@ -80,6 +80,7 @@ class _Snapshot(Collector):
 
 
 def _registry(snapshot: _Snapshot) -> CollectorRegistry:
+    """Return a registry that contains only the metrics of a snapshot."""
     # A registry of its own: the library's default one would add metrics of the Python process.
     registry = CollectorRegistry()
     registry.register(snapshot)
@@ -132,6 +133,7 @@ class MetricsServer:
         self._thread.join()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer METRICS_PATH with the metrics, other paths with 404; a WSGI application."""
         if environ["PATH_INFO"] == METRICS_PATH:
             found: Iterable[bytes] = self._metrics(environ, start_response)
             return found

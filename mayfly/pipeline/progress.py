@@ -105,6 +105,10 @@ class Progress(NamedTuple):
         return self._replace(released=self.released + self.releasing, releasing=0)
 
     def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
+        """Return how many rows the delay line holds after a batch, None if unknown.
+
+        ``more`` is the number of rows in minus rows out.
+        """
         if not any(operator["numRowsTotal"] for operator in event["stateOperators"]):
             return 0
         batch = event["batchId"]
@@ -178,4 +182,5 @@ def _count(metrics: Mapping[str, Any], name: str) -> int:
 
 
 def _rate(rows: int, duration_ms: int) -> float:
+    """Return rows per second, 0.0 for a duration of 0."""
     return round(rows * SECOND_MS / duration_ms, 1) if duration_ms else 0.0

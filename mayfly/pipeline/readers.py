@@ -99,6 +99,7 @@ class Readers:
             self._say(f"what it has claimed could not be looked after: {error}")
 
     def _written(self) -> Iterator[tuple[ClaimedSource, Attached, WrittenClaims]]:
+        """Yield each attached source with the claims that the checkpoint records as written."""
         if self._files is None or not self._attached:
             return
         found = written_claims(self._files)
@@ -110,10 +111,12 @@ class Readers:
 
 
 def _connected(source: ClaimedSource) -> QueueClient:
+    """Return a connection to the queue manager of a source."""
     return QueueClient(source.url, token_file=source.token_file, manager=source.manager)
 
 
 def _held_count(client: QueueClient, attached: Attached) -> int:
+    """Return the number of messages that a reader has claimed."""
     return sum(
         standing.message_count
         for standing in client.standings()
@@ -122,6 +125,7 @@ def _held_count(client: QueueClient, attached: Attached) -> int:
 
 
 def _unfinished(client: QueueClient, attached: Attached, batch: int) -> str:
+    """Return the text about the claimed messages of an unfinished batch."""
     return (
         f"batch {batch} is not finished: its {_held_count(client, attached):,} messages of "
         f"{attached.queue} stay claimed by {attached.consumer} until the next start"

@@ -62,6 +62,7 @@ def routed_again(
 
 
 def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
+    """Return the rows of all parts with every message column, their counts and destination."""
     with as_pipeline_error(config.path, "[[source]]"):
         rows = _together(parts)
     # All columns are there, whatever the sources have: a route or a key may name any of them.
@@ -82,6 +83,7 @@ def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
 
 
 def _together(parts: list[DataFrame]) -> DataFrame:
+    """Return the union of DataFrames by column name; missing columns are null."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
@@ -97,6 +99,7 @@ def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]
 
 
 def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) -> DataFrame:
+    """Return rows of a queue source with limits applied, as released rows."""
     ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
     cap_ms = _cap_ms(config.limit)
     if cap_ms is not None:
@@ -154,6 +157,7 @@ def _cap_ms(limit: Limit) -> Column | None:
 
 
 def _fits(limit: QueueLimit) -> Column:
+    """Return the condition that a limit applies to the queue of a row."""
     if limit.name.endswith("*"):
         return f.col("queue").startswith(limit.name[:-1])
     return f.col("queue") == limit.name

@@ -84,6 +84,7 @@ def run(
 
 @contextlib.contextmanager
 def _session(config: PipelineConfig, master: str) -> Iterator[SparkSession]:
+    """Return a context with the Spark session of a pipeline, stopped at the end."""
     settings = {**_STOP_LIMIT, **session_settings(config)}
     spark = create_session(master, f"mayfly {config.name}", settings)
     try:

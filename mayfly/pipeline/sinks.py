@@ -87,6 +87,7 @@ def sink_options(sink: QueueSink) -> dict[str, str]:
 
 
 def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterator[Part]:
+    """Yield the parts of a queue sink: messages, dead letters and reports."""
     application = f"{fence}/{sink.name}"
     is_for_it = f.col(TO) == sink.name
     is_dead = f.col("outcome") == State.DEAD_LETTERED.value
@@ -121,6 +122,7 @@ def _queue_writer(
     *,
     surrenders: bool = False,
 ) -> _Write:
+    """Return the function that writes shaped rows into queues, as batches of ``application``."""
     options = {**sink_options(sink), "txnAppId": application}
     if surrenders:
         options["surrenders"] = "true"
@@ -133,6 +135,7 @@ def _queue_writer(
 
 
 def _surrendered(sink: QueueSink, application: str, batch_id: int) -> list[Surrendered]:
+    """Return the rows of a batch that no queue accepted."""
     with StageClient(sink.url, token_file=sink.token_file, manager=sink.manager) as client:
         return client.surrendered(application, batch_id)
 
@@ -158,6 +161,8 @@ def _reports(rows: DataFrame) -> DataFrame:
 
 
 def _file_writer(sink: FileSink) -> _Write:
+    """Return the function that writes a batch to its own subfolder, replacing it."""
+
     def write(rows: DataFrame, batch_id: int) -> None:
         writer = _lines(rows).write.format(sink.format).options(**sink.options)
         writer.mode("overwrite").save(f"{sink.path}/b={batch_id}")
@@ -176,6 +181,8 @@ def _records(sink: KafkaSink, rows: DataFrame) -> DataFrame:
 
 
 def _kafka_writer(sink: KafkaSink) -> _Write:
+    """Return the function that writes rows to a topic."""
+
     def write(rows: DataFrame, _batch_id: int) -> None:
         writer = _records(sink, rows).write.format("kafka").options(**sink.options)
         writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)

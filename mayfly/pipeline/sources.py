@@ -78,6 +78,7 @@ def source_row(value: int) -> tuple[int, int]:
 
 
 def _numbered(rows: DataFrame, number: int) -> DataFrame:
+    """Return rows whose claimed row number also contains the number of the source."""
     if SOURCE_ROW not in rows.columns:
         return rows
     return rows.withColumn(SOURCE_ROW, f.col(SOURCE_ROW) + f.lit(number << _ROW_BITS))
@@ -125,6 +126,7 @@ def check_kafka(spark: SparkSession, path: Path, where: str) -> None:
 
 
 def _no_kafka(spark: SparkSession) -> str:
+    """Return the text that says how to add Spark's Kafka connector."""
     package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
     return (
         "this Spark has no Kafka: name its package in [spark], "
@@ -133,6 +135,7 @@ def _no_kafka(spark: SparkSession) -> str:
 
 
 def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
+    """Return the stream of a folder's files, corrupt lines marked; raises PipelineError."""
     reader = spark.readStream.format(source.format).options(**source.options)
     schema = source.schema
     if source.format in _CHECKED_FORMATS:
@@ -147,6 +150,7 @@ def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> 
 
 
 def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
+    """Return the stream of a topic's records; raises PipelineError."""
     where = source_title(number)
     check_kafka(spark, path, where)
     reader = (
@@ -186,6 +190,7 @@ def _messages(
 
 
 def _read_columns(read: DataFrame) -> list[str]:
+    """Return the columns that the source itself has."""
     return [name for name in read.columns if name != _CORRUPT]
 
 

@@ -192,22 +192,26 @@ class Supervisor:
             self._pace.wait(wait_ms)
 
     def _result(self, end: Termination, text: str = "") -> RunResult:
+        """End written claims, release the others unless it failed, and return the result."""
         self._end_written()
         if self._has_started and end is not Termination.FAILED:
             self._claims.give_back()
         return RunResult(end, self._progress, text)
 
     def _requested_termination(self) -> Termination:
+        """Return how a requested stop ends the run: STOPPED, or INTERRUPTED after a second one."""
         is_first = self._pace.stop_request_count == 1
         return Termination.STOPPED if is_first else Termination.INTERRUPTED
 
     def _is_terminal(self, failure: QueryFailure) -> bool:
+        """Return True if the query is not restarted after this failure."""
         # A query that never started is not tried again: a name or an address is wrong.
         return (
             failure.is_final or not self._has_started or self._failures >= self._limits.failures_max
         )
 
     def _failure_text(self, failure: QueryFailure) -> str:
+        """Return the text of the last failure, with the number of failures if several."""
         if self._failures < 2:
             return failure.text
         return f"{failure.text} ({self._failures} failures without a finished batch)"
@@ -223,6 +227,10 @@ class Supervisor:
             return failure_of(error)
 
     def _watch(self, query: Query) -> Termination | QueryFailure:
+        """Watch a running query until it ends, hangs or a stop is requested.
+
+        Return how it ended.
+        """
         watch = _BatchWatch(self._limits, self._pace, self._failures)
         while True:
             # Read before its progress: otherwise a batch finished in between would be missed.
@@ -296,6 +304,7 @@ class _BatchWatch:
         self._since_ms = pace.now_ms()
 
     def batch_finished(self) -> None:
+        """Restart the time limit for the next batch."""
         self._limit_ms = self._limits.batch_ms
         self._since_ms = self._pace.now_ms()
 

@@ -147,6 +147,7 @@ def _header(request: ImsRequest) -> bytes:
 
 
 def _flags(request: ImsRequest) -> int:
+    """Return the Flags of the MQIIH of a request."""
     flags = request.header["Flags"]
     assert isinstance(flags, int)
     return flags
@@ -266,6 +267,7 @@ class RequestHandler:
             self.connection.call(ask.CloseObject(self._handle))
 
     def _process_in_unit(self, message: Message) -> bool:
+        """Answer or refuse a request, without a commit; False if its transaction failed."""
         connection = self.connection
         if message.backout_count:
             rule = connection.call(ask.AskBackoutRule(self._handle))
@@ -291,6 +293,7 @@ class RequestHandler:
         return True
 
     def _requeue(self, message: Message, queue: str) -> None:
+        """Move a request whose tries are used up to BOQNAME, else to the dead-letter queue."""
         if queue:
             try:
                 self.connection.call(ask.Forward(message.queue, token_of(message), queue))
@@ -301,6 +304,7 @@ class RequestHandler:
         refuse(self.connection, message, c.MQFB_IMS_ERROR)
 
     def _put_reply(self, message: Message, request: ImsRequest, answer: bytes) -> None:
+        """Put the reply with the authority of the requester; it may become a dead letter."""
         reply, original = reply_to(message, request, answer), message.descriptor
         # As with reports (R6): nobody gets the bridge to put where he may not.
         reason = self.connection.call(
@@ -324,6 +328,7 @@ def _ignore_refusal(_handle: int, _error: MQError) -> None:
 
 
 def _checked(answer: object) -> bytes | None:
+    """Return an answer as bytes or None; raises TypeError for another type."""
     if answer is None or isinstance(answer, (bytes, bytearray, memoryview)):
         return None if answer is None else bytes(answer)
     raise TypeError(f"a transaction answers bytes or None, not {type(answer).__name__}")
@@ -414,10 +419,12 @@ class ImsBridge:
             self._join()
 
     def _join(self) -> None:
+        """Wait for the thread to end, if there is one."""
         if self._thread is not None:
             self._thread.join()
 
     def _serve(self, handler: RequestHandler) -> None:
+        """Answer requests until the bridge is stopped; the thread's function."""
         changes = _DefinitionWatch(self, handler.connection)
         try:
             with closing(handler), closing(changes):
@@ -445,6 +452,7 @@ class ImsBridge:
         return None
 
     def _process(self, handler: RequestHandler, message: Message) -> None:
+        """Answer a request; hold the bridge if it would come back at once, again and again."""
         # Read before the attempt: a definition changed during it may be the missing one.
         change_count = self._change_count
         try:
@@ -476,10 +484,12 @@ class _DefinitionWatch:
         self._under_way: UnderWay = connection.begin(ask.AwaitDefinitions(), self._on_change)
 
     def close(self) -> None:
+        """Stop watching."""
         self._is_closed = True
         self._under_way.cancel()
 
     def _on_change(self, error: MQError | None) -> None:
+        """Watch for the next change and wake the bridge; called at each change and at the end."""
         if error is None and not self._is_closed:
             self._under_way = self._connection.begin(ask.AwaitDefinitions(), self._on_change)
         # At the end of the connection, too: a held bridge then detects it.

@@ -149,6 +149,7 @@ class Programs:
             self._ended.notify_all()
 
     def _wait_for_capacity(self) -> None:
+        """Wait until another command may run, or until the stop."""
         with self._ended:
             while not self._is_stopped and self._running_count >= self._command_limit:
                 self._ended.wait()
@@ -156,6 +157,7 @@ class Programs:
     def _watch(
         self, process: subprocess.Popen[bytes], trigger: TriggerMessage, is_counted: bool
     ) -> None:
+        """Wait for the end of a command, and count a failure."""
         code = process.wait()
         if code:
             _LOG.warning("%r for %r ended with %d", trigger.appl_id, trigger.queue, code)
@@ -168,6 +170,7 @@ class Programs:
             self._ended.notify_all()
 
     def _call(self, program: Program, trigger: TriggerMessage) -> None:
+        """Call a program; its errors are logged and counted."""
         try:
             program(trigger)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
@@ -323,6 +326,7 @@ class TriggerMonitor:
         self.close()
 
     def _serve(self) -> None:
+        """Run until the stop; the thread's function, which logs errors of the queue manager."""
         try:
             self.run()
         except ConnectionBroken as error:
@@ -348,6 +352,7 @@ class TriggerMonitor:
             raise
 
     def _process(self, message: Message) -> None:
+        """Start the program of a trigger message, or refuse it; commit either way."""
         try:
             trigger = trigger_message_of(message)
             wait = self._programs.start(trigger, self._connection.name)
@@ -367,6 +372,7 @@ class TriggerMonitor:
         wait()
 
     def _count(self, outcome: TriggerOutcome) -> None:
+        """Count an outcome; called from any thread."""
         # A command may end on a thread of its own.
         with self._counting:
             self.counts[outcome] += 1

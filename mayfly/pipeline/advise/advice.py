@@ -153,6 +153,7 @@ def recommend(
 def _without_lifetime(
     present: Setting, shortest_ms: int, idle_per_hour: int
 ) -> tuple[Setting, list[str]]:
+    """Return setting and reasons for a port whose transactions never time out."""
     if present.receive_timeout_ms is not None and present.timeout_ms >= shortest_ms:
         return present, [_UNLIMITED]
     chosen = present._replace(receive_timeout_ms=shortest_ms)
@@ -236,6 +237,7 @@ def _price(room_ms: int) -> str:
 
 
 def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
+    """Return the reason for keeping the present setting."""
     left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
     return (
         f"it is safe: after a receive of {duration_text(present.timeout_ms)} and an on_message of "
@@ -250,6 +252,7 @@ def _rounded(timeout_ms: int, shortest_ms: int) -> int:
 
 
 def _outlook(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
+    """Return the estimate and the simulation of a setting."""
     return Outlook(
         estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
     )

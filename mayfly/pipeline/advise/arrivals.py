@@ -110,6 +110,7 @@ def summary_of(arrivals: QueueArrivals) -> ArrivalSummary:
 
 
 def _chosen_queue(queues: list[str], queue: str | None) -> str:
+    """Return ``queue``, or the only queue; raises AdviseError if it is unknown or not unique."""
     if not queues:
         raise AdviseError("there is no message in it")
     known = ", ".join(queues[:_LISTED_QUEUES])

@@ -56,6 +56,7 @@ def read_config(file: Path) -> dict[str, int]:
 
 
 def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
+    """Return the receive timeout from the properties of a listener port; raises AdviseError."""
     # Imported late: the listener loads the whole queue manager.
     from mayfly.services.listener.settings import of_listener_port
 
@@ -76,6 +77,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys and values of a properties file; raises AdviseError for a wrong line."""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
@@ -87,6 +89,7 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _number(key: str, value: object, file: Path) -> int:
+    """Return a value as a whole number; raises AdviseError."""
     if type(value) is int:
         return value
     if isinstance(value, str) and re.fullmatch(r"-?\d+", value):

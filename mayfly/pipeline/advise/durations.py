@@ -116,6 +116,7 @@ def from_file(file: Path) -> Durations:
 
 
 def _share(name: str, text: str) -> float:
+    """Return the share (0 to 1) that ``p95`` or ``max`` names; raises AdviseError."""
     if name == "max":
         return 1.0
     found = _PERCENTILE.fullmatch(name)

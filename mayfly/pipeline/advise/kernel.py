@@ -88,6 +88,7 @@ def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
 
 
 def _next_end(sessions: Sessions) -> int:
+    """Return the ms at which the next transaction with a message ends, NEVER_MS if none works."""
     end_ms = NEVER_MS
     for until_ms in sessions.until_ms:
         end_ms = min(end_ms, until_ms)

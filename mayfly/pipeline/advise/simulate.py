@@ -85,6 +85,7 @@ def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
 
 
 def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel) -> Messages:
+    """Return the arrivals in the form of the kernel."""
     column = chosen.column
     nothing = np.zeros(len(on_message_ms), dtype=np.int64)
     return Messages(
@@ -100,6 +101,7 @@ def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel
 
 
 def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
+    """Return waiting sessions in the form of the kernel."""
     column = chosen.column
     return Sessions(*(column(np.full(count, value)) for value in (begin_ms, -1, NEVER_MS)))
 
@@ -107,6 +109,7 @@ def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
 def _result(
     arrivals: QueueArrivals, setting: Setting, messages: Messages, sessions: Sessions, counts: Ints
 ) -> Simulated:
+    """Return the result from the state of the kernel after its end."""
     last_ms = int(counts[kernel.LAST_MS])
     idle = int(counts[kernel.IDLE])
     for begin_ms in sessions.begin_ms:

@@ -106,16 +106,19 @@ def written_claims(files: LogFiles) -> list[WrittenClaims]:
 
 
 def _batches(files: LogFiles, folder: str) -> set[int]:
+    """Return the batch numbers that have a file in a subfolder."""
     return {int(name) for name in files.names(folder) if name.isdecimal()}
 
 
 def _claim_offsets(files: LogFiles, batch: int) -> list[ClaimOffset]:
+    """Return the queue offsets of a batch; offsets of other sources are skipped."""
     # A line with a version, one about the batch, then one for each source in its own form.
     lines = (files.read(f"{OFFSETS}/{batch}") or "").splitlines()
     return [offset for line in lines if (offset := claim_offset(_json(line))) is not None]
 
 
 def _json(line: str) -> Any:
+    """Return the JSON value of a line, None if it is no JSON."""
     try:
         return json.loads(line)
     except ValueError:

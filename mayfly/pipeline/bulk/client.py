@@ -114,6 +114,7 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
 
 
 def _folder_socket(url: str) -> FlightSocket:
+    """Open the socket in a folder; raises ServerNotReachable."""
     try:
         return FlightSocket(folder_of_url(url))
     except OSError as error:
@@ -227,6 +228,7 @@ class LedgerClient:
             )
 
     def _ask_action(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Make a short call and return its answer; raises BulkError."""
         try:
             return self._answer(name, request, _INFO_TIMEOUT_SECONDS)
         except flight.FlightError as error:
@@ -247,6 +249,7 @@ class LedgerClient:
         return found
 
     def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches for a ticket; raises FlightError, also after a long silence."""
         options = flight.FlightCallOptions(headers=self._headers)
         reader = self._flight.do_get(flight.Ticket(json.dumps(ticket).encode()), options)
         watch = SilenceWatch(reader.cancel, self._silence_seconds)

@@ -100,6 +100,7 @@ class SilenceWatch:
         self._is_stopped.set()
 
     def _run(self) -> None:
+        """Cancel the stream when one wait lasts too long; the thread's function."""
         seen, looks = 0, 0
         while not self._is_stopped.wait(self._look_seconds):
             wait = self._wait

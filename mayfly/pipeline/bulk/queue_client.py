@@ -234,25 +234,30 @@ class QueueClient(LedgerClient):
         yield from self._read(contract.BROWSE_VERB, request)
 
     def _read(self, verb: str, request: NamedTuple) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches of a verb; raises BulkError."""
         try:
             yield from self._batches({verb: self._request(request)})
         except flight.FlightError as error:
             raise self._error(error) from None
 
     def _count(self, verb: str, request: NamedTuple) -> int:
+        """Make a call and return the number of messages in its answer."""
         return contract.Counted(**self._call(verb, request)).messages
 
     def _request(self, request: NamedTuple | None) -> dict[str, Any]:
+        """Return a request as a dict, with queue manager and protocol version."""
         fields = {} if request is None else request._asdict()
         return {"manager": self._manager, PROTOCOL: contract.VERSION, **fields}
 
     def _call(self, verb: str, request: NamedTuple | None = None) -> dict[str, Any]:
+        """Make a call and return its answer; raises BulkError."""
         try:
             return self._answer(verb, self._request(request))
         except flight.FlightError as error:
             raise self._error(error) from None
 
     def _error(self, error: flight.FlightError) -> BulkError:
+        """Return the BulkError for a Flight error."""
         try:
             detail = json.loads(error.extra_info)
             return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
@@ -292,6 +297,7 @@ def message_batch(messages: MessagePage) -> pa.RecordBatch:
 
 
 def _queues(queue: str | Sequence[str], count: int) -> pa.Array:
+    """Return the column of queue names."""
     return pa.repeat(queue, count) if isinstance(queue, str) else pa.array(queue, type=pa.string())
 
 

@@ -61,6 +61,7 @@ def ledger_batch(rows: Sequence[tuple[Any, ...]], manager: str, instance_id: str
 
 
 def _ended_column(ended: Sequence[str | None]) -> pa.Array:
+    """Return the column ``ended`` from the stored texts of counts."""
     # Nearly every row is a life and has none.
     if not any(ended):
         return pa.nulls(len(ended), type=ENDED)
@@ -68,6 +69,7 @@ def _ended_column(ended: Sequence[str | None]) -> pa.Array:
 
 
 def _counts(stored: str) -> dict[str, int]:
+    """Return stored counts by outcome, unknown outcomes summed as OTHER_OUTCOMES."""
     counts = unpack_counts(stored)
     known = {code: counts.pop(code, 0) for code in OUTCOME_CODES}
     return {**known, OTHER_OUTCOMES: sum(counts.values())}

@@ -141,6 +141,7 @@ class StageClient(LedgerClient):
         return [(row, reason, text) for row, reason, text in found.rows]
 
     def _request(self, request: NamedTuple) -> dict[str, Any]:
+        """Return a request as a dict, with queue manager and protocol version."""
         return {"manager": self._manager, PROTOCOL: VERSION, **request._asdict()}
 
     def error(self, error: flight.FlightError) -> BulkError:

@@ -93,6 +93,7 @@ _FORMS = (
 
 
 def _moment_and_length_ms(text: str) -> tuple[int, int]:
+    """Return the epoch ms of a date, hour or moment, and its length in ms; raises PartError."""
     for form, length_ms in _FORMS:
         try:
             moment = datetime.strptime(text, form).replace(tzinfo=UTC)
@@ -103,6 +104,7 @@ def _moment_and_length_ms(text: str) -> tuple[int, int]:
 
 
 def _date(at_ms: int) -> str:
+    """Return the UTC date of a moment, as 2026-11-20."""
     return (_EPOCH + timedelta(milliseconds=at_ms)).date().isoformat()
 
 

@@ -43,6 +43,7 @@ def draw_timeline(timeline: Timeline, file: Path) -> None:
 
 
 def _title(timeline: Timeline) -> str:
+    """Return the title: the number of lives, the share expired, the time span."""
     total = sum(float(counts.sum()) for counts in timeline.ended.values())
     share = 100 * float(timeline.ended["expired"].sum()) / total
     first, last = timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
@@ -52,6 +53,7 @@ def _title(timeline: Timeline) -> str:
 
 
 def _titles(timeline: Timeline) -> tuple[str, str, str]:
+    """Return the titles of the three diagrams."""
     step = spelled_duration(timeline.step_ms)
     per = f"per {_ONE.get(step, step)}"
     return (
@@ -70,10 +72,12 @@ def _staged(timeline: Timeline) -> str:
 
 
 def _label(share: QueueShare) -> str:
+    """Return the text at a bar: percent, expired lives, all lives."""
     return f"{share.expired_percent:.1f} %: {share.expired:,} of {share.lives:,}"
 
 
 def _page(timeline: Timeline) -> go.Figure:
+    """Return the interactive figure."""
     figure = make_subplots(rows=3, cols=1, subplot_titles=_titles(timeline), vertical_spacing=0.11)
     # In the middle of their step, as the bars of the image are.
     middles = timeline.starts + np.timedelta64(timeline.step_ms // 2, "ms")
@@ -121,6 +125,7 @@ def _page(timeline: Timeline) -> go.Figure:
 
 
 def _image(timeline: Timeline) -> Figure:
+    """Return the figure for an image."""
     figure = Figure(figsize=(16, 13), dpi=120, layout="constrained")
     ended, waited, share = figure.subplots(3, 1)
     waited.sharex(ended)

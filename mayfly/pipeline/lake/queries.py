@@ -51,6 +51,7 @@ WHERE m.lives > 0 OR b.put > 0"""
 
 
 def _count(condition: str) -> str:
+    """Return SQL that counts the rows with a condition, 0 if it is null for all."""
     # count_if of DuckDB is null where the condition is null for all rows.
     return f"count(CASE WHEN {condition} THEN 1 END)"
 

@@ -63,6 +63,7 @@ def reports_of(rows: Iterable[Mapping[str, Any]]) -> list[QueueReport]:
 
 
 def _queue_report(row: Mapping[str, Any]) -> QueueReport:
+    """Return the report from a row of ``queries.report_of_queues``."""
     lives = row["lives"]
     measured = {
         f"{name}_p{_percent(rank)}_ms": value
@@ -84,6 +85,7 @@ def _queue_report(row: Mapping[str, Any]) -> QueueReport:
 
 
 def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of lives by outcome, unknown outcomes as OTHER_OUTCOMES."""
     # An older version has sketched lives with an outcome that it did not know, without a count.
     known = {code: row[code] or 0 for code in OUTCOME_CODES}
     other_count = row["lives"] - sum(known.values())

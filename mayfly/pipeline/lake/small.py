@@ -164,6 +164,7 @@ def _empty_file(folder: Path) -> str:
 
 
 def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query as dicts."""
     found = ledger.execute(query.format(ledger=VIEW))
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
@@ -175,6 +176,7 @@ def _percentiles(value: str, ranks: Sequence[float]) -> str:
 
 
 def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: str) -> None:
+    """Write the selected lives to a file of a kind: parquet, csv or json."""
     spelled = {} if kind == "parquet" else {name: f"lower(hex({name}))" for name in ID_NAMES}
     if kind == "csv":
         texts = {name: spelled.get(name, name) for name in (*ID_NAMES, *_TEXTS)}

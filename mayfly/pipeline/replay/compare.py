@@ -133,6 +133,7 @@ class _Ends(NamedTuple):
 
     @staticmethod
     def of(trace: Trace, outcomes: pa.Table) -> _Ends:
+        """Return the ends in outcomes that belong to this trace."""
         recorded = trace.rows["recorded"]
         return _Ends(
             np.asarray(outcomes["outcome"], dtype=object),
@@ -190,6 +191,7 @@ class _Ends(NamedTuple):
         return int(depth.max())
 
     def _as_recorded(self, part: slice) -> int | None:
+        """Return how many messages of a queue end as recorded, None without a record."""
         if self.recorded is None:
             return None
         outcome = self.outcome[part]
@@ -200,5 +202,6 @@ class _Ends(NamedTuple):
 
 
 def _parts(trace: Trace) -> Iterator[tuple[str, slice]]:
+    """Yield each queue with the slice of its rows."""
     for queue, begin, end in zip(trace.queues, trace.bounds, trace.bounds[1:], strict=False):
         yield queue, slice(begin, end)

@@ -62,6 +62,7 @@ def checked(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _read(file: Path) -> pa.Table:
+    """Return the rows of a file, read by its suffix."""
     suffix = file.suffix.lower()
     if suffix == ".csv":
         return _read_csv(file)
@@ -84,6 +85,7 @@ def _read_csv(file: Path) -> pa.Table:
 
 
 def _check_columns(rows: pa.Table, name: str) -> None:
+    """Raise ReplayError for a column that is unknown, repeated or missing."""
     known = FULL_TRACE_SCHEMA.names
     for column in rows.column_names:
         if column not in known:
@@ -96,6 +98,7 @@ def _check_columns(rows: pa.Table, name: str) -> None:
 
 
 def _cast(column: pa.ChunkedArray, column_name: str, name: str) -> pa.ChunkedArray:
+    """Return a column with the type of the trace; raises ReplayError."""
     try:
         return column.cast(FULL_TRACE_SCHEMA.field(column_name).type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

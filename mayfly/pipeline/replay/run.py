@@ -162,6 +162,7 @@ def _key(correl_id: pa.Array) -> Ints:
 
 
 def _messages(windows: Windows, line: Ints, level_count: int, with_kernel: Kernel) -> Messages:
+    """Return the messages of one queue in the form of the kernel."""
     column = with_kernel.column
     accepted = np.flatnonzero(~windows.refused)
     line_count = (int(line.max()) // level_count + 1) * level_count
@@ -178,6 +179,7 @@ def _messages(windows: Windows, line: Ints, level_count: int, with_kernel: Kerne
 
 
 def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: Kernel) -> Gets:
+    """Return the gets of one queue in the form of the kernel."""
     column = with_kernel.column
     key_count = int(key.max()) + 1
     return Gets(
@@ -192,6 +194,7 @@ def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: Kernel) 
 
 
 def _nothing_found(count: int, with_kernel: Kernel) -> Found:
+    """Return the empty result of ``count`` messages for the kernel to fill."""
     column = with_kernel.column
     return Found(column(kernel.blank(count)), column(kernel.blank(count)))
 

@@ -77,6 +77,7 @@ def check_queues(settings: Settings, queues: Collection[str]) -> None:
 
 
 def _check(queue: str, what_if: WhatIf) -> None:
+    """Raise ReplayError for an invalid value in the settings of one queue."""
     for name, (lowest, highest) in _BOUNDS.items():
         value = getattr(what_if, name)
         if value is not None and not (type(value) is int and lowest <= value <= highest):

@@ -70,6 +70,7 @@ def read_split(folder: str | Path) -> pa.Table:
 
 
 def _files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder; raises ReplayError if there are none."""
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise ReplayError(f"{folder} holds no Parquet file")

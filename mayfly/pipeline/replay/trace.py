@@ -120,14 +120,17 @@ def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
 
 
 def _whole(column: pa.ChunkedArray) -> Any:
+    """Return the column as one array."""
     return column.combine_chunks()
 
 
 def _bounds(codes: Any, queue_count: int) -> Ints:
+    """Return the first row of each queue, and the end; ``codes`` are sorted queue numbers."""
     return np.searchsorted(codes, np.arange(queue_count + 1))
 
 
 def _is_ordered(codes: Any, put_ms: Ints, seq: Ints) -> bool:
+    """Return True if rows are sorted by put time and seq within each queue."""
     later = put_ms[1:] > put_ms[:-1]
     later |= (put_ms[1:] == put_ms[:-1]) & (seq[1:] > seq[:-1])
     later |= codes[1:] != codes[:-1]
@@ -135,6 +138,7 @@ def _is_ordered(codes: Any, put_ms: Ints, seq: Ints) -> bool:
 
 
 def _check_seq(trace: Trace) -> None:
+    """Raise ReplayError if a seq occurs twice in a queue."""
     seq = numbers(trace.rows["seq"])
     rises = seq[1:] > seq[:-1]
     rises[trace.bounds[1:-1] - 1] = True
@@ -148,6 +152,7 @@ def _check_seq(trace: Trace) -> None:
 
 
 def _check_nulls(rows: pa.Table) -> None:
+    """Raise ReplayError for a null in a required column."""
     for field in TRACE_SCHEMA:
         column = rows[field.name]
         if column.null_count and not field.nullable:

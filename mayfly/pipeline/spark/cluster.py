@@ -221,6 +221,7 @@ def _wait_for(console_url: str, daemons: list[Daemon], worker_count: int) -> Non
 
 
 def _check(daemons: list[Daemon]) -> None:
+    """Raise ClusterFailed, with the end of its log, if a process has ended."""
     for daemon in daemons:
         if daemon.keeper.poll() is not None:
             end = daemon.log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:]

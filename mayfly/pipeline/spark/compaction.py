@@ -50,6 +50,8 @@ class LakeCompaction(NamedTuple):
 
 
 class _Task(NamedTuple):
+    """The files of one date to be merged; ``sources`` is empty if there is nothing to do."""
+
     date: str
     sources: tuple[LakeFile, ...]
     size_bytes: int
@@ -94,6 +96,7 @@ def _tasks(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[_Task]:
 
 
 def _all_of(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
+    """Return all files of a date, an empty list if they are one sorted run already."""
     # Runs of one generation are one sorted whole that was too large for one file.
     generations = {file.path.name.split("-")[1] for file in runs}
     is_done = not batches if len(generations) == 1 else len(runs) + len(batches) < 2
@@ -101,6 +104,7 @@ def _all_of(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
 
 
 def _to_merge(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
+    """Return the files of a date that are worth merging now."""
     if len(batches) <= FILES_LEFT_MAX:
         return []
     if len(runs) < _RUNS_MAX:
@@ -149,12 +153,14 @@ def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
 
 
 def _move_in(part: Path, lake: Path, date: str, generation: int) -> str:
+    """Move a written file to the hidden runs of a date; return its name."""
     name = f"run-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
     move_into_place(part, run_path(lake, date, name, is_hidden=True))
     return name
 
 
 def _name_runs(manifest: Manifest, task: _Task, names: list[str]) -> None:
+    """Replace the merged files of a date by the new runs in the manifest."""
     entry = manifest.entry(task.date)
     replaced = {file.path.name for file in task.sources}
     retire(manifest, f"{RUNS}/date={task.date}", [n for n in entry.hidden if n in replaced])

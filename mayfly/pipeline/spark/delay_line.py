@@ -154,6 +154,7 @@ def write_stream(
 
 
 def _check_options(*, cap_ms: int | None, ttl_rule: str, slot_ms: int, shards: int) -> None:
+    """Raise OptionError for an option of ``lifetime`` that is out of range."""
     _check_whole("cap_ms", cap_ms, 1, LONGEST_LIFE_MS)
     _check_whole("slot_ms", slot_ms, 1, _SLOT_MS_MAX)
     _check_whole("shards", shards, 1, _SHARDS_MAX)
@@ -162,6 +163,7 @@ def _check_options(*, cap_ms: int | None, ttl_rule: str, slot_ms: int, shards: i
 
 
 def _check_whole(name: str, value: int | None, least: int, most: int) -> None:
+    """Raise OptionError unless a value is None or an int from ``least`` to ``most``."""
     if value is not None and not (type(value) is int and least <= value <= most):
         raise OptionError(f"{name} {value!r} is not a whole number from {least} to {most}")
 
@@ -219,6 +221,7 @@ def _columns_of(messages: DataFrame) -> Any:
 def _held(
     timed: DataFrame, row_type: StructType, slot_ms: int, shards: int, manager_name: str
 ) -> DataFrame:
+    """Return the rows that leave the state of the delay line, with their outcomes."""
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
     )
@@ -248,6 +251,8 @@ def due_shards(spark: SparkSession) -> list[int]:
 
 
 def _ending(manager_name: str) -> Any:
+    """Return the function for mapInArrow that adds the outcomes to rows of no stream."""
+
     def end(batches: Batches) -> Batches:
         for batch in batches:
             if batch.num_rows:
@@ -257,6 +262,7 @@ def _ending(manager_name: str) -> Any:
 
 
 def _ended_type(row_type: StructType) -> StructType:
+    """Return the schema of rows with the columns of their outcome."""
     return StructType([*row_type.fields, *from_arrow_schema(ENDED).fields])
 
 

@@ -60,6 +60,7 @@ def end_rows(rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.RecordB
 
 
 def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
+    """Return a code for each row at ``now_ms``: released, expired, refused or held."""
     ends = np.full(rows.num_rows, _HELD, dtype=np.int8)
     # Each line wins over the one before it.
     ends[is_due(rows["deliver_at_ms"], now_ms)] = _RELEASED

@@ -58,6 +58,7 @@ def export_lives(
 
 
 def _write(lives: DataFrame, file: Path, kind: str) -> int:
+    """Write lives to one file of a kind: parquet, csv or json; return their number."""
     if kind != "parquet":
         lives = lives.withColumns({name: f.lower(f.hex(name)) for name in ID_NAMES})
     staging = file.with_name(f".{file.name}-{uuid.uuid4().hex}")

@@ -101,6 +101,7 @@ def _ask(java: Path) -> JavaHome | str:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command with a time limit and return its output."""
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT_SECONDS
     )

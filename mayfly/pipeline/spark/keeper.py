@@ -33,6 +33,7 @@ def main(command: list[str]) -> int:
 
 
 def _end_with_starter(child: subprocess.Popen[bytes]) -> None:
+    """End the command when standard input closes: SIGTERM, and later SIGKILL."""
     # Not through sys.stdin: its lock would be held here when the command ends by itself.
     while os.read(0, 1):
         pass

@@ -189,6 +189,7 @@ class _LakeWriter:
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _has_rows(self) -> bool:
+        """Return True if the lake contains rows of this store."""
         short_id = self._instance_id[:_SHORT_ID]
         return any(self._lake.glob(f"date=*/{self._prefix}*")) or Manifest.load(
             self._lake
@@ -218,12 +219,14 @@ class _LakeWriter:
 
 
 def _one_file_per_date(staging: Path) -> Iterator[Path]:
+    """Yield the written file of each date."""
     for folder in sorted(staging.glob("date=*")):
         [written] = folder.glob("part-*.parquet")
         yield written
 
 
 def _read_mark(path: Path) -> str | None:
+    """Return the stream id in a mark, None without a mark; raises LakeError if damaged."""
     try:
         stream_id: str = json.loads(path.read_text())["stream"]
     except FileNotFoundError:
@@ -234,4 +237,5 @@ def _read_mark(path: Path) -> str | None:
 
 
 def _write_mark(path: Path, stream_id: str) -> None:
+    """Write a mark with a stream id."""
     write_safely(path, json.dumps({"stream": stream_id}))

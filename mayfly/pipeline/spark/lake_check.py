@@ -181,6 +181,7 @@ def _lives_before_balances(rows: DataFrame) -> DataFrame:
 
 
 def _listed(outcome: str) -> Column:
+    """Return the aggregate that counts lives with an outcome."""
     is_of_it = f.col("outcome") == outcome
     if outcome == OTHER_OUTCOMES:
         is_of_it = ~f.col("outcome").isin(list(OUTCOME_CODES))
@@ -229,6 +230,7 @@ def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
 
 
 def _row_problems(row: Row) -> Iterator[LakeProblem]:
+    """Yield the problems of one compared balance."""
     store, queue, position = row["instance_id"], row["queue"], row["position"]
     where = f"queue {queue} of store {store}"
     if not row["is_balanced"]:

@@ -127,6 +127,7 @@ def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
 
 
 def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
+    """Return True if a file is a batch in a run, or a run that the manifest no longer names."""
     return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
 
 

@@ -233,6 +233,7 @@ class FilteredQueueReader(QueueReader):
                 yield given
 
     def _keeps(self, given: Filter) -> bool:
+        """Keep a filter if the queue manager can apply it; return True if it was kept."""
         if isinstance(given, IsNotNull):
             # Spark adds an IsNotNull beside every equality.
             return given.attribute in (("msg_id",), ("priority",))
@@ -363,6 +364,7 @@ class ClaimHeartbeat:
         self._is_stopped.set()
 
     def _run(self) -> None:
+        """Renew the claims at each interval until stopped or fenced; the thread's function."""
         while not self._is_stopped.wait(self._every_seconds):
             try:
                 with self._options.connect() as client:
@@ -416,14 +418,17 @@ def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRan
 
 
 def _is_identifier(value: Any) -> bool:
+    """Return True for 24 bytes."""
     return isinstance(value, bytes | bytearray) and len(value) == _ID_BYTES
 
 
 def _offset(attached: Attached, claim: int) -> dict[str, Any]:
+    """Return the offset for a claim, as a dict."""
     return _offset_of(attached, claim).as_json()
 
 
 def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
+    """Return the offset for a claim of an attached consumer."""
     return ClaimOffset(attached.consumer, attached.queue, attached.instance_id, claim)
 
 

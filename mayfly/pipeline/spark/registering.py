@@ -43,5 +43,6 @@ def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _activate(rows: DataFrame) -> None:
+    """Make the session of a DataFrame the active one of this thread's JVM side."""
     session: Any = rows.sparkSession
     session._jvm.SparkSession.setActiveSession(session._jsparkSession)

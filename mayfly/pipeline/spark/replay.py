@@ -181,15 +181,18 @@ _MARKED_SCHEMA = BY_QUEUE_SCHEMA.append(pa.field("side", pa.int64(), nullable=Fa
 
 
 def _marked(table: pa.Table, side: int) -> pa.Table:
+    """Return a table with a column ``side``: 0 for before, 1 for after."""
     return table.append_column("side", pa.repeat(pa.scalar(side, pa.int64()), len(table)))
 
 
 def _trace_columns(trace: DataFrame) -> list[str]:
+    """Return the names of the trace columns that a DataFrame has."""
     there = [field.name for field in OPTIONAL_FIELDS if field.name in trace.columns]
     return [*TRACE_SCHEMA.names, *there]
 
 
 def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
+    """Apply a function to the rows of each queue, on the workers."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def one_queue(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:

@@ -55,6 +55,7 @@ def ledger_report(
 def _sketched(
     spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
 ) -> DataFrame:
+    """Return the report rows from sketches."""
     # Merged by store first: the books of a queue are the sum of the newest ones of its stores.
     cells = merged(stored_cells(spark, snapshot, part), "manager", "instance_id", "queue")
     if late_after_ms != LATE_AFTER_MS:
@@ -69,6 +70,7 @@ def _sketched(
 def _exact(
     spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
 ) -> DataFrame:
+    """Return the report rows from all ledger rows of a part."""
     check_complete(snapshot)
     rows = rows_of(spark, part.files(snapshot.files)).where(part.condition())
     return spark.sql(report_of_queues(exact_percentiles, late_after_ms), ledger=rows)
@@ -87,6 +89,7 @@ def exact_percentiles(value: str, ranks: Sequence[float]) -> str:
 
 
 def _at(place: str) -> str:
+    """Return SQL for the value at a fractional index of array ``v``, interpolated."""
     low, high = (f"get(v, CAST({edge}({place}) AS INT))" for edge in ("floor", "ceil"))
     return f"({low} + ({high} - {low}) * ({place} - floor({place})))"
 
@@ -102,9 +105,11 @@ def _books() -> list[Column]:
 
 
 def _of_sketch(name: str, ranks: tuple[float, ...]) -> Column:
+    """Return the percentiles of a sketch column at some ranks, null for an empty sketch."""
     quantiles = f.kll_sketch_get_quantile_bigint(name, _array(ranks))
     return f.when(f.col(name).isNotNull(), quantiles)
 
 
 def _array(ranks: tuple[float, ...]) -> Column:
+    """Return the ranks as an array column."""
     return f.array(*map(f.lit, ranks))

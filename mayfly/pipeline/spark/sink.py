@@ -299,6 +299,7 @@ class _Uploads:
             upload.abort()
 
     def _upload(self, given: str | None) -> Upload:
+        """Return the upload for the queue manager that a row names; begin it if needed."""
         if given not in self._names:
             self._names[given] = self._served(given)
         name = self._names[given]
@@ -320,6 +321,7 @@ class _Uploads:
             return self._served(None)
 
     def _connect(self, manager: str | None) -> StageClient:
+        """Return a new connection to a queue manager, closed by :meth:`close`."""
         client = self._options.connect(manager)
         self._clients.append(client)
         return client
@@ -328,6 +330,7 @@ class _Uploads:
 def _write(
     options: SinkOptions, batch: tuple[str, int], iterator: Iterator[pa.RecordBatch]
 ) -> Written:
+    """Write the rows of a task onto stages, and return the commit message."""
     uploads = _Uploads(options, batch)
     try:
         for rows in iterator:
@@ -363,6 +366,7 @@ def _commit(
 
 
 def _task() -> TaskContext:
+    """Return Spark's context of the running task."""
     context = TaskContext.get()
     assert context is not None, "only Spark's workers write"
     return context

@@ -91,6 +91,7 @@ def merged(cells: DataFrame, *key: str) -> DataFrame:
 
 
 def _unless_empty(sketch: Column) -> Column:
+    """Return a sketch column with null for empty sketches."""
     # A quantile of an empty sketch is an error in Spark.
     return f.when(f.kll_sketch_get_n_bigint(sketch) > 0, sketch)
 
@@ -166,6 +167,7 @@ def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
 
 
 def _note_sketched(manifest: Manifest, files: Sequence[LakeFile]) -> None:
+    """Record in the manifest that the sketches count the batches of these files."""
     for file in files:
         through = manifest.sketched.setdefault(file.date, {})
         batch = batch_name(file.path.name)
@@ -175,6 +177,7 @@ def _note_sketched(manifest: Manifest, files: Sequence[LakeFile]) -> None:
 
 
 def _merge_files(spark: SparkSession, lake: Path, manifest: Manifest) -> None:
+    """Merge the last files of sketches if there are too many."""
     names = manifest.sketches
     if len(names) <= _FILES_MAX:
         return
@@ -200,6 +203,7 @@ def small_tail(sizes_bytes: Sequence[int]) -> int:
 
 
 def _write(cells: DataFrame, lake: Path, generation: int) -> str:
+    """Write cells to a new file of sketches; return its name."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     name = f"sketches-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
     ordered = cells.coalesce(1).sortWithinPartitions(*CELL_KEY)

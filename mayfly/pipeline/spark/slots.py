@@ -141,6 +141,7 @@ class Slots(StatefulProcessor):
 
 
 def _leaving(blobs: list[bytes], now_ms: int) -> pd.DataFrame:
+    """Return blobs as rows of LEAVING."""
     return pd.DataFrame({"blob": blobs, "ended_ms": np.full(len(blobs), now_ms)})
 
 
@@ -187,6 +188,7 @@ def _slots(rows: pa.RecordBatch, now_ms: int, slot_ms: int) -> Ints:
 
 
 def _blob(rows: pa.RecordBatch) -> bytes:
+    """Return rows as an Arrow stream in bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -195,6 +197,7 @@ def _blob(rows: pa.RecordBatch) -> bytes:
 
 
 def _packed(packed: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    """Return (shard, slot, blob) tuples as a batch of PACKED."""
     rows = [dict(zip(PACKED.names, row, strict=True)) for row in packed]
     return pa.RecordBatch.from_pylist(rows, schema=PACKED)
 
@@ -208,6 +211,7 @@ def unpacked(blobs: pa.Array, expected: pa.Schema) -> Batches:
 
 
 def _check_schema(found: pa.Schema, expected: pa.Schema) -> None:
+    """Raise CheckpointError, which names the column, if two schemas differ."""
     if found.names == expected.names and found.types == expected.types:
         return
     for name in [*expected.names, *found.names]:

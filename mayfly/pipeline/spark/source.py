@@ -88,6 +88,7 @@ class SourceOptions(NamedTuple):
 
 
 def _starting_position(given: OptionReader) -> int | None:
+    """Return the option startingPosition: 0 for earliest, None for latest; raises OptionError."""
     name = "startingPosition"
     value = given.text(name, _EARLIEST)
     if value.lower() == _LATEST:
@@ -191,6 +192,7 @@ class RefusedStreamReader(DataSourceStreamReader):
 
 
 def _is_queue(options: Mapping[str, str]) -> bool:
+    """Return True if the options name a queue."""
     return any(name.lower() == "queue" for name in options)
 
 
@@ -271,11 +273,13 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition)
 
     def _info(self) -> LedgerInfo:
+        """Ask the server for the present positions of the ledger."""
         with self._options.connect() as client:
             return client.info()
 
 
 def _read(options: SourceOptions, share: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the ledger rows of a part."""
     assert isinstance(share, LedgerRange)
     with options.connect() as client:
         yield from client.read(share.after, share.until, instance_id=share.instance_id)
@@ -296,6 +300,7 @@ def _first_after(starting_position: int | None, info: LedgerInfo) -> int:
 
 
 def _offset(position: int, instance_id: str) -> dict[str, Any]:
+    """Return the offset for a position, as a dict."""
     return {"version": _OFFSET_VERSION, "position": position, "instance": instance_id}
 
 

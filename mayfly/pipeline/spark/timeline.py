@@ -54,6 +54,7 @@ def timeline_of(
 
 
 def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Timeline:
+    """Return the timeline from ledger rows, with steps shorter than an hour."""
     check_complete(snapshot)
     ledger = rows_of(spark, part.files(snapshot.files)).where(part.condition())
 
@@ -66,6 +67,7 @@ def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Timel
 
 
 def _from_cells(cells: DataFrame, of_queues: DataFrame, step_ms: int) -> Timeline:
+    """Return the timeline from hourly cells; ``of_queues`` are those without the staging queue."""
     start = f.expr(f"start_ms div {step_ms} * {step_ms}")
     by_step = merged(of_queues.withColumn("start_ms", start), "start_ms")
     ranks = f.array(*map(f.lit, PLOT_RANKS.values()))

@@ -53,10 +53,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def since_ms(self) -> int | None:
-        """The epoch ms of its move to the dead-letter queue.
-
-        None if the header has no valid date.
-        """
+        """The epoch ms of its move to the dead-letter queue, None without a valid date."""
         date, time = str(self.header["PutDate"]), str(self.header["PutTime"])
         try:
             seconds = datetime.strptime(date + time[:6], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -112,6 +109,10 @@ class LetterJson(TypedDict):
 
 
 def letter_as_json(message: Message, letter: DeadLetter | None) -> LetterJson:
+    """Return a message on a dead-letter queue for JSON.
+
+    ``letter`` None means that it has no MQDLH.
+    """
     since_ms = None if letter is None else letter.since_ms
     return {
         "msg_id": message.msg_id.hex(),

@@ -60,6 +60,8 @@ class RuleState:
 
 
 class _RequeuedLetter(NamedTuple):
+    """The progress of a letter that was put elsewhere, remembered until ``forget_ms``."""
+
     state: RuleState
     forget_ms: int
     sequence: int
@@ -98,6 +100,7 @@ class RequeuedLetters:
         return RuleState() if sent.forget_ms <= now_ms else sent.state
 
     def _is_first_over(self, now_ms: int) -> bool:
+        """Return True if the oldest entry is out of date, or there are too many."""
         first = next(iter(self._by_identity.values()))
         return len(self._by_identity) >= LIMIT or first.forget_ms <= now_ms
 
@@ -129,6 +132,7 @@ def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLet
 
 
 def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
+    """Put the letter where its rule says; return a sequence number as :func:`apply_rule`."""
     queue, manager = rule.destination(letter)
     if not queue:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "the letter names no queue")
@@ -314,6 +318,10 @@ class DeadLetterHandler:
         self._forget_others(present, end)
 
     def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
+        """Browse the next letter, waiting up to ``wait_ms``.
+
+        None if there is none or after a stop.
+        """
         if self._stopped.is_set():
             return None
         try:
@@ -330,6 +338,7 @@ class DeadLetterHandler:
             raise
 
     def _depth(self) -> int:
+        """Return the number of messages on the queue, 0 after a stop."""
         try:
             inquiry = self._connection.call(ask.Inquire(self._letters, [c.MQIA_CURRENT_Q_DEPTH]))
         except MQError:
@@ -361,6 +370,7 @@ class DeadLetterHandler:
         return min(pass_ms, self._busy_ms + self._table.wait_ms)
 
     def _is_over(self) -> bool:
+        """Return True if :meth:`run` is to end, by a stop or by WAIT."""
         if self._stopped.is_set():
             return True
         if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
@@ -368,6 +378,7 @@ class DeadLetterHandler:
         return self._busy_ms + self._table.wait_ms <= self._connection.now_ms()
 
     def _handle(self, message: Message) -> None:
+        """Apply the rules to a message, unless it was left alone or its retry is due later."""
         position, now_ms = position_of(message), message.seen_ms
         state = self._waiting.get(position)
         if position in self._left_alone or (state is not None and state.due_ms > now_ms):
@@ -384,6 +395,7 @@ class DeadLetterHandler:
             self.counts[Outcome.LEFT] += 1
 
     def _process(self, message: Message, position: int, state: RuleState | None) -> None:
+        """Apply the rules to a message, and record its outcome and the state of its retries."""
         now_ms = message.seen_ms
         letter = dead_letter_of(message)
         if state is None:
@@ -465,6 +477,7 @@ def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counte
 
 
 def _expected_outcome(table: RuleTable, letter: DeadLetter) -> Outcome:
+    """Return the outcome that the first matching rule would have if it succeeds."""
     rule = next((rule for rule in table.rules if rule.matches(letter)), None)
     if rule is None:
         return Outcome.LEFT

@@ -177,6 +177,7 @@ def _parser() -> Lark:
 
 
 def _parameter(statement: Statement, keyword: Token, value: Token | None) -> RuleParameter:
+    """Return the parameter of a keyword and its value, with its place in the table."""
     place = statement.place(keyword.start_pos or 0)
     if value is None:
         return RuleParameter(fold(keyword), "", None, *place)
@@ -185,6 +186,7 @@ def _parameter(statement: Statement, keyword: Token, value: Token | None) -> Rul
 
 
 def _unexpected(statement: Statement, token: Token, accepted: set[str]) -> RuleTableError:
+    """Return the error for a token that is not allowed here; ``accepted`` are the allowed ones."""
     is_end = token.type == "$END"
     offset = len(statement.text) if is_end else token.start_pos or 0
     if "_LEFT" in accepted:
@@ -271,6 +273,10 @@ def parse_patterns(text: str) -> tuple[LetterPattern, ...]:
 def _by_keyword(
     entry: Iterable[RuleParameter], known: Iterable[str], what: str
 ) -> dict[str, RuleParameter]:
+    """Return parameters by keyword; raises RuleTableError for an unknown or repeated keyword.
+
+    A missing value raises it, too; ``what`` describes the known keywords.
+    """
     found: dict[str, RuleParameter] = {}
     for parameter in entry:
         if parameter.keyword not in known:
@@ -284,6 +290,7 @@ def _by_keyword(
 
 
 def _rule(entry: list[RuleParameter]) -> Rule:
+    """Return the rule in an entry; raises RuleTableError for keywords that do not fit together."""
     known = (*sorted([*TEXTS, *NUMBERS]), *_ACTIONS)
     given = _by_keyword(entry, known, "a keyword of a rule")
     first = entry[0]
@@ -309,6 +316,7 @@ def _rule(entry: list[RuleParameter]) -> Rule:
 
 
 def _patterns(given: dict[str, RuleParameter]) -> tuple[LetterPattern, ...]:
+    """Return the patterns of some parameters, without those that match everything."""
     found = map(_pattern, given.values())
     return tuple(pattern for pattern in found if pattern is not None)
 
@@ -329,6 +337,7 @@ def _pattern(parameter: RuleParameter) -> LetterPattern | None:
 
 
 def _named_number(parameter: RuleParameter) -> int:
+    """Return the number in a value, or the number of the MQ constant it names."""
     value = parameter.value
     if re.fullmatch(r"[+-]?[0-9]{1,10}", value):
         return int(value)
@@ -342,6 +351,7 @@ def _named_number(parameter: RuleParameter) -> int:
 
 
 def _constant(parameter: RuleParameter, module: object, kind: type[Value]) -> Value:
+    """Return the value of the MQ constant that a parameter names; raises RuleTableError."""
     found = getattr(module, parameter.value, None)
     if not isinstance(found, kind):
         raise parameter.wrong(f"names no {parameter.value.partition('_')[0]}_* there is")
@@ -349,12 +359,14 @@ def _constant(parameter: RuleParameter, module: object, kind: type[Value]) -> Va
 
 
 def _choice(parameter: RuleParameter, choices: dict[str, Value]) -> Value:
+    """Return the choice that a value names; raises RuleTableError if there is no such choice."""
     if parameter.value not in choices:
         raise parameter.wrong(f"is none of {', '.join(choices)}")
     return choices[parameter.value]
 
 
 def _name(parameter: RuleParameter, special: tuple[str, ...]) -> str:
+    """Return a value that is an MQ object name, or one of ``special``; raises RuleTableError."""
     name = parameter.value.strip()
     if name in special:
         return name
@@ -368,6 +380,7 @@ def _name(parameter: RuleParameter, special: tuple[str, ...]) -> str:
 
 
 def _number(parameter: RuleParameter, lowest: int) -> int:
+    """Return a whole number from ``lowest`` to 999,999,999; raises RuleTableError."""
     value = parameter.value
     if not (re.fullmatch(r"[0-9]{1,9}", value) and lowest <= int(value)):
         raise parameter.wrong(f"is no whole number from {lowest} to {_LARGEST}")
@@ -375,6 +388,7 @@ def _number(parameter: RuleParameter, lowest: int) -> int:
 
 
 def _wait_ms(parameter: RuleParameter) -> int:
+    """Return the value of WAIT in ms: 0 for NO, MQWI_UNLIMITED for YES."""
     words = {"YES": MQWI_UNLIMITED, "NO": 0}
     if parameter.value in words:
         return words[parameter.value]

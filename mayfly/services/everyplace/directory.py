@@ -244,6 +244,10 @@ class Directory:
         return [queue for queue in every if isinstance(queue, MessageQueue)]
 
     def _remote_of(self, queue: str, queue_manager: str | None) -> AnyQueue | None:
+        """Return the remote queue that the names mean, None if they mean a local queue.
+
+        Without a definition for ``queue_manager`` it returns a synchronous queue there.
+        """
         checked_name("queue", queue)
         if queue_manager is not None:
             checked_name("queue manager", queue_manager)
@@ -260,6 +264,10 @@ class Directory:
         return named[0] if named else None
 
     def _local_of(self, name: str) -> MessageQueue:
+        """Return a local queue; the dead-letter queue is created when missing.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
         if name == DEAD_LETTER_QUEUE_NAME and name not in self._local:
             self.create_local(name, QueueAttributes(), None)
         if name not in self._local:
@@ -291,6 +299,7 @@ def checked_name(kind: str, name: object) -> str:
 
 
 def _is_text(name: str) -> bool:
+    """Return False if a name contains half of a surrogate pair, which no table could store."""
     # Half of a surrogate pair is no character, and no table could hold it.
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
@@ -322,6 +331,8 @@ def restore(owner: OwnerContext, directory: Directory, journal: Journal) -> None
 
 
 class _Opening:
+    """Reads the tables of a folder into a new queue manager."""
+
     def __init__(self, owner: OwnerContext, directory: Directory, journal: Journal) -> None:
         self._owner = owner
         self._directory = directory
@@ -331,6 +342,7 @@ class _Opening:
         self._open: dict[str, list[int]] = defaultdict(list)
 
     def read(self) -> None:
+        """Read all tables, in the order in which they refer to each other."""
         peers = self._owner.peers
         finished = {row[0]: FinishedExchanges(*row[1:]) for row in self._rows("finished")}
         for beginner, number in self._rows("finished_number"):
@@ -356,6 +368,7 @@ class _Opening:
             self._directory.restore(queue)
 
     def _queue(self, name: str, partner: str, kind: str, limits: dict[str, Any]) -> AnyQueue:
+        """Return a queue of a kind, empty and without its rule."""
         if kind == LOCAL:
             return MessageQueue(self._owner, name, QueueAttributes(**limits), None)
         if kind == ASYNCHRONOUS:
@@ -396,8 +409,10 @@ class _Opening:
             self._directory.restore_home_server(home_server)
 
     def _note_open(self, exchange: Exchange) -> None:
+        """Record an exchange begun here as open."""
         if exchange.beginner == self._owner.name:
             self._open[exchange.partner].append(exchange.number)
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
+        """Return all rows of a table; ``table`` may end with ORDER BY."""
         return self._journal.connection.execute(f"SELECT * FROM {table}").fetchall()

@@ -54,6 +54,8 @@ class FieldType(StrEnum):
 
 
 class TypedField(NamedTuple):
+    """The value of a field, with its type."""
+
     type: FieldType
     value: Value
 
@@ -286,10 +288,16 @@ class MessageFields:
         return twin
 
     def _put(self, name: str, kind: FieldType, value: Value) -> None:
+        """Put a field after checking it; raises EveryplaceError as :func:`check_field`."""
         check_field(name, kind, value)
         self._fields[name] = TypedField(kind, value)
 
     def _get(self, name: str, kind: FieldType) -> Value:
+        """Return the value of a field of this type.
+
+        Raises MQRC_PROPERTY_NOT_AVAILABLE without the field, MQRC_PROPERTY_TYPE_ERROR for another
+        type.
+        """
         check_name(name)
         field = self._fields.get(name)
         if field is None:
@@ -407,12 +415,14 @@ def fields_of_row(body: bytes) -> MessageFields:
 
 
 def _parsed(body: bytes) -> tuple[MessageUid, dict[str, TypedField]]:
+    """Return identity and fields from the JSON of a message; raises on other content."""
     content: dict[str, Any] = json.loads(body)
     fields = {name: _field_of(name, *field) for name, field in content["fields"].items()}
     return MessageUid(*content["uid"]), fields
 
 
 def _check_numbers(uid: MessageUid) -> None:
+    """Raise ValueError unless the parts of an identity from outside are valid."""
     origin, *numbers = uid
     if type(origin) is not str:
         raise ValueError(f"origin {origin!r}")
@@ -422,6 +432,7 @@ def _check_numbers(uid: MessageUid) -> None:
 
 
 def _field_of(name: str, kind_name: str, value: Any) -> TypedField:
+    """Return a field from its JSON form; raises EveryplaceError if no message may have it."""
     kind = FieldType(kind_name)
     if kind is FieldType.BYTES:
         value = base64.b64decode(value, validate=True)
@@ -430,4 +441,5 @@ def _field_of(name: str, kind_name: str, value: Any) -> TypedField:
 
 
 def _json_of(value: object) -> object:
+    """Return a value for JSON: bytes as base64."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value

@@ -138,6 +138,7 @@ def open_tables(folder: Path, manager: str, runtime: Runtime) -> apsw.Connection
 
 
 def _prepare(connection: apsw.Connection, folder: Path, manager: str, runtime: Runtime) -> None:
+    """Set up a database: pragmas, tables if it is new, and the check of its version and owner."""
     for pragma in _PRAGMAS:
         connection.execute(pragma)
     version: int = connection.pragma("user_version")
@@ -270,6 +271,7 @@ class Journal:
             self._lock.release()
 
     def _write(self) -> None:
+        """Write the noted changes in one transaction; raises Ended if that fails."""
         if self._has_ended is not None:
             raise self._has_ended
         if not self._changed:
@@ -296,6 +298,7 @@ class Journal:
         self._must_not_leave = False
 
     def _end(self, why: Ended) -> None:
+        """Close the journal after a failure; later verbs raise ``why``."""
         # Closing undoes what is not committed; the folder is free for who opens it again.
         self._has_ended = self._has_ended or why
         self._changed.clear()

@@ -210,6 +210,10 @@ class Link:
         between = f"{exchange.beginner} to {exchange.partner}"
 
         def arrive() -> R:
+            """Deliver the request.
+
+            An ended partner gives LinkDown, as it may have done the request.
+            """
             # The queue manager that has the name at that moment.
             partner = self._ends[exchange.partner]
             try:
@@ -363,6 +367,7 @@ class Peers:
         return self._finished[beginner]
 
     def _note_era(self, name: str, era: int) -> None:
+        """Record the era of a partner; for a new era its finished exchanges begin empty."""
         known = self._finished.get(name)
         if known is None or known.era != era:
             # Of the one that had the name before nothing can come any more.

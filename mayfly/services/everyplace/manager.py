@@ -478,6 +478,7 @@ def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: obj
 
 
 def _call(receiver: EveryplaceQueueManager, name: str, call: object) -> object:
+    """Carry out a call on a local queue and return its answer."""
     queue = receiver.directory.local_queue(name)
     match call:
         case requests.Add(_, message, confirm_id):
@@ -504,6 +505,7 @@ def _call(receiver: EveryplaceQueueManager, name: str, call: object) -> object:
 def _hold_message(
     receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
 ) -> None:
+    """Store a message, invisible to gets, unless its exchange is finished or it is here already."""
     target = receiver.directory.local_queue(queue)
     # The activation of the queue may have removed the message, and so ended this exchange.
     if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
@@ -559,6 +561,7 @@ def _offer_next(
 
 
 def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+    """Delete the message of a pull that its receiver has stored."""
     # Activation may write expiries first: the end of the exchange is noted behind them.
     queues = receiver.directory.queues_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)
@@ -618,9 +621,11 @@ class Trickle:
         self._clock.detach(self)
 
     def _is_running(self) -> bool:
+        """Return True until it is ended or its queue manager is closed."""
         return not self._is_over and self._owner.is_open
 
     def _run(self) -> None:
+        """Transmit all asynchronous queues and pull all home-server queues; errors are logged."""
         owner = self._owner
         for queue in owner.directory.sending():
             try:

@@ -73,6 +73,7 @@ def remember_sender(got: Message, message: MessageFields) -> None:
 
 
 def _original_of(message: MessageFields) -> Original | None:
+    """Return the MQ message that a message came from, None if it asked for no report."""
     if not message.contains(MQ_DESCRIPTOR):
         return None
     data, correl_id = fields_as_body(message), b""
@@ -146,11 +147,13 @@ class Moves(NamedTuple):
             self.manager.peers.end(exchange)
 
     def _is_done(self, exchange: Exchange) -> bool:
+        """Return True if MQ has committed the move of an exchange."""
         # The last is the only one that can be open: each begins by settling those before it.
         return self.numbers.last(_name_of(exchange)) == exchange.number
 
 
 def _name_of(exchange: Exchange) -> str:
+    """Return the name under which MQ records the numbers of an era."""
     return f"everyplace {exchange.era}"
 
 
@@ -260,6 +263,7 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
 
 
 def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
+    """Return the queue of a move to MQ; raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a remote one."""
     source = manager.directory.queue_with_messages(queue)
     if source.partner:
         raise EveryplaceError(
@@ -307,6 +311,7 @@ def _put(
     *,
     persistent: bool | None,
 ) -> bytes:
+    """Put an Everyplace message on an MQ queue and return its MsgId."""
     fields = message.fields()
     correl_id = fields.get(MSG_CORREL_ID)
     return session.put(
@@ -336,11 +341,13 @@ def _reply_to(fields: dict[str, TypedField]) -> str:
 
 
 def _text(fields: dict[str, TypedField], name: str) -> str:
+    """Return a text field, empty if it is missing or no text."""
     value = fields[name].value if name in fields else ""
     return value if isinstance(value, str) else ""
 
 
 def _correl_id(field: TypedField | None) -> bytes | None:
+    """Return a field as a CorrelId of 24 bytes, None if it cannot be one."""
     if field is None or not isinstance(field.value, bytes) or len(field.value) > _CORREL_ID_BYTES:
         return None
     return field.value.ljust(_CORREL_ID_BYTES, b"\0")

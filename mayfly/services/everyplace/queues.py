@@ -355,6 +355,10 @@ class MessageQueue:
         raise self._not_there(f"message {uid}")
 
     def _next_permitted(self) -> QueuedMessage | None:
+        """Return the next available message whose get the rule permits; None if there is none.
+
+        Raises RuleRefused.
+        """
         while (queued := self._next_available()) is not None:
             consult(self.rule.get_message, self.entry(queued), queued.message.copy())
             # The rule may have taken it itself.
@@ -363,6 +367,10 @@ class MessageQueue:
         return queued
 
     def _next_available(self) -> QueuedMessage | None:
+        """Return the next available message, after removing expired ones in front of it.
+
+        Else None.
+        """
         while True:
             for queued in self._seen_by_get:
                 if self.expire_if_due(queued):
@@ -519,6 +527,7 @@ class MessageQueue:
             self.owner.peers.finish(exchange)
 
     def _report_expired(self, queued: QueuedMessage) -> None:
+        """Call the rule for an expired message that was removed, and end its exchange."""
         if queued.exchange is not None:
             self.leave_exchange(queued, queued.exchange)
         uid = queued.message.uid
@@ -531,10 +540,12 @@ class MessageQueue:
             self._expiring.remove(uid)
 
     def _call_listeners(self, queued: QueuedMessage) -> None:
+        """Call the message listeners with copies of a message; their errors are logged."""
         for listener in list(self.listeners):
             notify(listener, queued.message.copy())
 
     def _insert(self, queued: QueuedMessage) -> None:
+        """Insert a message behind all others of its priority."""
         if self._journal is not None:
             self.note(queued)
         queued.place = -queued.message.priority, self._next_order
@@ -542,6 +553,7 @@ class MessageQueue:
         self._place(queued)
 
     def _place(self, queued: QueuedMessage) -> None:
+        """Insert a message at its place, into the indexes, too."""
         self._by_uid[queued.message.uid] = queued
         if queued.exchange is not None:
             self._by_exchange[queued.exchange] = queued
@@ -550,6 +562,7 @@ class MessageQueue:
             self._seen_by_get.add(queued)
 
     def _is_free(self, queued: QueuedMessage) -> bool:
+        """Return True if a message is on this queue and available."""
         return self.holds(queued) and queued.state is MessageState.AVAILABLE
 
     def holds(self, queued: QueuedMessage) -> bool:
@@ -557,9 +570,11 @@ class MessageQueue:
         return self._by_uid.get(queued.message.uid) is queued
 
     def _is_expired(self, queued: QueuedMessage) -> bool:
+        """Return True if a message has expired by the clock of the queue manager."""
         return is_expired(self._deadline_ms(queued), self._now_ms())
 
     def _deadline_ms(self, queued: QueuedMessage) -> int | None:
+        """Return the epoch ms at which a message expires on this queue, None for never."""
         message = queued.message
         interval_ms = self.attributes.expiry_ms
         return deadline_ms(message.created_ms, queued.arrived_ms, message.expire_time, interval_ms)
@@ -568,4 +583,5 @@ class MessageQueue:
         return self.owner.clock.now_ms()
 
     def _not_there(self, what: str) -> EveryplaceError:
+        """Return the error MQRC_NO_MSG_AVAILABLE for a message that is not on the queue."""
         return EveryplaceError(rc.MQRC_NO_MSG_AVAILABLE, f"{what}: not on queue {self.name}")

@@ -71,9 +71,11 @@ class SynchronousQueue:
         self.awaited_rule = ""
 
     def limits(self) -> dict[str, int | None]:
+        """Return no attributes, as such a queue has none here."""
         return {}
 
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
+        """Put a message there, after consulting the rule of the definition here."""
         check_given(self.name, self.awaited_rule)
         now_ms = self.owner.clock.now_ms()
         state = MessageState.PUT_UNCONFIRMED if confirm_id else MessageState.AVAILABLE
@@ -83,21 +85,27 @@ class SynchronousQueue:
         self._call_remote(requests.Add(self.name, message, confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
+        """Make a message available there that was put with a confirm id."""
         self._call_remote(requests.ConfirmPut(self.name, uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
+        """Get the next message there, None if there is none."""
         return self._call_remote(requests.Take(self.name, confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
+        """Delete a message there that was got with a confirm id."""
         self._call_remote(requests.ConfirmGet(self.name, uid))
 
     def undo(self, confirm_id: int) -> int:
+        """Undo the unconfirmed puts and gets there with this confirm id; return their number."""
         return self._call_remote(requests.Undo(self.name, confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
+        """Delete an available message there."""
         self._call_remote(requests.Delete(self.name, uid))
 
     def browse(self) -> list[MessageFields]:
+        """Return copies of the available messages there."""
         return self._call_remote(requests.Browse(self.name)) or []
 
     def size(self) -> int:
@@ -208,16 +216,22 @@ class AsynchronousQueue(MessageQueue):
             self._note_withdrawn(exchange)
 
     def _is_gone(self, queued: QueuedMessage) -> bool:
+        """Remove a message if it has expired, unless another queue manager is pulling it.
+
+        Returns True if it was removed.
+        """
         # A message that another queue manager is pulling is left to that pull.
         return queued.state is not MessageState.GET_UNCONFIRMED and self.expire_if_due(queued)
 
     def _may_send(self, queued: QueuedMessage) -> bool:
+        """Return True if the first stage is to be sent for a message now."""
         if queued.state is MessageState.AVAILABLE:
             # The rule may have deleted it.
             return self._rule_permits_sending(queued) and self._is_free(queued)
         return queued.state is MessageState.SENDING and not queued.is_acknowledged
 
     def _rule_permits_sending(self, queued: QueuedMessage) -> bool:
+        """Return False if the rule keeps or refuses the message."""
         try:
             return (
                 consult(self.rule.transmit, self.entry(queued), queued.message.copy()) is not False
@@ -227,6 +241,7 @@ class AsynchronousQueue(MessageQueue):
             return False
 
     def _send(self, queued: QueuedMessage, exchange: Exchange) -> None:
+        """Send the first stage for a message; raises the EveryplaceError of the transmission."""
         is_first_try, queued.exchange = queued.exchange is None, exchange
         self.mark(queued, MessageState.SENDING)
         # As it is now, whenever it arrives: a rule may change what has expired here.
@@ -244,6 +259,7 @@ class AsynchronousQueue(MessageQueue):
         self.note(queued)
 
     def _withdraw(self) -> None:
+        """Send the pending withdrawals, in order, until one fails."""
         while self._withdrawn:
             exchange = next(iter(self._withdrawn))
             try:
@@ -261,6 +277,7 @@ class AsynchronousQueue(MessageQueue):
         self._withdrawn[exchange] = None
 
     def _note_withdrawn(self, exchange: Exchange) -> None:
+        """Have a withdrawal written at the end of the verb: pending or sent."""
         journal = self.owner.journal
         if journal is not None:
             journal.note(
@@ -321,6 +338,7 @@ class HomeServerQueue:
             self._owner.journal.note(self, self._row, before_sending=True)
 
     def _row(self) -> list[Statement]:
+        """Return the statement that writes this definition, or deletes it."""
         if not self.is_defined:
             return [(FORGET_HOME_SERVER, (self.name,))]
         asked = None if self.asked is None else json.dumps(self.asked)
@@ -347,12 +365,19 @@ class HomeServerQueue:
         return asked_before is not None and self._fetch(target)
 
     def _end_question(self, exchange: Exchange) -> None:
+        """End the exchange of a request whose answer was no message, or that was never sent."""
         self.asked = None
         self.note()
         self._owner.peers.end(exchange)
 
     def _store(self, target: MessageQueue, message: MessageFields, exchange: Exchange) -> None:
+        """Add a fetched message to the local queue.
+
+        A duplicate is dropped, so the server deletes it.
+        """
+
         def taken_over() -> None:
+            """Record that the message is stored here, before rules and listeners are called."""
             # Before rules and listeners are called: a rule may transmit, which divides this verb.
             self.asked = None
             self.stored.append(exchange)
@@ -367,6 +392,7 @@ class HomeServerQueue:
             _LOG.warning("pull of %s: %s", self.name, error)
 
     def _confirm(self) -> None:
+        """Confirm to the server each stored message; raises LinkDown without an answer."""
         while self.stored:
             exchange = self.stored[0]
             self._owner.peers.carry(exchange, Stored(self.name))

@@ -198,12 +198,15 @@ class VerbGate:
         return self._entry or nullcontext()
 
     def _admit_by(self, entry: AbstractContextManager[object]) -> None:
+        """Wrap all verbs of the queue manager in a context."""
         self._entry, manager = entry, self._manager
         for name in _verbs:
             setattr(manager, name, _gated(entry, getattr(type(manager), name).__get__(manager)))
 
 
 def _gated(gate: AbstractContextManager[object], method: Callable[P, R]) -> Callable[P, R]:
+    """Return a method that runs within a context."""
+
     @wraps(method)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with gate:

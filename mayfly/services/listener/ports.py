@@ -104,6 +104,7 @@ class MessageEndpoint:
         return self._counters.statistics(self._state)
 
     def _state(self) -> tuple[int, int, int]:
+        """Return the number of threads, of connections, and of threads that wait for a message."""
         run = self._run
         if run is None:
             return 0, 0, 0

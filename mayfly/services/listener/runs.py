@@ -300,6 +300,7 @@ class PortRun(ABC):
                 thread.join()
 
     def _enter(self, thread: Thread, *, is_session: bool) -> None:
+        """Count a thread that is about to start."""
         if is_session:
             self._reserved_count -= 1
         alive = [one for one in self._threads if one.is_alive() or not one.ident]
@@ -314,6 +315,7 @@ class PortRun(ABC):
         return not self._running_count
 
     def _run(self, work: Callable[[], None], is_session: bool) -> None:
+        """Call ``work`` on a thread and count its end; the last thread ends the run."""
         try:
             work()
         finally:
@@ -364,6 +366,7 @@ class Recovery:
         return True
 
     def _may_retry(self) -> bool:
+        """Return True if the run goes on and retries are left."""
         run, limit = self._run, self._run.settings.max_recovery_retries
         return not (run.is_stopping or run.factory.has_ended) and self._retry_count < limit
 
@@ -459,6 +462,7 @@ class _Receiver:
             self._close()
 
     def _next(self) -> None:
+        """Receive one message in a transaction and deliver it, or roll back without one."""
         run = self._run
         if self._session is None:
             self._session = run.open_session()
@@ -479,6 +483,7 @@ class _Receiver:
         self._recovery.succeed()
 
     def _close(self) -> None:
+        """Close the session; the next receive opens another."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -631,6 +636,7 @@ class ASF(PortRun):
     # The dispatcher.
 
     def _dispatch(self) -> None:
+        """Find messages for sessions until the run stops; the dispatcher's function."""
         try:
             while not self.is_stopping:
                 try:
@@ -695,6 +701,7 @@ class ASF(PortRun):
         return self._has_permit
 
     def _return_permit(self) -> None:
+        """Return the permit to the pool."""
         self._has_permit = self._is_permit_wanted = False
         self.pool.return_permit(self)
 
@@ -751,6 +758,7 @@ class ASF(PortRun):
             raise
 
     def _open_worker(self) -> _Worker:
+        """Open a session and make it an idle worker; raises JMSException."""
         session = self.open_session()
         with self.pool.changed:
             # Until it has a thread of its own, the dispatcher waits for it.
@@ -829,6 +837,7 @@ class _Worker:
                 return None
 
     def _end(self) -> None:
+        """Close the session if the dispatcher has forgotten this worker."""
         # A worker that was not given up may have a message, and another thread, by now.
         if self._run.is_forgotten(self):
             self.session.close()

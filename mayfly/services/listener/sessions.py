@@ -145,6 +145,7 @@ class SharedConnections:
                 self._close_if_unused(connection)
 
     def _connection_with_capacity(self) -> Connection:
+        """Return a connection that may have another session; create it if needed."""
         for connection in self._connections:
             has_capacity = len(connection.sessions()) < self._settings.conversations_per_connection
             if has_capacity and connection.is_open and not connection.is_broken:
@@ -156,6 +157,7 @@ class SharedConnections:
         return connection
 
     def _consumer(self, session: Session) -> MessageConsumer:
+        """Create the consumer of a session; on an error the session is closed."""
         destination, selector = self._settings.destination, self._settings.selector
         try:
             if isinstance(destination, Topic):
@@ -166,6 +168,7 @@ class SharedConnections:
             raise
 
     def _close_if_unused(self, connection: Connection) -> None:
+        """Close a connection that has no sessions left."""
         if connection in self._connections and not connection.sessions():
             self._connections.remove(connection)
             with suppress(MQError, JMSException):
@@ -290,6 +293,7 @@ class ServerSession:
         self._shared.close(self.session)
 
     def _take_now(self) -> Delivery | None:
+        """Take a message under syncpoint without waiting; None if there is none."""
         handle = self._consumer.open_handle()
         try:
             return Delivery(0, self.session.mq.get(handle, _TAKE), handle)
@@ -297,6 +301,7 @@ class ServerSession:
             return None
 
     def _get(self, wait: Wait, handle: int, options: int, wait_ms: int) -> Delivery | None:
+        """Get with these options, waiting up to ``wait_ms``; None if no message came."""
         request = ask.GetAny([handle], options, wait_ms)
         try:
             return wait.of(partial(self.session.mq.begin, request))
@@ -322,6 +327,10 @@ class ServerSession:
         return is_done
 
     def _commit(self, transaction: Transaction) -> bool:
+        """Commit a transaction; False if it was marked for rollback, which is logged.
+
+        Raises TransactionRolledBack when the queue manager could not commit.
+        """
         try:
             transaction.commit()
         except TransactionRolledBack as error:

@@ -151,6 +151,7 @@ class Transaction:
         return True
 
     def _check_not_ended(self, call: str) -> None:
+        """Raise IllegalStateException if it has ended, or its port must end it."""
         if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
             raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
         if self.is_lent:
@@ -256,6 +257,7 @@ class TransactionService:
                 self._own.close()
 
     def _wait_for(self, due_ms: int) -> None:
+        """Call :meth:`_on_due` at a moment of the queue manager's clock."""
         self._connection.begin(ask.WaitUntil(due_ms), partial(self._on_due, due_ms))
 
     def _on_due(self, due_ms: int, error: MQError | None) -> None:
@@ -290,6 +292,7 @@ class TransactionService:
             return 0
 
     def _mark_if_late(self, transaction: Transaction, now_ms: int) -> None:
+        """Mark a transaction and call ``on_timeout`` if it is active and its timeout is over."""
         due_ms = transaction.due_ms
         if due_ms is None or not transaction.is_active or now_ms < due_ms:
             return
