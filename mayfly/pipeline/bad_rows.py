@@ -1,10 +1,11 @@
 """Backs out the messages of queues that a batch cannot use, so that the others continue.
 
 There are two kinds. Rows that neither their queue nor the dead-letter queue accepts are left out by
-the queue manager of the sink, which returns them. If Spark fails, in an expression of a route or in
-reading a message, the claimed rows are read again without a write, and halved until the failing
-rows are found. In both cases their own queue manager backs them out: up to BOTHRESH they come
-again, then they go to BOQNAME or the dead-letter queue. The repeated batch does not contain them.
+the queue manager of the sink, which returns them. Other rows make Spark fail, in an expression of a
+route or in reading a message. Then the claimed rows are read again without a write, and halved
+until the failing rows are found. In both cases their own queue manager backs them out: up to
+BOTHRESH they come again, then they go to BOQNAME or the dead-letter queue. The repeated batch does
+not contain them.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 While the port is idle, arrivals are taken as independent (Poisson) with rate r. N sessions wait.
 The session that has waited longest takes the message and starts again, as does a session whose
 receive is over. The ages a1 < … < aN of their transactions then have the density C exp(-r aN) on 0
-< a1 < … < aN < timeout: it solves the balance of ageing, arrivals and timeouts for every N. So the
-age of the transaction that takes a message is Erlang(N, r), cut off at the timeout; on_message does
-not fit when that age is at least lifetime - on_message; and receives end empty at the density of
-that age at the timeout. A message that is rolled back comes again, to another waiting session: with
+< a1 < … < aN < timeout. It solves the balance of ageing, arrivals and timeouts for every N. So the
+age of the transaction that takes a message is Erlang(N, r), cut off at the timeout. on_message does
+not fit when that age is at least lifetime - on_message. Receives end empty at the density of that
+age at the timeout. A message that is rolled back comes again, to another waiting session; with
 several sessions that raises the rate.
 """
 

@@ -20,11 +20,12 @@ _ATTEMPTS_MAX = 100
 class Simulated(NamedTuple):
     """The numbers of transactions from the first arrival until all work was done.
 
-    ``taken`` counts transactions with a message: ``committed``, rolled back ``needless`` (L11: the
-    message came so late in the receive that on_message did not fit into the rest of the lifetime)
-    or ``overlong`` (on_message takes the whole lifetime: no receive timeout helps).
-    ``messages_hit`` were rolled back needlessly at least once. ``requeued`` messages have reached
-    BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still rolled back at the end.
+    ``taken`` counts transactions with a message; each ends ``committed`` or rolled back. A rollback
+    is ``needless`` (L11) if the message came so late in the receive that on_message did not fit
+    into the rest of the lifetime. It is ``overlong`` if on_message takes the whole lifetime: no
+    receive timeout helps. ``messages_hit`` were rolled back needlessly at least once. ``requeued``
+    messages have reached BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still
+    rolled back at the end.
     """
 
     messages: int

@@ -135,9 +135,9 @@ def write_stream(
     """Return the writer of a stream that `lifetime` made, tied to its own checkpoint.
 
     The caller adds sink, trigger and start(). A batch that Spark repeats after a crash is the same
-    batch with the same id; a sink in which a repeat replaces the batch has every row once. Raises
-    OptionError for asynchronous progress tracking, under which a repeated batch may differ. Raises
-    CheckpointError for a checkpoint of another query, or one with other columns.
+    batch with the same id. If the repeat replaces the batch in the sink, every row is there once.
+    Raises OptionError for asynchronous progress tracking, under which a repeated batch may differ.
+    Raises CheckpointError for a checkpoint of another query, or one with other columns.
     """
     given = {name.lower(): value for name, value in (options or {}).items()}
     if given.get(_ASYNC_PROGRESS.lower(), "false").lower() != "false":

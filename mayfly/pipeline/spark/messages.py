@@ -49,9 +49,9 @@ def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
     """Return a DataFrame whose message columns have the types of the message schema.
 
     Whole numbers are widened to the type of the schema; other columns do not change. Raises
-    OptionError, which names the column: one that is missing, occurs twice, has another type, is
-    named like one of ``added`` (the columns that the caller will add), or has a name that Spark
-    cannot pass to Python.
+    OptionError, which names the column, if it is missing, occurs twice or has another type. So does
+    a column named like one of ``added``, which the caller will add, and a name that Spark cannot
+    pass to Python.
     """
     names = [name.lower() for name in rows.columns]
     for name in REQUIRED_COLUMNS:

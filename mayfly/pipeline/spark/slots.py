@@ -60,8 +60,8 @@ def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Ba
     """Return the function for mapInArrow that turns rows with window and NOW_COLUMN into PACKED.
 
     Due rows go to the ``due_shards`` one after the other. Rows that wait for one slot go to one
-    shard, and to more shards only if they are many: each held (shard, slot) costs as much as
-    hundreds of rows.
+    shard, and to more shards only if they are many. The reason is that each held (shard, slot)
+    costs as much as hundreds of rows.
     """
 
     def pack(batches: Batches) -> Batches:

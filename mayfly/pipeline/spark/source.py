@@ -1,9 +1,9 @@
 """Spark's ``format("mayfly")``: the ledger of a queue manager, or a queue, as table and stream.
 
 Option ``queue`` selects a queue (queue_source.py); this module reads the ledger. The offset of a
-stream is the position it has read to, with the instance id of the store, so that a checkpoint is
-never continued on another store. Rows between two positions never change, so a batch that Spark
-repeats is the same batch.
+stream is the position it has read to, and the instance id of the store. So a checkpoint is never
+continued on another store. Rows between two positions never change, so a batch that Spark repeats
+is the same batch.
 """
 
 from __future__ import annotations

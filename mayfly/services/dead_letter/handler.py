@@ -266,7 +266,7 @@ class DeadLetterHandler:
         """Handle letters until the time that WAIT allows is over, or until :meth:`stop`.
 
         With WAIT(NO) it ends when nothing is left to do, with WAIT(n) when nothing was for n
-        seconds; a retry that is due later counts as something to do. New letters are handled at
+        seconds. A retry that is due later counts as something to do. New letters are handled at
         once. Every RETRYINT it goes through the whole queue, failed letters included. Raises as
         :meth:`run_once`.
         """

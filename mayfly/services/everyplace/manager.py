@@ -183,8 +183,9 @@ class EveryplaceQueueManager:
     ) -> None:
         """Create a local queue; ``expiry_ms`` counts from the arrival of each message (M1).
 
-        Raises MQRC_OBJECT_ALREADY_EXISTS for a name that is taken, MQRC_OBJECT_NAME_ERROR for a
-        wrong one, MQRC_OPTIONS_ERROR for a wrong rule or attribute.
+        Raises EveryplaceError: MQRC_OBJECT_ALREADY_EXISTS for a name that is taken,
+        MQRC_OBJECT_NAME_ERROR for a wrong one, MQRC_EXPIRY_ERROR for a wrong interval,
+        MQRC_OPTIONS_ERROR for a wrong rule or depth.
         """
         self.directory.check_new(name, None)
         self.directory.create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
@@ -271,8 +272,8 @@ class EveryplaceQueueManager:
     ) -> None:
         """Change ``expiry_ms`` or ``max_depth``; messages there expire by it at their next check.
 
-        Raises RuleRefused when the rule refuses, and MQRC_OPTIONS_ERROR for another attribute or
-        value.
+        Raises RuleRefused when the rule refuses, MQRC_EXPIRY_ERROR for a wrong interval, and
+        MQRC_OPTIONS_ERROR for another attribute or a wrong depth.
         """
         altered = activated(self.directory.queue_with_messages(queue, queue_manager))
         try:

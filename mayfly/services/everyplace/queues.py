@@ -115,7 +115,7 @@ class QueueAttributes:
     max_depth: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise EveryplaceError with MQRC_OPTIONS_ERROR, or the reason for a wrong interval."""
+        """Raise MQRC_EXPIRY_ERROR for a wrong interval, MQRC_OPTIONS_ERROR for a wrong depth."""
         try:
             check_interval_ms(self.expiry_ms)
         except MQError as error:
@@ -383,9 +383,9 @@ class MessageQueue:
     # Looking
 
     def browse(self) -> list[MessageFields]:
-        """Return copies of the available messages.
+        """Return copies of the available messages, expired ones included.
 
-        Expired ones are included, as a browse checks nothing (M11). Raises RuleRefused.
+        A browse checks nothing (M11). Raises RuleRefused.
         """
         seen = [queued for queued in self._held if queued.state is MessageState.AVAILABLE]
         for queued in seen:

@@ -101,8 +101,8 @@ def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, i
     """Return fields of PortSettings from the custom properties of the message listener service.
 
     A property that ends with a port name, in any case, counts only for the port of that name.
-    Raises ValueError for a property that is unknown or given twice or out of range, and TypeError
-    for a value that is no number; the error names the property.
+    Raises ValueError for a property that is unknown, given twice or out of range. Raises TypeError
+    for a value that is no number. Both name the property.
     """
     found: dict[str, int] = {}
     keys: set[str] = set()
