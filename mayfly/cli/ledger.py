@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from mayfly.pipeline.lake.report import QueueReport
-    from mayfly.pipeline.lake.timeline import Timeline
+    from mayfly.pipeline.lake.timeline import LakeTimeline
 
 _POLL_SECONDS = 0.5
 _COLUMNS = tuple("queue,lives,got,expired,other,share,p50 s,p95 s,p99 s,late".split(","))
@@ -369,7 +369,7 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 
 def _answers(
     lake: Path, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
-) -> tuple[list[QueueReport], Timeline | None]:
+) -> tuple[list[QueueReport], LakeTimeline | None]:
     """Return the reports of a lake, and the timeline to plot; None if nothing is to be plotted."""
 
     def is_drawn(reports: list[QueueReport]) -> bool:

@@ -108,7 +108,11 @@ def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
 
 
 def _result(
-    arrivals: QueueArrivals, setting: Setting, messages: Messages, sessions: Sessions, counts: Ints
+    arrivals: QueueArrivals,
+    setting: Setting,
+    messages: Messages,
+    sessions: Sessions,
+    counts: Ints,
 ) -> Simulated:
     """Return the result from the state of the kernel after its end."""
     last_ms = int(counts[kernel.LAST_MS])

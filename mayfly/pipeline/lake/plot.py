@@ -16,7 +16,7 @@ from plotly.subplots import make_subplots
 from mayfly.lifetime.times import spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.lake.errors import PlotError
-from mayfly.pipeline.lake.timeline import QueueShare, Timeline
+from mayfly.pipeline.lake.timeline import LakeTimeline, QueueShare
 
 _COLORS = {"got": "#2f7fb8", "expired": "#d1482f", "other": "#c3ccd8"}
 #: The widest is drawn first: where percentiles are equal, each is seen behind the next.
@@ -33,7 +33,7 @@ def check_plot_file(file: Path) -> None:
         raise PlotError(f"{file} ends in none of {', '.join((_PAGE, *_IMAGES))}")
 
 
-def draw_timeline(timeline: Timeline, file: Path) -> None:
+def draw_timeline(timeline: LakeTimeline, file: Path) -> None:
     """Draw a timeline into a file; raises PlotError for a wrong suffix."""
     check_plot_file(file)
     if file.suffix == _PAGE:
@@ -42,7 +42,7 @@ def draw_timeline(timeline: Timeline, file: Path) -> None:
         _image(timeline).savefig(file)
 
 
-def _title(timeline: Timeline) -> str:
+def _title(timeline: LakeTimeline) -> str:
     """Return the title: the number of lives, the share expired, the time span."""
     total = sum(float(counts.sum()) for counts in timeline.ended.values())
     share = 100 * float(timeline.ended["expired"].sum()) / total
@@ -52,7 +52,7 @@ def _title(timeline: Timeline) -> str:
     return f"{total:,.0f} lives, {share:.1f} % expired; {span.replace('T', ' ')} UTC"
 
 
-def _titles(timeline: Timeline) -> tuple[str, str, str]:
+def _titles(timeline: LakeTimeline) -> tuple[str, str, str]:
     """Return the titles of the three diagrams."""
     step = spelled_duration(timeline.step_ms)
     per = f"per {_ONE.get(step, step)}"
@@ -63,7 +63,7 @@ def _titles(timeline: Timeline) -> tuple[str, str, str]:
     )
 
 
-def _staged(timeline: Timeline) -> str:
+def _staged(timeline: LakeTimeline) -> str:
     """Return the line about the staging queue, whose lives continue on other queues."""
     if not timeline.staged:
         return ""
@@ -76,7 +76,7 @@ def _label(share: QueueShare) -> str:
     return f"{share.expired_percent:.1f} %: {share.expired:,} of {share.lives:,}"
 
 
-def _page(timeline: Timeline) -> go.Figure:
+def _page(timeline: LakeTimeline) -> go.Figure:
     """Return the interactive figure."""
     figure = make_subplots(rows=3, cols=1, subplot_titles=_titles(timeline), vertical_spacing=0.11)
     # In the middle of their step, as the bars of the image are.
@@ -124,7 +124,7 @@ def _page(timeline: Timeline) -> go.Figure:
     )
 
 
-def _image(timeline: Timeline) -> Figure:
+def _image(timeline: LakeTimeline) -> Figure:
     """Return the figure for an image."""
     figure = Figure(figsize=(16, 13), dpi=120, layout="constrained")
     ended, waited, share = figure.subplots(3, 1)
@@ -169,11 +169,11 @@ def _image(timeline: Timeline) -> Figure:
     return figure
 
 
-def _ends(timeline: Timeline) -> tuple[np.datetime64, np.datetime64]:
+def _ends(timeline: LakeTimeline) -> tuple[np.datetime64, np.datetime64]:
     """Return the start of the first step and the end of the last one."""
     return timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
 
 
-def _percent_end(timeline: Timeline) -> float:
+def _percent_end(timeline: LakeTimeline) -> float:
     """Return the end of the percent axis, with space for a label beside the longest bar."""
     return 1.25 * max([share.expired_percent for share in timeline.queues] + [1.0])

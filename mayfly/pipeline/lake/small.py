@@ -38,7 +38,7 @@ from mayfly.pipeline.lake.queries import (
     report_of_queues,
 )
 from mayfly.pipeline.lake.report import QueueReport, reports_of
-from mayfly.pipeline.lake.timeline import PLOT_RANKS, Timeline, course_from, step_between
+from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 
 #: Up to this size, some two million lives, a question takes at most two seconds on two cores. For
 #: larger lakes Spark answers from sketches.
@@ -81,7 +81,7 @@ def ledger_report(
         return reports_of(_rows(ledger, report_of_queues(_percentiles, late_after_ms)))
 
 
-def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Timeline:
+def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> LakeTimeline:
     """Return the timeline of a part of a lake; raises LakeError, and PlotError without lives."""
     with ledger_view(lake_path, part) as ledger:
         if ledger is None:

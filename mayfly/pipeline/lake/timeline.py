@@ -46,7 +46,7 @@ class QueueShare(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Timeline:
+class LakeTimeline:
     """How many lives ended in each time step, and the queues with the largest share of expiries.
 
     ``starts`` are the starts of the steps in UTC; ``waited_s`` are seconds, NaN in a step without
@@ -80,7 +80,7 @@ def step_between(
     return next(fitting, DAY_MS)
 
 
-def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Timeline:
+def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> LakeTimeline:
     """Return a timeline from the counts by step, by queue, and by outcome of the staged lives."""
     counts = ("lives", State.GOT.value, State.EXPIRED.value)
     table = np.array([[row[name] for name in counts] for row in steps], dtype=np.float64).T
@@ -90,7 +90,7 @@ def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Timeli
     by_outcome = {row["outcome"]: int(row["lives"]) for row in staged}
     # Outcomes that this version does not know come last.
     codes = dict.fromkeys((*OUTCOME_CODES, *by_outcome))
-    return Timeline(
+    return LakeTimeline(
         step_ms,
         np.array([row["start_ms"] for row in steps], dtype="datetime64[ms]"),
         {"got": got, "expired": expired, "other": lives - got - expired},

@@ -190,7 +190,7 @@ def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
     free_ms[place] = until_ms
 
 
-class Kernel(NamedTuple):
+class ReplayKernel(NamedTuple):
     """The two functions, plain or compiled, and the function that makes a column for them."""
 
     serve_gets: Callable[[Messages, Gets, Found], None]
@@ -198,11 +198,11 @@ class Kernel(NamedTuple):
     column: Callable[[Ints], Numbers]
 
 
-PLAIN = Kernel(serve_gets, serve_consumers, lambda column: column.tolist())
+PLAIN = ReplayKernel(serve_gets, serve_consumers, lambda column: column.tolist())
 
 
 @functools.cache
-def compiled() -> Kernel:
+def compiled() -> ReplayKernel:
     """Return the kernel compiled by numba, cached on disk.
 
     Raises ModuleNotFoundError without numba.
@@ -214,10 +214,10 @@ def compiled() -> Kernel:
         register(function)
     # Nothing is allocated here: without reference counts on every array it is ten times as fast.
     compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
-    return Kernel(compile_(serve_gets), compile_(serve_consumers), np.ascontiguousarray)
+    return ReplayKernel(compile_(serve_gets), compile_(serve_consumers), np.ascontiguousarray)
 
 
-def kernel_for(row_count: int) -> Kernel:
+def kernel_for(row_count: int) -> ReplayKernel:
     """Return the kernel that is faster for this number of messages; both give the same result."""
     if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
         return PLAIN

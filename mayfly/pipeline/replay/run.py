@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from mayfly.lifetime.columns import NONE, Ints, Windows, nullable, windows_at_put
 from mayfly.lifetime.life import State
 from mayfly.pipeline.replay import kernel
-from mayfly.pipeline.replay.kernel import NEVER_MS, Consumers, Found, Gets, Kernel, Messages
+from mayfly.pipeline.replay.kernel import (
+    NEVER_MS,
+    Consumers,
+    Found,
+    Gets,
+    Messages,
+    ReplayKernel,
+)
 from mayfly.pipeline.replay.settings import (
     AS_IT_WAS,
     PRIORITY,
@@ -52,7 +59,7 @@ _GOT, _EXPIRED, _REFUSED, _LEFT = range(len(OUTCOMES))
 
 
 def replay_in_process(
-    trace: pa.Table, what_if: Settings = AS_IT_WAS, *, with_kernel: Kernel | None = None
+    trace: pa.Table, what_if: Settings = AS_IT_WAS, *, with_kernel: ReplayKernel | None = None
 ) -> pa.Table:
     """Return the outcome of every row of a trace, sorted by queue, put time and seq.
 
@@ -67,7 +74,7 @@ def replay_in_process(
 
 
 def outcomes_of(
-    trace: Trace, what_if: Settings = AS_IT_WAS, *, with_kernel: Kernel | None = None
+    trace: Trace, what_if: Settings = AS_IT_WAS, *, with_kernel: ReplayKernel | None = None
 ) -> pa.Table:
     """Return the result of `replay_in_process` for a trace that is arranged already."""
     check_settings(what_if)
@@ -107,7 +114,7 @@ class _Columns(NamedTuple):
             Found(kernel.blank(count), kernel.blank(count)),
         )
 
-    def decide(self, rows: slice, what_if: WhatIf, with_kernel: Kernel) -> None:
+    def decide(self, rows: slice, what_if: WhatIf, with_kernel: ReplayKernel) -> None:
         """Compute the outcomes of the messages of one queue."""
         put_ms = self.put_ms[rows]
         windows = windows_at_put(
@@ -161,7 +168,9 @@ def _key(correl_id: pa.Array) -> Ints:
     return np.asarray(correl_id.dictionary_encode().indices, dtype=np.int64)
 
 
-def _messages(windows: Windows, line: Ints, level_count: int, with_kernel: Kernel) -> Messages:
+def _messages(
+    windows: Windows, line: Ints, level_count: int, with_kernel: ReplayKernel
+) -> Messages:
     """Return the messages of one queue in the form of the kernel."""
     column = with_kernel.column
     accepted = np.flatnonzero(~windows.refused)
@@ -178,7 +187,7 @@ def _messages(windows: Windows, line: Ints, level_count: int, with_kernel: Kerne
     )
 
 
-def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: Kernel) -> Gets:
+def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: ReplayKernel) -> Gets:
     """Return the gets of one queue in the form of the kernel."""
     column = with_kernel.column
     key_count = int(key.max()) + 1
@@ -193,7 +202,7 @@ def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: Kernel) 
     )
 
 
-def _nothing_found(count: int, with_kernel: Kernel) -> Found:
+def _nothing_found(count: int, with_kernel: ReplayKernel) -> Found:
     """Return the empty result of ``count`` messages for the kernel to fill."""
     column = with_kernel.column
     return Found(column(kernel.blank(count)), column(kernel.blank(count)))

@@ -13,7 +13,7 @@ from mayfly.pipeline.lake.errors import PartError, PlotError
 from mayfly.pipeline.lake.files import Lease, Snapshot, check_complete, existing_lake
 from mayfly.pipeline.lake.part import DAY_MS, EVERYTHING, HOUR_MS, LakePart
 from mayfly.pipeline.lake.queries import QUEUES_MAX, SPAN, STAGED, WORST_QUEUES, course_of_lives
-from mayfly.pipeline.lake.timeline import PLOT_RANKS, Timeline, course_from, step_between
+from mayfly.pipeline.lake.timeline import PLOT_RANKS, LakeTimeline, course_from, step_between
 from mayfly.pipeline.spark.lake import rows_of
 from mayfly.pipeline.spark.report import exact_percentiles
 from mayfly.pipeline.spark.sketches import merged, sketch_lake, stored_cells
@@ -24,7 +24,7 @@ _HOURS_FROM_SKETCHES = 6
 
 def timeline_of(
     spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING
-) -> Timeline:
+) -> LakeTimeline:
     """Return the timeline of a part of a lake; raises LakeError, and PlotError without lives.
 
     Raises PartError for bounds that are not whole hours.
@@ -53,7 +53,7 @@ def timeline_of(
         lease.close()
 
 
-def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Timeline:
+def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> LakeTimeline:
     """Return the timeline from ledger rows, with steps shorter than an hour."""
     check_complete(snapshot)
     ledger = rows_of(spark, part.files(snapshot.files)).where(part.condition())
@@ -66,7 +66,7 @@ def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Timel
     return course_from(step_ms, rows(by_step), rows(WORST_QUEUES), rows(STAGED))
 
 
-def _from_cells(cells: DataFrame, of_queues: DataFrame, step_ms: int) -> Timeline:
+def _from_cells(cells: DataFrame, of_queues: DataFrame, step_ms: int) -> LakeTimeline:
     """Return the timeline from hourly cells; ``of_queues`` are those without the staging queue."""
     start = f.expr(f"start_ms div {step_ms} * {step_ms}")
     by_step = merged(of_queues.withColumn("start_ms", start), "start_ms")

@@ -31,7 +31,7 @@ from mayfly.services.everyplace.journal import (
     Journal,
     Statement,
 )
-from mayfly.services.everyplace.requests import R, Request
+from mayfly.services.everyplace.requests import LinkRequest, R
 from mayfly.services.everyplace.verb_lock import VerbLock
 
 
@@ -139,7 +139,7 @@ class Peer(Protocol):
     def unit(self) -> AbstractContextManager[object]:
         """Return a context within which all calls together are one verb."""
 
-    def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+    def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
         """Carry out a request that has arrived over a link, and return the answer."""
 
 
@@ -201,7 +201,7 @@ class Link:
                 continue
         return len(delayed)
 
-    def carry(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+    def carry(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
         """Send a request to the other side and return the answer.
 
         ``exchange.beginner`` is the sender, in both stages of an exchange. Raises LinkDown when no
@@ -320,7 +320,7 @@ class Peers:
             )
         return begun
 
-    def carry(self, exchange: Exchange, request: Request[R]) -> R:
+    def carry(self, exchange: Exchange, request: LinkRequest[R]) -> R:
         """Send a request to another queue manager and return the answer.
 
         Raises LinkCut without a link or when it is cut, LinkDown when no answer comes, and the

@@ -50,7 +50,7 @@ from mayfly.services.everyplace.queues import (
     duplicate,
 )
 from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
-from mayfly.services.everyplace.requests import R, Request
+from mayfly.services.everyplace.requests import LinkRequest, R
 from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
 from mayfly.services.everyplace.verb_lock import OF_THIS_PROCESS, VerbGate, VerbLock, verb
 
@@ -105,7 +105,7 @@ class EveryplaceQueueManager:
         """Return a context within which all calls together are one verb, so one transaction."""
         return self._verb_gate.unit()
 
-    def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+    def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
         """Carry out a request that has arrived over a link, and return the answer.
 
         A link calls this.
@@ -472,7 +472,7 @@ def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: obj
             return _offer_next(receiver, exchange, queue)
         case requests.Stored(queue):
             _remove_stored(receiver, exchange, queue)
-        case requests.Call(queue):
+        case requests.QueueCall(queue):
             receiver.peers.finish(exchange)
             return _call(receiver, queue, request)
     return None

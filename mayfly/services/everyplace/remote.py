@@ -40,7 +40,15 @@ from mayfly.services.everyplace.queues import (
     QueueAttributes,
     QueuedMessage,
 )
-from mayfly.services.everyplace.requests import Admit, Call, HoldMessage, Offer, R, Stored, Withdraw
+from mayfly.services.everyplace.requests import (
+    Admit,
+    HoldMessage,
+    Offer,
+    QueueCall,
+    R,
+    Stored,
+    Withdraw,
+)
 from mayfly.services.everyplace.rules import (
     MessageState,
     QueueEntry,
@@ -116,7 +124,7 @@ class SynchronousQueue:
         """Delete the queue at its queue manager, as ``delete_queue`` there does (M9)."""
         self._call_remote(requests.DeleteQueue(self.name))
 
-    def _call_remote(self, call: Call[R]) -> R | None:
+    def _call_remote(self, call: QueueCall[R]) -> R | None:
         """Send a call and return its answer; None if the call was done, or given up, before."""
         peers = self.owner.peers
         exchange = peers.begin(self.partner)

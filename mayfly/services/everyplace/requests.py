@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Request(Generic[R]):
+class LinkRequest(Generic[R]):
     """A request about the receiver's queue of this name; ``R`` is the type of the answer."""
 
     queue: str
@@ -26,19 +26,19 @@ class Request(Generic[R]):
 
 
 @dataclass(frozen=True)
-class HoldMessage(Request[None]):
+class HoldMessage(LinkRequest[None]):
     """First stage: store a message that gets and browses do not see yet."""
 
     message: MessageFields
 
 
 @dataclass(frozen=True)
-class Admit(Request[None]):
+class Admit(LinkRequest[None]):
     """Second stage: make the message of this exchange available."""
 
 
 @dataclass(frozen=True)
-class Withdraw(Request[None]):
+class Withdraw(LinkRequest[None]):
     """Delete the message of this exchange, because it has expired at its sender (M13)."""
 
 
@@ -46,12 +46,12 @@ class Withdraw(Request[None]):
 
 
 @dataclass(frozen=True)
-class Offer(Request[MessageFields | None]):
+class Offer(LinkRequest[MessageFields | None]):
     """Lock the next message for the queue and answer a copy of it; None if there is no message."""
 
 
 @dataclass(frozen=True)
-class Stored(Request[None]):
+class Stored(LinkRequest[None]):
     """Delete the message of this exchange, which the receiver of the pull has stored."""
 
 
@@ -59,12 +59,12 @@ class Stored(Request[None]):
 
 
 @dataclass(frozen=True)
-class Call(Request[R]):
+class QueueCall(LinkRequest[R]):
     """A call on a queue of the other side; a second arrival of it has no effect."""
 
 
 @dataclass(frozen=True)
-class Add(Call[None]):
+class Add(QueueCall[None]):
     """Put a message; with a confirm id other than 0 it is available after the confirmation."""
 
     message: MessageFields
@@ -72,50 +72,50 @@ class Add(Call[None]):
 
 
 @dataclass(frozen=True)
-class ConfirmPut(Call[None]):
+class ConfirmPut(QueueCall[None]):
     """Make a message available that was put with a confirm id."""
 
     uid: MessageUid
 
 
 @dataclass(frozen=True)
-class Take(Call[MessageFields | None]):
+class Take(QueueCall[MessageFields | None]):
     """Get the next message; None if no message is available. With a confirm id it stays locked."""
 
     confirm_id: int
 
 
 @dataclass(frozen=True)
-class ConfirmGet(Call[None]):
+class ConfirmGet(QueueCall[None]):
     """Delete a message that was got with a confirm id."""
 
     uid: MessageUid
 
 
 @dataclass(frozen=True)
-class Undo(Call[int]):
+class Undo(QueueCall[int]):
     """Undo the unconfirmed puts and gets with this confirm id, and answer their number."""
 
     confirm_id: int
 
 
 @dataclass(frozen=True)
-class Delete(Call[None]):
+class Delete(QueueCall[None]):
     """Delete an available message by its identity."""
 
     uid: MessageUid
 
 
 @dataclass(frozen=True)
-class Browse(Call[list[MessageFields]]):
+class Browse(QueueCall[list[MessageFields]]):
     """Answer copies of the available messages."""
 
 
 @dataclass(frozen=True)
-class Size(Call[int]):
+class Size(QueueCall[int]):
     """Answer the number of messages, after the expired ones were removed (M10)."""
 
 
 @dataclass(frozen=True)
-class DeleteQueue(Call[None]):
+class DeleteQueue(QueueCall[None]):
     """Delete the queue as ``delete_queue`` of its queue manager does (M9)."""
