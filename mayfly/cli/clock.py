@@ -46,7 +46,7 @@ def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -
     if as_json:
         print_json({**found._asdict(), "difference_ms": found.difference_ms})
     else:
-        print(*_lines(name, found), sep="\n")
+        print(*lines_of_clock(name, found), sep="\n")
 
 
 @clock.command()
@@ -113,7 +113,7 @@ def accept(
 
 def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
     """Print the effects and ask for consent; raises CommandFailed without it."""
-    for line in _lines(name, found):
+    for line in lines_of_clock(name, found):
         typer.echo(line, err=True)
     if is_sure:
         return
@@ -124,7 +124,7 @@ def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
         raise CommandFailed(ExitCode.NOTHING, "nothing was done")
 
 
-def _lines(name: str, found: OwnTime) -> Iterator[str]:
+def lines_of_clock(name: str, found: OwnTime) -> Iterator[str]:
     yield f"own time    {moment(found.own_ms)} UTC"
     yield f"wall clock  {moment(found.wall_ms)} UTC, {found.step_count} steps since the start"
     yield _apart(name, found)

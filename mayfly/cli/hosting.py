@@ -238,7 +238,7 @@ def _serve(
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
-    while (number := _next_signal(host, arrived, servings)) == signal.SIGHUP:
+    while (number := next_signal(host, arrived, servings)) == signal.SIGHUP:
         try:
             settings = _reloaded(host, mq, settings, read())
         except CommandFailed as error:
@@ -252,7 +252,7 @@ def _serve(
                 return
 
 
-def _next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Serving]) -> int:
+def next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Serving]) -> int:
     """Return the next signal; raises CommandFailed when all queue managers have stopped."""
     while True:
         with contextlib.suppress(Empty):

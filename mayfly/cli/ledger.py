@@ -331,8 +331,8 @@ def report(
     if as_json:
         print_json([_for_json(row) for row in reports])
     else:
-        _print_reports(reports)
-        _print_books(reports)
+        print_reports(reports)
+        print_books(reports)
     if not reports:
         raise CommandFailed(ExitCode.NOTHING, f"no lives in {lake}")
 
@@ -473,7 +473,7 @@ def _await(
     return row_count
 
 
-def _print_reports(reports: list[QueueReport]) -> None:
+def print_reports(reports: list[QueueReport]) -> None:
     """Print a line for each queue; waits, from delivery time to get, are in seconds."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for row in reports:
@@ -486,7 +486,7 @@ def _print_reports(reports: list[QueueReport]) -> None:
         print(line)
 
 
-def _print_books(reports: list[QueueReport]) -> None:
+def print_books(reports: list[QueueReport]) -> None:
     """Print for each queue its balance (put = ended + present), and the reports that were owed."""
     rows: list[tuple[str, ...]] = [_BOOK_COLUMNS]
     for row in reports:

@@ -94,11 +94,11 @@ def run(
         with contextlib.ExitStack() as stack:
             shown, url = stack.enter_context(_metrics(config.name, metrics_file, metrics_port))
             terminal = stack.enter_context(quiet_stderr())
-            watcher = stack.enter_context(_watching(terminal, config.name, as_json=as_json))
+            watcher = stack.enter_context(watching(terminal, config.name, as_json=as_json))
             if url is not None:
                 watcher.say(f"metrics at {url}")
             result = run_pipeline(config, watcher, master=master, is_once=once, shown=shown)
-    _end(result, as_json=as_json)
+    end_of_run(result, as_json=as_json)
 
 
 @pipeline.command()
@@ -216,7 +216,7 @@ def _metrics(
         yield shown, url
 
 
-def _end(result: RunResult, *, as_json: bool) -> None:
+def end_of_run(result: RunResult, *, as_json: bool) -> None:
     """Print the result of a pipeline that ended; raises CommandFailed if it failed."""
     from mayfly.pipeline.supervise import Termination
 
@@ -257,7 +257,7 @@ def status(progress: Progress) -> str:
     return "  ".join(cells)
 
 
-class _Watcher:
+class Watcher:
     """Shows progress: to people on a line that changes, to programs as a line for each batch."""
 
     def __init__(self, console: Console, spinner: Spinner, *, as_json: bool) -> None:
@@ -287,10 +287,10 @@ class _Watcher:
 
 
 @contextlib.contextmanager
-def _watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[_Watcher]:
+def watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[Watcher]:
     """Yield a watcher that draws on a terminal; in a pipe it prints only what goes wrong."""
     console = Console(file=terminal)
     spinner = Spinner("dots", text=f"{name}  starting Spark")
     live = Live(spinner, console=console, refresh_per_second=10, transient=True)
     with live if console.is_terminal and not as_json else contextlib.nullcontext():
-        yield _Watcher(console, spinner, as_json=as_json)
+        yield Watcher(console, spinner, as_json=as_json)

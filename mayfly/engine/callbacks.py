@@ -21,7 +21,7 @@ _LOG = logging.getLogger("mayfly")
 #: Time that the background thread of a queue manager waits for more to do before it ends.
 _LINGER_SECONDS = 1.0
 #: Time that it waits for one more caller that is likely to share a sync.
-_GATHER_SECONDS = 0.000_5
+GATHER_SECONDS = 0.000_5
 #: The most syncs that begin without a wait, after waits that brought no other caller.
 _LONGEST_PAUSE = 63
 #: The most puts on their way to the disk; one more is refused.
@@ -219,7 +219,7 @@ class Background:
         self._wanted_count = self._gathering.expected
         is_growing = True
         while is_growing and count < self._wanted_count:
-            self._ready.wait(_GATHER_SECONDS)
+            self._ready.wait(GATHER_SECONDS)
             is_growing, count = len(self._jobs) > count, len(self._jobs)
         self._wanted_count = 1
         self._gathering.note_wait(has_gained=count > first_count)

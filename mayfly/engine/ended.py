@@ -18,11 +18,11 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.messages import EXPIRED_OUTSIDE, limited
 
 #: Rows of one read, some 20 ms; in memory others wait for it.
-_READ_ROWS: Final = 50_000
+READ_ROWS: Final = 50_000
 #: Rows that one question about single lives looks at.
-_MAX_ROWS: Final = 500_000
+MAX_ROWS: Final = 500_000
 #: Rows that one summary counts: about a second.
-_MAX_COUNTED: Final = 2_000_000
+MAX_COUNTED: Final = 2_000_000
 #: A life of a message that is not persistent may be written later than others that ended after it.
 _DISORDER_MS: Final = 60 * SECOND_MS
 _FIELDS: Final = ", ".join(LifeRecord._fields)
@@ -118,7 +118,7 @@ def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None =
         limit + 1,
     )
     found: list[tuple[int, LifeRecord]] = []
-    floor = max(first, high - _MAX_ROWS)
+    floor = max(first, high - MAX_ROWS)
     for low, end in _reads(floor, high):
         rows = core.store.statistics_reader.rows(sql, (low, end, *values))
         found += [(row[0], LifeRecord._make(row[1:])) for row in rows]
@@ -135,7 +135,7 @@ def ended_summary(core: Core, where: EndedFilter) -> Summary:
         f"SELECT queue, outcome, count(*) FROM ledger WHERE {_WITHIN}{condition} "
         "GROUP BY queue, outcome"
     )
-    counts, floor = Counter[tuple[str, str]](), max(first, last + 1 - _MAX_COUNTED)
+    counts, floor = Counter[tuple[str, str]](), max(first, last + 1 - MAX_COUNTED)
     for low, high in _reads(floor, last + 1):
         for queue, outcome, count in core.store.statistics_reader.rows(sql, (low, high, *values)):
             counts[queue, outcome] += count
@@ -169,7 +169,7 @@ def expired_present(core: Core) -> list[ExpiredPresent]:
 def _reads(low: int, high: int) -> Iterator[tuple[int, int]]:
     """Yield parts of the range ``low`` .. ``high`` (exclusive), highest first, 50,000 rows each."""
     while high > low:
-        start = max(low, high - _READ_ROWS)
+        start = max(low, high - READ_ROWS)
         yield start, high
         high = start
 

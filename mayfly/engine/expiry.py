@@ -50,7 +50,7 @@ from mayfly.verbs.contracts.outcomes import NOBODY, MetBy, TerminatedBy
 from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.disposal")
-_BATCH = 1_000
+BATCH = 1_000
 #: How many expired messages that are locked are looked behind before a scan is run all the same.
 _LOOKED_BEHIND = 100
 _START = (-(2**62), 0)
@@ -355,7 +355,7 @@ class ExpiryScan:
         while True:
             with core.engine_lock:
                 now_ms = core.now_ms()
-                rows = requester.messages(persistence).expired(now_ms, after, _BATCH)
+                rows = requester.messages(persistence).expired(now_ms, after, BATCH)
                 found: list[Found] = []
                 for row in rows:
                     queue = requester.registry.by_number(queue_number_of(row.k))
@@ -365,7 +365,7 @@ class ExpiryScan:
                 transactions = [discard_expired(core, found, now_ms, MetBy.SCAN)] if found else []
             if transactions:
                 core.committer.run(*transactions)
-            if len(rows) < _BATCH:
+            if len(rows) < BATCH:
                 return True
             if transactions and should_yield():
                 return False

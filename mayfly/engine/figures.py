@@ -23,7 +23,7 @@ from mayfly.verbs.facts import Counts
 #: Queues looked at in one turn of the lock.
 _STEP: Final = 500
 #: Up to this number, expired messages are counted at each look; twice as many at each second one.
-_EXPIRED_A_LOOK: Final = 50_000
+EXPIRED_A_LOOK: Final = 50_000
 #: The name in a flow of messages that were put, beside the words of outcomes.
 PUT: Final = "put"
 
@@ -298,7 +298,7 @@ class Watch:
             return
         self._expired_at_ms = self._engine.now_ms()
         self._expired = counted = expired_by_queue(self._engine, self._expired_at_ms)
-        self._looks_to_count = counted.total() // _EXPIRED_A_LOOK
+        self._looks_to_count = counted.total() // EXPIRED_A_LOOK
 
     def _add_flow(self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]) -> None:
         """Add what was put, and what has ended, since the last look to the flow of the watch."""

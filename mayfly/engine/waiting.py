@@ -124,7 +124,7 @@ class Waits:
 
     def __init__(self) -> None:
         #: Those on a queue, longest waiting first.
-        self._by_queue: dict[int, OrderedDict[Waiter, None]] = {}
+        self.by_queue: dict[int, OrderedDict[Waiter, None]] = {}
         self._by_owner: dict[object, dict[Waiter, None]] = {}
         #: Those that end at a moment, by their numbers.
         self._ending: dict[int, Waiter] = {}
@@ -141,14 +141,14 @@ class Waits:
         if waiter.until_ms is not None:
             self._ending[number] = waiter
             heappush(self._ends, (waiter.until_ms, number))
-        waiters = self._by_queue.get(queue_number)
+        waiters = self.by_queue.get(queue_number)
         if waiters is None:
-            waiters = self._by_queue[queue_number] = OrderedDict()
+            waiters = self.by_queue[queue_number] = OrderedDict()
         waiters[waiter] = None
 
     def is_waited_on(self, queue_number: int) -> bool:
         """Return True if a get waits on the queue with this number."""
-        return queue_number in self._by_queue
+        return queue_number in self.by_queue
 
     def next_end_ms(self) -> int | None:
         """Return when the next wait ends; None when no wait has an end."""
@@ -162,7 +162,7 @@ class Waits:
 
     def offer(self, queue_number: int) -> None:
         """Offer the messages of a queue to the gets that wait on it, longest waiting first."""
-        waiters = self._by_queue.get(queue_number)
+        waiters = self.by_queue.get(queue_number)
         while waiters:
             first = next(iter(waiters))
             if not first.attempt():
@@ -174,7 +174,7 @@ class Waits:
 
     def offer_all(self) -> None:
         """Let every waiting get try again, after a change of definitions."""
-        for waiters in list(self._by_queue.values()):
+        for waiters in list(self.by_queue.values()):
             for waiter in list(waiters):
                 if waiter.attempt():
                     self._remove(waiter)
@@ -200,9 +200,9 @@ class Waits:
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
         """Decide all waits, or those on one queue, by an error."""
-        numbers = list(self._by_queue) if queue_number is None else [queue_number]
+        numbers = list(self.by_queue) if queue_number is None else [queue_number]
         for number in numbers:
-            for waiter in list(self._by_queue.get(number, ())):
+            for waiter in list(self.by_queue.get(number, ())):
                 self._remove(waiter)
                 waiter.fail(error)
 
@@ -235,11 +235,11 @@ class Waits:
         return due
 
     def _remove(self, waiter: Waiter) -> None:
-        waiters = self._by_queue.get(waiter.queue_number)
+        waiters = self.by_queue.get(waiter.queue_number)
         if waiters is not None:
             waiters.pop(waiter, None)
             if not waiters:
-                del self._by_queue[waiter.queue_number]
+                del self.by_queue[waiter.queue_number]
         owned = self._by_owner.get(waiter.owner)
         if owned is not None:
             owned.pop(waiter, None)

@@ -363,7 +363,7 @@ class Driver:
     """The thread by which a clock runs the due work of one queue manager."""
 
     #: A step of the wall clock is noticed within this time.
-    _LONGEST_SLEEP_SECONDS = 1.0
+    LONGEST_SLEEP_SECONDS = 1.0
 
     def __init__(self, clock: Clock, driven: Driven, runtime: Runtime) -> None:
         """Start the thread."""
@@ -415,6 +415,6 @@ class Driver:
         A step of the wall clock may bring it nearer.
         """
         if due_ms is None:
-            return self._LONGEST_SLEEP_SECONDS
+            return self.LONGEST_SLEEP_SECONDS
         ahead = (due_ms - self._clock.now_ms()) / SECOND_MS
-        return min(max(ahead, 0.0), self._LONGEST_SLEEP_SECONDS)
+        return min(max(ahead, 0.0), self.LONGEST_SLEEP_SECONDS)

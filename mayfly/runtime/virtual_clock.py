@@ -95,7 +95,7 @@ class VirtualClock:
         """
         self._runtime = Runtime() if runtime is None else runtime
         self._now_ms = start_ms
-        self._driven: list[Driven] = []
+        self.driven: list[Driven] = []
         self._advancing = self._runtime.lock("advance")
         #: Held while something due runs, so that detach can wait for it.
         self._running = self._runtime.reentrant_lock("clock")
@@ -133,7 +133,7 @@ class VirtualClock:
         with self._advancing:
             self._advance(self._now_ms + ms)
         # A wake that came during the end of this advance has left its work to it.
-        for driven in list(self._driven):
+        for driven in list(self.driven):
             self.wake(driven)
 
     def begin_wait(
@@ -213,12 +213,12 @@ class VirtualClock:
 
     def attach(self, driven: Driven) -> None:
         """Begin to drive a queue manager."""
-        self._driven.append(driven)
+        self.driven.append(driven)
 
     def detach(self, driven: Driven) -> None:
         """Stop driving a queue manager; on return no other thread runs its due work."""
-        if driven in self._driven:
-            self._driven.remove(driven)
+        if driven in self.driven:
+            self.driven.remove(driven)
         with self._running:
             pass
 
@@ -238,7 +238,7 @@ class VirtualClock:
                 self.turn += 1
 
     def _next_due_ms(self) -> int | None:
-        due = [d for driven in list(self._driven) if (d := driven.next_due_ms()) is not None]
+        due = [d for driven in list(self.driven) if (d := driven.next_due_ms()) is not None]
         return min(due, default=None)
 
     def _advance_to(self, target_ms: int) -> None:
@@ -249,9 +249,9 @@ class VirtualClock:
                 break
             run_count = 0 if next_ms > self._now_ms else run_count + 1
             # Work that does not move its due moment would stop time here for ever.
-            assert run_count <= _MAX_RUNS, f"work at {next_ms} stays due: {self._driven}"
+            assert run_count <= _MAX_RUNS, f"work at {next_ms} stays due: {self.driven}"
             self._now_ms = max(self._now_ms, next_ms)
-            for driven in list(self._driven):
+            for driven in list(self.driven):
                 at_ms = driven.next_due_ms()
                 if at_ms is not None and at_ms <= self._now_ms:
                     self._run(driven)
@@ -259,7 +259,7 @@ class VirtualClock:
 
     def _run(self, driven: Driven) -> None:
         with self._running:
-            if driven in self._driven:
+            if driven in self.driven:
                 driven.run_due()
 
     def _all_wait(self) -> bool:

@@ -26,7 +26,7 @@ BYTES_A_SECOND: Final = 65_536
 #: A client of a protocol with short waits is refused when it has no room by then.
 WAIT_SECONDS: Final = 30.0
 #: A late connection is looked at this often, until others wait for bytes.
-_LOOK_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 1.0
 
 
 class Reservation:
@@ -192,7 +192,7 @@ class Patience:
         if self._budget.is_waited_for:
             self._end()
         else:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
 
 class Later:

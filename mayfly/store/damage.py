@@ -73,7 +73,7 @@ def damaged(file: Path, error: Exception) -> StoreDamaged:
 # Checksums of pages
 
 
-_EXTENSION, _VFS = "cksumvfs", "cksmvfs"
+EXTENSION, _VFS = "cksumvfs", "cksmvfs"
 _RESERVED_BYTES = 8
 #: Where a database says how many bytes of each page are reserved.
 _RESERVED_AT = 20
@@ -84,7 +84,7 @@ _lies_over = [""]
 
 def is_available() -> bool:
     """Return True if this installation of apsw has the checksum extension."""
-    return _kind_of(_EXTENSION) == "extension"
+    return _kind_of(EXTENSION) == "extension"
 
 
 @cache
@@ -142,7 +142,7 @@ def _load_over(vfs: str) -> None:
     apsw.set_default_vfs(vfs)
     loading = apsw.Connection(":memory:")
     try:
-        sqlite_extra.load(loading, _EXTENSION)
+        sqlite_extra.load(loading, EXTENSION)
     finally:
         loading.close()
     # The extension makes itself the default; the caller says what is.

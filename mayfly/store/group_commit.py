@@ -106,7 +106,7 @@ def holds_release(waiting: Sequence[Commit]) -> bool:
 
 
 #: How long a leader waits for as many callers as came the last time: two syncs of a good disk.
-_GATHER_SECONDS = 0.000_5
+GATHER_SECONDS = 0.000_5
 _LOG = logging.getLogger("mayfly.store")
 #: The unit itself is wrong; its neighbours in the batch are not.
 _WRONG_UNIT = (
@@ -148,7 +148,7 @@ class GroupCommit:
         self._disk_space = disk_space
         self._lock = runtime.lock("waiting units")
         self._new_signal = runtime.signal
-        self._waiting: list[Commit] = []
+        self.waiting: list[Commit] = []
         self._is_led = False
         #: How many callers are likely to commit at the same time; the event: all have come.
         self._expected = 1
@@ -169,9 +169,9 @@ class GroupCommit:
         is_urgent = commit.is_release()
         try:
             with self._lock:
-                leads, queue = not self._is_led, [*self._waiting, commit]
+                leads, queue = not self._is_led, [*self.waiting, commit]
                 # The statement calls nothing, so an interrupt comes before or after it.
-                commit.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
+                commit.leads, self._is_led, self.waiting, is_queued = leads, True, queue, True
                 # Under the lock: set later, it would keep a later leader from gathering.
                 if not leads and (is_urgent or len(queue) >= self._expected):
                     self._gathered.set()
@@ -227,13 +227,13 @@ class GroupCommit:
 
     def _gather(self, leader: Commit) -> None:
         """Wait up to 0.5 ms for further callers, then choose the commits of the transaction."""
-        waiting = self._waiting
+        waiting = self.waiting
         if len(waiting) < self._expected and not holds_release(waiting):
-            self._gathered.wait(_GATHER_SECONDS)
+            self._gathered.wait(GATHER_SECONDS)
         with self._lock:
-            now, later = next_transaction(self._waiting)
+            now, later = next_transaction(self.waiting)
             # The statement calls nothing, so an interrupt comes before or after it.
-            leader.shared, self._waiting = now, later
+            leader.shared, self.waiting = now, later
 
     def _run_undecided(self, commits: list[Commit]) -> None:
         """Run those units of some commits that are not decided yet."""
@@ -254,7 +254,7 @@ class GroupCommit:
         That may be the leader's own, which was left out.
         """
         with self._lock:
-            shared, waiting = leader.shared, self._waiting
+            shared, waiting = leader.shared, self.waiting
             self._expected = expected = len(shared) + len(waiting)
             # The event was set by one of these callers, beside the leader, or not at all.
             if expected > 1:

@@ -92,7 +92,7 @@ _BLOCK_BITS: Final = 40
 _EDGES: Final = tuple(bucket << _BUCKET_SHIFT for bucket in range(1, _BUCKETS))
 _HASH_BYTES: Final = 4
 #: Lives at the end of the ledger without hashes: looking through them takes some 5 ms.
-_LEFT_ROWS: Final = 16_384
+LEFT_ROWS: Final = 16_384
 
 
 def _ids_of(column: str) -> str:
@@ -166,7 +166,7 @@ class LedgerIds:
     def is_behind(self) -> bool:
         """Return True if enough lives have no hashes yet for :meth:`write_next` to be due."""
         begin = max(self.until_position, self.retention.first_position - 1)
-        return self.retention.ledger_writer.last_position - begin >= _LEFT_ROWS + BLOCK_ROWS
+        return self.retention.ledger_writer.last_position - begin >= LEFT_ROWS + BLOCK_ROWS
 
     def write_next(self) -> None:
         """Write the hashes of the next block, and delete those of removed blocks.
@@ -254,7 +254,7 @@ _WITH_ID = (
 )
 _MOMENT = "SELECT ended_ms FROM ledger WHERE position > ? ORDER BY position LIMIT 1"
 #: Rows searched in one read, about 20 ms: other readers of the ledger wait no longer than that.
-_SEARCHED_ROWS = 50_000
+SEARCHED_ROWS = 50_000
 _LARGEST_POSITION = 2**63 - 1
 
 
@@ -333,7 +333,7 @@ class Ledger:
         # A life may be in the database a moment before the last position says so.
         high = _LARGEST_POSITION
         while high > floor:
-            low = max(low - _SEARCHED_ROWS, floor)
+            low = max(low - SEARCHED_ROWS, floor)
             yield from self._search_range(identifier, limit, low, high)
             high = low
         for after, until in self._ids.blocks_with(identifier):

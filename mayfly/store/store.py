@@ -106,14 +106,14 @@ class Store:
         ``now_ms`` returns epoch ms. Raises StoreDamaged, FolderInUse, NewerSchema or StoreError.
         """
         self.engine_lock, self._runtime = engine_lock, runtime
-        self._database = Database(folder, runtime)
+        self.database = Database(folder, runtime)
         self._readers: list[Reader] = []
         try:
             self._open(now_ms)
         except BaseException as error:
             for reader in self._readers:
                 reader.stop()
-            self._database.close()
+            self.database.close()
             if folder is not None and isinstance(error, apsw.Error) and is_damage(error):
                 raise damaged(folder / DATABASE_FILE, error) from error
             raise
@@ -121,13 +121,13 @@ class Store:
     def _open(self, now_ms: Callable[[], int]) -> None:
         """Create the databases, the books and the threads of the store."""
         self._memory = Database(None, self._runtime)
-        self.high_water_ms = self._database.read_meta("high_water_ms", 0)
-        self._database.on_damage = self._stop
+        self.high_water_ms = self.database.read_meta("high_water_ms", 0)
+        self.database.on_damage = self._stop
         guard = self._guard("transaction")
-        writer, lock = self._database.writer, self.engine_lock
-        self.persistent = Messages(writer, self._database.reader, lock, self._stop)
+        writer, lock = self.database.writer, self.engine_lock
+        self.persistent = Messages(writer, self.database.reader, lock, self._stop)
         self.volatile = Messages(self._memory.writer, self._memory.reader, lock)
-        self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
+        self.held_gets = HeldGets(self.database.folder, self.database.instance_id)
         self.stages = StageTable(self.persistent)
         self.ledger_writer = LedgerWriter(
             writer,
@@ -136,7 +136,7 @@ class Store:
             self._runtime,
             high_water_ms=self.high_water_ms,
         )
-        ballast = self._database.ballast
+        ballast = self.database.ballast
         self._log = None if ballast is None else WriteAheadLog(writer, guard, self._runtime)
         space = None
         if self._log is not None and ballast is not None:
@@ -147,7 +147,7 @@ class Store:
         self.retention = Retention(writer, self.ledger_writer, self.group)
         ledger_reader = self._reader("ledger")
         self.ids = LedgerIds(ledger_reader, self.retention, self.group)
-        instance_id = self._database.instance_id
+        instance_id = self.database.instance_id
         self.ledger = Ledger(instance_id, ledger_reader, self.ids, self.flush, self.settle)
         self.claimed = ClaimedMessages(self._reader("claims"))
         #: For statistics and monitoring, whose reads must not delay the other readers.
@@ -160,20 +160,20 @@ class Store:
         self._now_ms = now_ms
         #: The moment (epoch ms) of the first change since the last balance rows; None: no change.
         self.unsettled_since_ms: int | None = None
-        reserved = self._database.read_meta("sequence", 0)
+        reserved = self.database.read_meta("sequence", 0)
         self.sequence = Sequence(reserved, self.group.commit, self._runtime)
         self._log_keeper: Checkpointer | None = None
         if self._log is not None and ballast is not None:
-            self._database.write_first_identity()
-            self._log_keeper = Checkpointer(self._database, self._log, ballast, self._runtime)
+            self.database.write_first_identity()
+            self._log_keeper = Checkpointer(self.database, self._log, ballast, self._runtime)
 
     def _guard(self, name: str) -> Lock:
         """Return the lock of a connection: on disk a new one, in memory the engine lock."""
-        return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
+        return self._runtime.lock(name) if self.database.is_durable else self.engine_lock
 
     def _reader(self, name: str) -> Reader:
         """Return a new reader of the durable database, with its own lock."""
-        database = self._database
+        database = self.database
         reader = Reader(database.connect_beside, self._guard(name), self._stop)
         self._readers.append(reader)
         return reader
@@ -181,13 +181,13 @@ class Store:
     @property
     def is_full(self) -> bool:
         """Whether puts are refused because the disk is full, and still has too little space."""
-        ballast = self._database.ballast
+        ballast = self.database.ballast
         return ballast is not None and ballast.is_given_up and not ballast.has_capacity(0)
 
     @property
     def folder(self) -> Path | None:
         """The folder of the durable database; None for a store in memory."""
-        return self._database.folder
+        return self.database.folder
 
     @property
     def wal_pages(self) -> int:
@@ -199,12 +199,12 @@ class Store:
 
         Raises StoreError if it belongs to another.
         """
-        self._database.claim(manager_name)
+        self.database.claim(manager_name)
 
     def objects(self) -> list[tuple[str, str, int, str]]:
         """Return all stored definitions as (kind, name, number, attributes as JSON)."""
         sql = "SELECT kind, name, id, attributes FROM object"
-        rows = self._database.rows(self._database.writer, sql)
+        rows = self.database.rows(self.database.writer, sql)
         return [(kind, name, number, attributes) for kind, name, number, attributes in rows]
 
     def commit(self, units: Iterable[Unit]) -> None:
@@ -301,7 +301,7 @@ class Store:
 
         Call it without the lock: a long log takes seconds. Raises OSError.
         """
-        folder, database = self._database.folder, self._database
+        folder, database = self.database.folder, self.database
         if folder is None or self._log is None or database.ballast is None:
             return []
         found = [self._log.damage(), database.ballast.damage()]
@@ -324,9 +324,9 @@ class Store:
             reader.stop()
         with self.engine_lock:
             self.held_gets.close()
-            if self._database.is_durable and not is_broken:
-                self._database.write_identity(self._database.writer)
-            self._database.close(keeps_log=is_broken)
+            if self.database.is_durable and not is_broken:
+                self.database.write_identity(self.database.writer)
+            self.database.close(keeps_log=is_broken)
             self._memory.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:
@@ -353,9 +353,9 @@ class Store:
         for move in unit.moves:
             messages.move(move)
         for bulk in unit.bulks:
-            insert_bulk(self._database.writer, bulk)
+            insert_bulk(self.database.writer, bulk)
         for sql, bindings in unit.statements:
-            self._database.writer.execute(sql, bindings)
+            self.database.writer.execute(sql, bindings)
 
     def _commit_with(self, pending: Unit, durable: list[Unit]) -> None:
         """Commit a flush of waiting lives together with other units.

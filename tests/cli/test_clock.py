@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, SystemClock
-from mayfly.cli.clock import _lines
+from mayfly.cli.clock import lines_of_clock
 from mayfly.cli.outcomes import ExitCode
 from mayfly.testing import VirtualClock
 from mayfly.verbs.facts import OwnTime
@@ -78,7 +78,7 @@ def test_the_documentation_shows_what_is_printed() -> None:
     [shown] = re.findall(r"^\$ mayfly clock show QM1\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     own_ms = 1_795_371_127_000
     found = OwnTime(own_ms, own_ms - GLITCH_MS, 2, 0, 0, 3, 12, 40)
-    assert shown.splitlines() == list(_lines("QM1", found))
+    assert shown.splitlines() == list(lines_of_clock("QM1", found))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.cli.ledger import _print_books
+from mayfly.cli.ledger import print_books
 from mayfly.cli.outcomes import ExitCode
 from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -28,7 +28,7 @@ def report_of(queue: str, balance: QueueBalance | None) -> QueueReport:
 
 
 def test_books_say_whether_they_add_up(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_books(
+    print_books(
         [
             report_of("GOOD", QueueBalance(START_MS, 1_500, 1_000, 500)),
             report_of("BAD", QueueBalance(START_MS, 2, 1, 0)),

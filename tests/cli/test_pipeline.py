@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.pipeline import _end, _Watcher, _watching, status
+from mayfly.cli.pipeline import Watcher, end_of_run, status, watching
 from mayfly.pipeline.progress import Progress
 from mayfly.pipeline.supervise import RunResult, Termination
 from mayfly.servers.flight import FlightServer
@@ -188,7 +188,7 @@ def test_the_status_tells_counts_lag_and_what_is_not_known() -> None:
 
 def test_in_a_pipe_only_what_goes_wrong_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     terminal = io.StringIO()
-    with _watching(terminal, "calls", as_json=False) as watcher:
+    with watching(terminal, "calls", as_json=False) as watcher:
         watcher.started(Progress("calls"))
         watcher.batch(STANDING)
         assert terminal.getvalue() == ""
@@ -200,7 +200,7 @@ def test_in_a_pipe_only_what_goes_wrong_is_said(capsys: pytest.CaptureFixture[st
 def test_json_is_a_line_for_each_batch_that_moved_a_row(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    watcher = _Watcher(Console(file=io.StringIO()), Spinner("dots"), as_json=True)
+    watcher = Watcher(Console(file=io.StringIO()), Spinner("dots"), as_json=True)
     watcher.started(Progress("calls", batch=6))
     watcher.batch(STANDING)
     watcher.batch(STANDING._replace(batch=8))
@@ -214,7 +214,7 @@ def test_json_is_a_line_for_each_batch_that_moved_a_row(
 
 def test_on_a_terminal_the_line_changes_with_each_batch() -> None:
     spinner = Spinner("dots")
-    watcher = _Watcher(Console(file=io.StringIO()), spinner, as_json=False)
+    watcher = Watcher(Console(file=io.StringIO()), spinner, as_json=False)
     watcher.started(Progress("calls"))
     assert str(spinner.text) == "calls  started, the first batch takes a while"
     watcher.batch(STANDING._replace(rows_per_second=812.5))
@@ -245,10 +245,10 @@ def test_a_run_that_is_done_says_what_is_still_held(
     capsys: pytest.CaptureFixture[str], held: int | None, told: str
 ) -> None:
     result = RunResult(Termination.DONE, STANDING._replace(held=held))
-    _end(result, as_json=False)
+    end_of_run(result, as_json=False)
     line, _, rest = capsys.readouterr().out.partition("\n")
     assert (line, rest) == (f"done: {status(result.progress)}", told)
-    _end(result, as_json=True)
+    end_of_run(result, as_json=True)
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["held"] for line in lines] == ([] if held == 0 else [held])
     assert all(json.loads(line)["end"] == "done" for line in lines)

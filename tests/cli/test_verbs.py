@@ -13,7 +13,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.cli.app import COMMANDS as COMMANDS_OF_THE_APP
 from mayfly.cli.app import command_named
-from mayfly.cli.ledger import _print_reports
+from mayfly.cli.ledger import print_reports
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.show import remaining
 from mayfly.lifetime.life import OUTCOMES
@@ -229,7 +229,7 @@ def test_a_report_of_queues_is_a_table_of_any_width(capsys: pytest.CaptureFixtur
     counts = {outcome.value: 0 for outcome in OUTCOMES} | {"got": 1_500, "expired": 500}
     row = QueueReport("QM1", "Q" * 48, 2_000, counts, 0.25, 61_000.0, 62_000.0, 3_600_000.0, 7)
     empty = QueueReport("QM1", "R", 0, dict.fromkeys(counts, 0), 0.0, None, None, None, 0)
-    _print_reports([row, empty])
+    print_reports([row, empty])
     head, *lines = capsys.readouterr().out.splitlines()
     assert len({len(line) for line in (head, *lines)}) == 1
     assert lines[0].split() == ["Q" * 48, *"2,000 1,500 500 0 25.0% 61.0 62.0 3,600.0 7".split()]

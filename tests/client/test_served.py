@@ -288,7 +288,7 @@ def test_a_connection_that_breaks_backs_out_what_is_not_committed(
     session = Client(connection, transacted=True)
     assert session.get("Q1") is not None
     session.put("Q2", b"never")
-    connection._conversation.link.abort()
+    connection.conversation.link.abort()
     assert raised(lambda session: session.commit(), session)[0] in (
         rc.MQRC_HCONN_ERROR,
         rc.MQRC_CONNECTION_BROKEN,

@@ -234,12 +234,12 @@ def test_the_reader_of_callbacks_lets_another_read_when_it_is_not_needed_any_mor
         queue = connection.call(ask.Open(name, c.MQOO_INPUT_SHARED)).handle
         thread = threading.Thread(target=get, args=(connection, queue))
         thread.start()
-        link = connection._conversation.link
+        link = connection.conversation.link
         wait_until(lambda: (len(link._slots) == 1 and link._is_reading) or len(link._waiting) == 2)
         return thread
 
     first = waiting(reads, "Q1")
-    link = reads._conversation.link
+    link = reads.conversation.link
     under_way = begins.begin(ask.WaitUntil(None), print)
     wait_until(lambda: len(link._waiting) == 1)
     second = waiting(behind, "Q2")

@@ -38,7 +38,7 @@ def find_alike() -> FindAlike:
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay_processor, "BATCH", 3)
-    monkeypatch.setattr(schedule_query, "_STEP", 3)
+    monkeypatch.setattr(schedule_query, "STEP", 3)
 
 
 @pytest.fixture(params=[False, True], ids=["memory", "disk"])

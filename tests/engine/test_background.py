@@ -93,7 +93,7 @@ def test_who_shared_the_last_turn_is_waited_for_and_who_is_late_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     jobs = Jobs()
-    monkeypatch.setattr(callbacks, "_GATHER_SECONDS", 10 * JOIN_SECONDS)
+    monkeypatch.setattr(callbacks, "GATHER_SECONDS", 10 * JOIN_SECONDS)
     jobs.share("a", "b")
     # The job that they came beside is one of three.
     until(lambda: jobs.background._gathering.expected == 3)
@@ -105,11 +105,11 @@ def test_who_shared_the_last_turn_is_waited_for_and_who_is_late_is_not(
     assert jobs.done == ["a", "b", "c"]
     jobs.do("e", "f")
     jobs.wait_for("a", "b", "c", "d", "e", "f")
-    monkeypatch.setattr(callbacks, "_GATHER_SECONDS", 0.001)
+    monkeypatch.setattr(callbacks, "GATHER_SECONDS", 0.001)
     jobs.do("g")
     jobs.wait_for("a", "b", "c", "d", "e", "f", "g")
     # Nobody came beside g, so nobody is expected beside h.
     until(lambda: jobs.background._gathering.expected == 1)
-    monkeypatch.setattr(callbacks, "_GATHER_SECONDS", 10 * JOIN_SECONDS)
+    monkeypatch.setattr(callbacks, "GATHER_SECONDS", 10 * JOIN_SECONDS)
     jobs.do("h")
     jobs.wait_for("a", "b", "c", "d", "e", "f", "g", "h")

@@ -155,7 +155,7 @@ def test_an_advance_from_inside_of_due_work_is_an_error(clock: VirtualClock) -> 
 
 def test_a_system_clock_misses_no_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delays that begin while the driver is about to sleep; late would be an hour late."""
-    monkeypatch.setattr(Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
+    monkeypatch.setattr(Driver, "LONGEST_SLEEP_SECONDS", 3_600.0)
     with QueueManager("QM1", tmp_path, SystemClock()) as qm:
         local(qm)
         session = qm.session()

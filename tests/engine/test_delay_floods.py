@@ -184,7 +184,7 @@ def test_a_release_waits_for_one_batch_of_the_expiry_scan_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nine messages are due and seven have expired: the scan goes on behind each release."""
-    monkeypatch.setattr(expiry, "_BATCH", 2)
+    monkeypatch.setattr(expiry, "BATCH", 2)
     clock = ByHand()
     with QueueManager("QM1", None, clock) as qm:
         local(qm)

@@ -114,7 +114,7 @@ def statements(qm: QueueManager) -> Iterator[list[str]]:
             found.append("messages" if "message m" in sql else "values")
         return True
 
-    writer = qm.engine.store._database.writer
+    writer = qm.engine.store.database.writer
     writer.exec_trace = note
     yield found
     writer.exec_trace = None

@@ -116,7 +116,7 @@ def test_a_commit_interrupted_while_another_leads_is_still_decided(tmp_path: Pat
     session = qm.session()
     leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
-    watcher = interrupt_when(lambda: bool(qm.engine.store.group._waiting), opening.opened.set)
+    watcher = interrupt_when(lambda: bool(qm.engine.store.group.waiting), opening.opened.set)
     with pytest.raises(KeyboardInterrupt):
         session.put("Q1", b"interrupted", persistent=True)
     watcher.join(JOIN_SECONDS)
@@ -142,8 +142,8 @@ def test_a_leader_interrupted_while_it_waits_for_others_still_leads(
         None,
     ]
     # Interrupted in its wait, it waits once more.
-    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", 1.0)
-    watcher = interrupt_when(lambda: bool(qm.engine.store.group._waiting), lambda: None)
+    monkeypatch.setattr(group_commit, "GATHER_SECONDS", 1.0)
+    watcher = interrupt_when(lambda: bool(qm.engine.store.group.waiting), lambda: None)
     session = qm.session()
     with pytest.raises(KeyboardInterrupt):
         session.put("Q1", b"interrupted", persistent=True)
@@ -195,9 +195,9 @@ def test_a_commit_interrupted_before_it_waits_is_decided_as_it_is_told(
     assert opening.reached.wait(JOIN_SECONDS)
     put = partial(session.put, "Q1", b"interrupted", persistent=True)
     interrupted = Running(lambda: interrupted_at(line, put))
-    while not group._waiting and interrupted.is_under_way:
+    while not group.waiting and interrupted.is_under_way:
         threading.Event().wait(0.001)
-    was_queued = bool(group._waiting)
+    was_queued = bool(group.waiting)
     opening.opened.set()
     leader.finish()
     has_raised = interrupted.finish()
@@ -219,7 +219,7 @@ def test_a_leader_interrupted_anywhere_leaves_nobody_waiting(tmp_path: Path, lin
     with gate() as opening:
         store = opened(tmp_path)
     others: list[Running] = []
-    store._database.writer.set_wal_hook(partial(begin_another, store, others))
+    store.database.writer.set_wal_hook(partial(begin_another, store, others))
     first = Running(lambda: store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
     leader = Running(lambda: interrupted_at(line, lambda: store.commit([put_unit(store)]), LEADING))
@@ -258,7 +258,7 @@ def test_an_interrupt_right_after_the_commit_undoes_nothing(tmp_path: Path) -> N
             signal.raise_signal(interrupts.pop())
         return apsw.SQLITE_OK
 
-    qm.engine.store._database.writer.set_wal_hook(committed)
+    qm.engine.store.database.writer.set_wal_hook(committed)
     with pytest.raises(KeyboardInterrupt):
         session.put("Q1", b"one", persistent=True)
     assert qm.curdepth("Q1") == 1
@@ -285,7 +285,7 @@ def test_an_interrupt_before_the_begin_is_never_the_success_of_the_commit_before
             signal.raise_signal(interrupts.pop())
         return True
 
-    store._database.writer.exec_trace = before
+    store.database.writer.exec_trace = before
     units = [put_unit(store), put_unit(store)]
     with pytest.raises(KeyboardInterrupt):
         store.commit(units)

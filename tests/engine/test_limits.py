@@ -112,7 +112,7 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
     monkeypatch.setattr(Getter, "take", counted)
     getters = [waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))]
     getters += [Running(lambda: qm.session().get("Q1", wait_ms=-1)) for _ in range(50)]
-    while len(qm.engine.waits._by_queue.get(number, ())) < len(getters):
+    while len(qm.engine.waits.by_queue.get(number, ())) < len(getters):
         assert all(getter.is_under_way for getter in getters)
     asked.clear()
     session = qm.session()
@@ -133,10 +133,10 @@ def test_waits_for_one_message_do_not_stand_in_the_way_of_others(
     number = qm.engine.registry.queue(local(qm)).number
     picky = waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1, correl_id=b"mine"))
     free = Running(lambda: qm.session().get("Q1", wait_ms=-1))
-    while len(qm.engine.waits._by_queue.get(number, ())) < 2:
+    while len(qm.engine.waits.by_queue.get(number, ())) < 2:
         assert free.is_under_way
     other = Running(lambda: qm.session().get("Q1", wait_ms=-1, correl_id=b"his"))
-    while len(qm.engine.waits._by_queue.get(number, ())) < 3:
+    while len(qm.engine.waits.by_queue.get(number, ())) < 3:
         assert other.is_under_way
     session = qm.session()
     for correl_id in (b"any", b"his", b"mine"):

@@ -94,7 +94,7 @@ def test_E15_a_message_that_expires_in_a_unit_of_work_is_locked_and_not_expired(
 def test_many_expired_messages_are_counted_less_often(
     queue_manager: QueueManager, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.engine.figures._EXPIRED_A_LOOK", 2)
+    monkeypatch.setattr("mayfly.engine.figures.EXPIRED_A_LOOK", 2)
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     watch = Watch(queue_manager.engine, 100)
     with queue_manager.session() as session:

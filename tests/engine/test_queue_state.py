@@ -465,7 +465,7 @@ class Committed:
         leader = Running(lambda: store.commit([statement("SELECT gate()")]))
         assert self._gate.reached.wait(JOIN_SECONDS)
         working = Running(work)
-        while not store.group._waiting:
+        while not store.group.waiting:
             threading.Event().wait(0.001)
         with self.qm.engine.engine_lock:
             self._gate.opened.set()

@@ -185,11 +185,11 @@ def test_balance_rows_asked_for_at_the_end_of_a_transaction_come_with_the_next(
     def committed(_connection: apsw.Connection, _name: str, _pages: int) -> int:
         if not asking:
             asking.append(Running(store.write_balances))
-            while not store.group._waiting:
+            while not store.group.waiting:
                 assert asking[0].is_under_way
         return apsw.SQLITE_OK
 
-    store._database.writer.set_wal_hook(committed)
+    store.database.writer.set_wal_hook(committed)
     store.commit([put_unit(store)])
     asking[0].finish()
     rows = store.ledger.page(last, 10)
@@ -250,7 +250,7 @@ def test_a_unit_that_no_column_takes_fails_alone(tmp_path: Path) -> None:
     leader = Running(lambda: store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
     committing = [Running(partial(commit, unit)) for unit in units]
-    while len(store.group._waiting) < len(units):
+    while len(store.group.waiting) < len(units):
         assert leader.is_under_way
     opening.opened.set()
     for running in (leader, *committing):
@@ -292,7 +292,7 @@ def test_lives_kept_back_after_a_full_disk_do_not_take_the_lead_with_them(tmp_pa
     leader = Running(lambda: store.group.commit(statement("SELECT gate()")))
     assert opening.reached.wait(JOIN_SECONDS)
     flushing = Running(store.flush)
-    while not store.group._waiting:
+    while not store.group.waiting:
         assert flushing.is_under_way
     opening.opened.set()
     leader.finish()
@@ -306,7 +306,7 @@ def test_lives_kept_back_after_a_full_disk_do_not_take_the_lead_with_them(tmp_pa
     leader = Running(lambda: store.group.commit(statement("SELECT gate()")))
     assert opening.reached.wait(JOIN_SECONDS)
     follower = Running(lambda: store.commit([put_unit(store)]))
-    while not store.group._waiting:
+    while not store.group.waiting:
         assert follower.is_under_way
     opening.opened.set()
     leader.finish()
@@ -321,7 +321,7 @@ def test_lives_kept_back_after_a_full_disk_do_not_take_the_lead_with_them(tmp_pa
 def test_a_staging_key_on_its_way_to_the_disk_is_not_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging_state, "_KEPT", 1)
+    monkeypatch.setattr(staging_state, "KEPT", 1)
     with gate() as opening, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         local(qm)
         session = qm.session()
@@ -330,12 +330,12 @@ def test_a_staging_key_on_its_way_to_the_disk_is_not_given_again(
         leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
         assert opening.reached.wait(JOIN_SECONDS)
         first = Running(lambda: qm.session().put("Q1", b"1", delay_ms=100, persistent=True))
-        while len(qm.engine.store.group._waiting) < 1:
+        while len(qm.engine.store.group.waiting) < 1:
             assert first.is_under_way
         session.put("Q1", b"x", delay_ms=8, persistent=False)
         session.put("Q1", b"x", delay_ms=9, persistent=False)
         second = Running(lambda: qm.session().put("Q1", b"2", delay_ms=100, persistent=True))
-        while len(qm.engine.store.group._waiting) < 2:
+        while len(qm.engine.store.group.waiting) < 2:
             assert second.is_under_way
         opening.opened.set()
         for running in (leader, first, second):
@@ -351,7 +351,7 @@ def test_a_delivery_time_that_is_used_again_later_gets_no_staging_key_twice(
     persistent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its last order is forgotten in between; the store is asked for it."""
-    monkeypatch.setattr(staging_state, "_KEPT", 1)
+    monkeypatch.setattr(staging_state, "KEPT", 1)
     clock = VirtualClock()
     with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
         local(qm)
@@ -378,7 +378,7 @@ def test_the_end_of_a_unit_of_work_and_that_of_its_queue_manager_do_not_both_end
     leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
     committing = Running(unit.commit)
-    while not qm.engine.store.group._waiting:
+    while not qm.engine.store.group.waiting:
         assert committing.is_under_way
     closing = Running(qm.close)
     closing.thread.join(0.05)
@@ -399,7 +399,7 @@ def test_get_inhibited_ends_every_wait_on_every_path(queue_manager: QueueManager
     first = waiting(qm, "Q1", lambda: qm.session().get("A1", wait_ms=-1))
     others = [Running(partial(qm.session().get, name, wait_ms=-1)) for name in ("Q1", "A1")]
     number = qm.engine.registry.queue("Q1").number
-    while len(qm.engine.waits._by_queue.get(number, ())) < 3:
+    while len(qm.engine.waits.by_queue.get(number, ())) < 3:
         assert all(other.is_under_way for other in others)
     alter(qm, "Q1", GET=c.MQQA_GET_INHIBITED)
     for running in (first, *others):

@@ -403,7 +403,7 @@ def test_no_row_is_kept_of_those_that_are_gone(persistent: bool) -> None:
             for _ in range(300):
                 session.put("Q1", bytes(length), persistent=persistent)
                 assert session.get("Q1") is not None
-                assert len(ahead._rows) <= 64 + 1
+                assert len(ahead.rows) <= 64 + 1
                 assert _kept_bytes(ahead) <= LOAN_BYTES + ROW_BYTES
         assert qm.engine.row_memory.left_bytes >= ROOM_BYTES - LOAN_BYTES - 4_096
 
@@ -426,7 +426,7 @@ def test_what_a_queue_keeps_is_lent_and_given_back(persistent: bool) -> None:
                 assert body(session.get("Q1")) == bytes(length)
         assert statements == []
         assert room.left_bytes == ROOM_BYTES
-        assert ahead._rows == []
+        assert ahead.rows == []
 
 
 @SIDES
@@ -456,7 +456,7 @@ def test_the_garbage_collector_leaves_what_is_kept_alone(persistent: bool) -> No
         _fill(session, 5, persistent=persistent)
         session.put("Q1", b"in the midst", persistent=persistent, priority=9)
         gc.collect()
-        rows = qm.engine.registry.queue("Q1").ahead[persistent]._rows
+        rows = qm.engine.registry.queue("Q1").ahead[persistent].rows
         assert [gc.is_tracked(row) for row in rows] == [False] * 6
 
 
@@ -499,7 +499,7 @@ def test_the_room_is_given_back_while_many_are_got_by_one_call(persistent: bool)
         for left in range(1_900, 0, -100):
             assert len(session.get_many("Q1", 100)) == 100
             # Those of this call, and an eighth of all.
-            assert len(ahead._rows) <= (left + 100) * 8 / 7 + 1
+            assert len(ahead.rows) <= (left + 100) * 8 / 7 + 1
 
 
 @SIDES
@@ -579,8 +579,8 @@ def test_G2_those_got_by_their_ids_leave_the_others_read_ahead(persistent: bool)
         ids = _fill(session, 500, persistent=persistent)
         for msg_id in ids[1:]:
             assert session.get("Q1", msg_id=msg_id) is not None
-        assert len(ahead._rows) <= 64
-        assert len(ahead._gone) <= 64
+        assert len(ahead.rows) <= 64
+        assert len(ahead.gone) <= 64
         assert qm.engine.row_memory.left_bytes >= ROOM_BYTES - 2 * LOAN_BYTES
 
 
@@ -602,7 +602,7 @@ def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None
             message = session.get("Q1")
             assert message is not None
             assert len(message.body) == (100_000 if left <= 3 else 30_000)
-            assert sum(len(row[BODY_PLACE]) for row in ahead._rows) <= 65_536
+            assert sum(len(row[BODY_PLACE]) for row in ahead.rows) <= 65_536
         assert session.get("Q1") is None
 
 
@@ -631,7 +631,7 @@ def bodies_of(session: Session, count: int, queue: str = "Q1") -> list[bytes]:
 
 
 def _kept_bytes(ahead: Any) -> int:
-    return sum(ROW_BYTES + len(row[BODY_PLACE]) for row in ahead._rows)
+    return sum(ROW_BYTES + len(row[BODY_PLACE]) for row in ahead.rows)
 
 
 def _seen(message: Message | None) -> tuple[bytes, int] | None:

@@ -112,7 +112,7 @@ def test_closing_a_handle_ends_its_waiting_get_with_2019(qm: QueueManager, way: 
     number = qm.engine.registry.queue("Q1").number
     handle = session.open("Q1", INPUT | BROWSE)
     call = Running(get_of(session, handle, way))
-    while len(qm.engine.waits._by_queue[number]) < 2:
+    while len(qm.engine.waits.by_queue[number]) < 2:
         assert call.is_under_way
     handle.close()
     assert reason(call) == rc.MQRC_HOBJ_ERROR
@@ -147,7 +147,7 @@ def test_a_message_that_comes_later_goes_to_the_next_waiter(qm: QueueManager) ->
     first = waiting(qm, "Q1", lambda: session.get("Q1", wait_ms=FOR_EVER))
     second = Running(lambda: other.get("Q1", wait_ms=FOR_EVER))
     number = qm.engine.registry.queue("Q1").number
-    while len(qm.engine.waits._by_queue[number]) < 2:
+    while len(qm.engine.waits.by_queue[number]) < 2:
         assert second.is_under_way
     session.close()
     assert reason(first) == rc.MQRC_HCONN_ERROR

@@ -45,7 +45,7 @@ def test_D26_a_timeline_counts_what_the_schedule_lists(
 ) -> None:
     timeline = "mayfly.engine.delay.timeline"
     monkeypatch.setattr(f"{timeline}._PAGE", 3)
-    monkeypatch.setattr(f"{timeline}._MAX_CHANGES", 12)
+    monkeypatch.setattr(f"{timeline}.MAX_CHANGES", 12)
     chosen, clock = random.Random(seed), VirtualClock()
     folder = None if seed % 4 == 3 else tmp_path
     with QueueManager("QM1", folder, clock=clock) as manager:
@@ -129,7 +129,7 @@ def test_a_timeline_of_no_queue_is_refused(queue_manager: QueueManager) -> None:
 def test_nothing_is_kept_before_the_first_question_and_after_many_changes(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.engine.delay.timeline._MAX_CHANGES", 5)
+    monkeypatch.setattr("mayfly.engine.delay.timeline.MAX_CHANGES", 5)
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     engine = queue_manager.engine
     with queue_manager.session() as session:

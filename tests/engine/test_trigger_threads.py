@@ -162,7 +162,7 @@ def test_T4_nothing_is_switched_off_while_an_operator_changes_it(tmp_path: Path)
         leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
         assert opening.reached.wait(JOIN_SECONDS)
         altering = Running(lambda: alter(qm, "Q1", DESCR="new"))
-        while not qm.engine.store.group._waiting:
+        while not qm.engine.store.group.waiting:
             assert altering.is_under_way
         session.put("Q1", b"x")
         assert (monitor.read(), control(qm)) == ([], ON)

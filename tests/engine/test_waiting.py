@@ -172,7 +172,7 @@ def test_G4_a_message_is_offered_to_those_behind_who_choose_until_one_takes_any(
     behind[1].there = SEARCH_UNLOCKED
     waits.offer(1)
     assert [taker.asked for _, taker in (chooser, any_one, behind, last)] == [2, 2, 1, 1]
-    assert list(waits._by_queue[1]) == [chooser[0], last[0]]
+    assert list(waits.by_queue[1]) == [chooser[0], last[0]]
 
 
 def test_G4_one_that_takes_any_and_can_have_nothing_is_asked_for_all_behind() -> None:
@@ -207,7 +207,7 @@ def test_a_wait_that_is_withdrawn_while_it_is_asked_ends_no_offer() -> None:
     waits.add(1, behind)
     waits.offer(1)
     assert taker.asked == 1
-    assert list(waits._by_queue[1]) == [behind]
+    assert list(waits.by_queue[1]) == [behind]
 
 
 def test_an_owner_that_ends_ends_its_own_waits_alone() -> None:
@@ -217,4 +217,4 @@ def test_an_owner_that_ends_ends_its_own_waits_alone() -> None:
         waits.add(number, wait)
     waits.fail_owner("mine", error)
     assert [wait.error for wait in (*mine, others)] == [error, error, None]
-    assert (list(waits._by_queue), waits.is_waited_on(2)) == ([1], False)
+    assert (list(waits.by_queue), waits.is_waited_on(2)) == ([1], False)

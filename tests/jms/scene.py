@@ -88,7 +88,7 @@ class Receiver:
 
     def wait_until_waiting(self, manager: QueueManager, number: int, count: int = 1) -> None:
         """Return when so many wait under this number."""
-        while len(manager.engine.waits._by_queue.get(number, ())) < count:
+        while len(manager.engine.waits.by_queue.get(number, ())) < count:
             assert self._thread.is_alive(), (self._result, self._error)
 
     def result(self) -> jms.Message | None:

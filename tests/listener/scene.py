@@ -94,7 +94,7 @@ def idle(port: Endpoint, count: int) -> Statistics:
 def ends_ms(manager: QueueManager) -> list[int | None]:
     """Return when the waits end that are under way."""
     with manager.engine.engine_lock:
-        by_queue = manager.engine.waits._by_queue.values()
+        by_queue = manager.engine.waits.by_queue.values()
         return [waiter.until_ms for waiters in by_queue for waiter in waiters]
 
 

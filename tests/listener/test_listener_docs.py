@@ -28,10 +28,10 @@ def test_the_programs_run(manager: QueueManager, capsys: pytest.CaptureFixture[s
 
 def test_every_property_is_listed() -> None:
     names = {
-        *settings._PORT,
-        *settings._UNUSED,
-        *ports._NUMBERS,
-        *ports._UNUSED,
+        *settings.PORT_PROPERTIES,
+        *settings.UNUSED,
+        *ports.NUMBERS,
+        *ports.UNUSED,
     } - {"SERVER.SESSION.POOL.REAP"}
     assert not [name for name in sorted(names) if name not in DOCS]
 

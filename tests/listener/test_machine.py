@@ -219,7 +219,7 @@ class PortMachine(RuleBasedStateMachine):
         terms, now_ms, engine = self.model.terms, self.clock.now_ms(), self.manager.engine
         with engine.engine_lock:
             number = engine.registry.queue("Q1").number
-            waiting = engine.waits._by_queue.items()
+            waiting = engine.waits.by_queue.items()
             gets = Counter(one.until_ms for key, found in waiting if key == number for one in found)
             rest = Counter(one.until_ms for key, found in waiting if key != number for one in found)
         timers = rest - pauses

@@ -64,7 +64,7 @@ def waits_on(manager: QueueManager, name: str = "Q1") -> list[int | None]:
     engine = manager.engine
     with engine.engine_lock:
         number = engine.registry.queue(name).number
-        return [one.until_ms for one in engine.waits._by_queue.get(number, ())]
+        return [one.until_ms for one in engine.waits.by_queue.get(number, ())]
 
 
 def standing(manager: QueueManager, count: int = 1, name: str = "Q1") -> None:

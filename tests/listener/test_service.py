@@ -252,13 +252,13 @@ def test_ASF_a_permit_that_is_asked_back_as_it_is_granted_is_given_up(
         pool, run = service._pool, two._run
         assert isinstance(run, ASF)
         put(manager, "short", name="Q2", time_to_live_ms=1_000)
-        wait_until(lambda: run in pool._waiting)
+        wait_until(lambda: run in pool.waiting)
         clock.advance(1_000)
         with pool.changed:
             pool.cancel_request(run)
-            pool._permitted.append(run)
+            pool.permitted.append(run)
             run.grant()
             run.give_up_permit()
-        wait_until(lambda: run not in pool._permitted)
+        wait_until(lambda: run not in pool.permitted)
         first.let_go()
         until(one, lambda now: now.committed == 1)

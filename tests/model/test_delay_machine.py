@@ -325,7 +325,7 @@ def _batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Meet the boundaries of batches with a handful of messages."""
     if request.param is not None:
         monkeypatch.setattr(delay_processor, "BATCH", request.param)
-        monkeypatch.setattr(schedule_query, "_STEP", request.param)
+        monkeypatch.setattr(schedule_query, "STEP", request.param)
 
 
 @pytest.mark.slow

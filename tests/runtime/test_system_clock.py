@@ -271,7 +271,7 @@ def test_a_wake_while_the_clock_looks_for_what_is_due_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would sleep to the end of its longest sleep."""
-    monkeypatch.setattr(Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
+    monkeypatch.setattr(Driver, "LONGEST_SLEEP_SECONDS", 3_600.0)
 
     class Late(Work):
         """Falls due right after it has said that nothing is to come."""

@@ -107,9 +107,9 @@ def expression(pattern: str) -> re.Pattern[str]:
 def test_a_pattern_is_what_a_regular_expression_says(text: str, pattern: str, free: int) -> None:
     """Whether pieces are tried or walked over."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patterns, "_FREE", free)
+        patch.setattr(patterns, "FREE", free)
         if not free:
-            patch.setattr(patterns, "_PATIENCE", 0)
+            patch.setattr(patterns, "PATIENCE", 0)
         assert Pattern(pattern, None).matches(text) is bool(expression(pattern).fullmatch(text))
 
 

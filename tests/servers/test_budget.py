@@ -81,7 +81,7 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mayfly.servers.budget.REQUEST_SECONDS", 0.0)
-    monkeypatch.setattr("mayfly.servers.budget._LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("mayfly.servers.budget.LOOK_SECONDS", 0.001)
     budget = Budget(100)
     reservation = budget.reserve(100)
 

@@ -16,7 +16,7 @@ from mayfly import MQError, QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.channel import Status
-from mayfly.cli.hosting import _next_signal
+from mayfly.cli.hosting import next_signal
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.client import Client
 from mayfly.client.connection.endpoint import Address, Endpoint
@@ -192,7 +192,7 @@ def test_a_server_ends_when_no_queue_manager_is_left_running(
         assert caplog.text.count("QM2 has stopped") == 1
         alone = Host([left], [], admission)
         with pytest.raises(CommandFailed, match="QM2: stopped by an error of the disk") as caught:
-            _next_signal(alone, queue.SimpleQueue(), [])
+            next_signal(alone, queue.SimpleQueue(), [])
         assert caught.value.code is ExitCode.FILE
         admission.close()
 
@@ -206,7 +206,7 @@ def test_other_limits_count_from_a_reload_on(queue_manager: QueueManager) -> Non
         listener.limit(ClientLimits(connections=2, heartbeat_seconds=7))
         second = operator(port)
         assert first.now_ms() == second.now_ms()
-        assert second._conversation.link.tick_ms == 3_500
+        assert second.conversation.link.tick_ms == 3_500
         first.close()
         second.close()
 

@@ -398,7 +398,7 @@ def test_B7_two_of_a_set_wait_and_one_of_them_gets_to_see_an_arrival(
 def waiting_too(queue_manager: QueueManager, number: int, call: Callable[[], object]) -> Running:
     """Start a second call that waits on a queue; return once it does."""
     running = Running(call)
-    while len(queue_manager.engine.waits._by_queue[number]) < 2:
+    while len(queue_manager.engine.waits.by_queue[number]) < 2:
         assert running.is_under_way
     return running
 

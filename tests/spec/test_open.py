@@ -81,7 +81,7 @@ def test_C2_names_of_queues_elsewhere_are_not_remembered_without_end(
     queue_manager: QueueManager, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION)
-    monkeypatch.setattr(registry, "_MAX_PATHS", 10)
+    monkeypatch.setattr(registry, "MAX_PATHS", 10)
     for number in range(25):
         session.put(f"REPLY.{number}@QM2", b"x")
     assert len(queue_manager.engine.registry._paths) <= 10

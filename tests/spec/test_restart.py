@@ -429,7 +429,7 @@ def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
         local(qm, "Q2")
         for _ in range(60):
             session.put("Q1", b"x" * 20_000, delay_ms=1_000, persistent=True)
-        writer = qm.engine.store._database.writer
+        writer = qm.engine.store.database.writer
         pages = writer.execute("PRAGMA page_count").fetchall()[0][0]
         writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
         with new_session(qm) as getter:

@@ -44,7 +44,7 @@ TURN = SHORT + SHORT // 4
 
 @pytest.fixture
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule_query, "_STEP", SHORT)
+    monkeypatch.setattr(schedule_query, "STEP", SHORT)
 
 
 BULK: dict[str, tuple[Callable[[AnySchedule], Iterator[int]], list[int]]] = {

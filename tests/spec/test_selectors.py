@@ -481,7 +481,7 @@ def test_G4_each_of_two_waits_is_served_by_its_own_message(
         number = any_manager.engine.registry.queue("Q1").number
         with new_session(any_manager) as second:
             blues = Running(lambda: second.get("Q1", wait_ms=6_000, selector="colour = 'blue'"))
-            while len(any_manager.engine.waits._by_queue[number]) < 2:
+            while len(any_manager.engine.waits.by_queue[number]) < 2:
                 assert blues.is_under_way
             put(session, "blue", b"b", persistent=persistent)
             message = blues.finish()

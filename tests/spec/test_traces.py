@@ -449,7 +449,7 @@ def test_more_messages_than_one_step_looks_at_are_searched(
 ) -> None:
     """At every edge of a step, and up to the bound of one question."""
     monkeypatch.setattr(
-        "mayfly.engine.trace.sources._LAST_OF_STEP",
+        "mayfly.engine.trace.sources.LAST_OF_STEP",
         "SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT 3)",
     )
     run(queue_manager, "DEFINE QLOCAL(Q1)")
@@ -457,6 +457,6 @@ def test_more_messages_than_one_step_looks_at_are_searched(
         ids = [session.put("Q1", b"x", properties={"number": n}) for n in range(10)]
     for number, msg_id in enumerate(ids):
         assert found_ids(queue_manager, "number", str(number)) == [msg_id]
-    monkeypatch.setattr("mayfly.engine.trace.sources._MAX_ROWS", 6)
+    monkeypatch.setattr("mayfly.engine.trace.sources.MAX_ROWS", 6)
     found = queue_manager.traces.with_property(PropertyQuestion("number", "9"))
     assert (found.traces, found.is_cut) == ((), True)

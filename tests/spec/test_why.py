@@ -621,7 +621,7 @@ def test_the_oldest_life_of_a_long_ledger_is_found(
     qm: QueueManager, new_session: NewSession, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
     """It is searched in parts of so many rows: one at the edge of a part is not missed."""
-    monkeypatch.setattr("mayfly.store.ledger._SEARCHED_ROWS", searched)
+    monkeypatch.setattr("mayfly.store.ledger.SEARCHED_ROWS", searched)
     ids = []
     with new_session(qm, transacted=True) as unit:
         for _ in range(102):

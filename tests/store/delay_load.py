@@ -158,7 +158,7 @@ class Worker:
 
 def main() -> None:
     folder, journals, seed = sys.argv[1:]
-    delay_processor.BATCH, schedule_query._STEP = BATCH, STEP
+    delay_processor.BATCH, schedule_query.STEP = BATCH, STEP
     manager = QueueManager("QM1", folder)
     for queue in QUEUES:
         manager.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(1000000)")

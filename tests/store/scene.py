@@ -132,7 +132,7 @@ class Gate:
         threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(units))]
         for n, thread in enumerate(threads, 1):
             thread.start()
-            while len(store.group._waiting) < n:
+            while len(store.group.waiting) < n:
                 threading.Event().wait(0.001)
         self.opened.set()
         for thread in (leader, *threads):

@@ -141,7 +141,7 @@ def test_totals_survive_reopening(tmp_path: Path) -> None:
 
 def saved_puts_and_ends(store: Store) -> tuple[int, int]:
     """Return the totals of Q1 as the table holds them."""
-    [(puts, ended)] = store._database.writer.execute(
+    [(puts, ended)] = store.database.writer.execute(
         "SELECT puts, ended FROM counter WHERE queue_id = ?", (NUMBER,)
     ).fetchall()
     return int(str(puts)), sum(unpack_counts(str(ended)).values())

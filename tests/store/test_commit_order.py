@@ -114,7 +114,7 @@ def test_a_release_overtakes_the_puts_that_wait_and_they_come_at_once_after_it(
         seen.append((new_key in keys, len(keys) - 1))
         return apsw.SQLITE_OK
 
-    store._database.writer.set_wal_hook(committed)
+    store.database.writer.set_wal_hook(committed)
     assert opening.batch(store, *puts, release_unit(due, new_key)) == [None] * 3
     assert seen == [(True, 0), (True, 60)]
     totals = store.ledger_writer.totals[NUMBER]
@@ -170,7 +170,7 @@ def test_a_release_ends_the_wait_of_a_leader_for_others(
     assert opening.batch(store, *(put_unit(store) for _ in range(3))) == [None] * 3
     before = store.group.batch_count
     # Three have shared a transaction, so the next leader waits for two more.
-    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", 10 * JOIN_SECONDS)
+    monkeypatch.setattr(group_commit, "GATHER_SECONDS", 10 * JOIN_SECONDS)
     first = Running(lambda: store.commit([put_unit(store)]))
     queued(store, 1)
     assert first.is_under_way

@@ -258,7 +258,7 @@ def test_identity_is_written_at_creation_checkpoint_and_close(tmp_path: Path) ->
     assert told() == made
     keeper = store._log_keeper
     assert keeper is not None
-    keeper._checkpoint(store._database.connect())
+    keeper._checkpoint(store.database.connect())
     assert told() == {**made, "ledger_position": 3}
     store.commit([put_unit(store, rows[0])])
     store.commit([get_unit(rows[0])])
@@ -367,7 +367,7 @@ def test_protected_store_is_refused_without_the_extension_and_not_written(
 ) -> None:
     copy = Path(shutil.copytree(closed[0], tmp_path / "copy"))
     before = content(copy)
-    monkeypatch.setattr(damage, "_EXTENSION", "cksumvfs-of-another-apsw")
+    monkeypatch.setattr(damage, "EXTENSION", "cksumvfs-of-another-apsw")
     with pytest.raises(StoreError, match="comes without cksumvfs") as refused:
         opened(copy)
     assert not isinstance(refused.value, StoreDamaged)
@@ -378,7 +378,7 @@ def test_new_store_without_the_extension_works_unprotected_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as without:
-        without.setattr(damage, "_EXTENSION", "cksumvfs-of-another-apsw")
+        without.setattr(damage, "EXTENSION", "cksumvfs-of-another-apsw")
         store = opened(tmp_path)
         store.commit([put_unit(store)])
         store.close()

@@ -62,9 +62,9 @@ def test_who_shared_the_last_transaction_shares_the_next_one(
     with gate() as opening:
         store = opened(tmp_path)
     before = shared_by_two(store, opening)
-    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", JOIN_SECONDS)
+    monkeypatch.setattr(group_commit, "GATHER_SECONDS", JOIN_SECONDS)
     first = Running(lambda: store.commit([put_unit(store)]))
-    while not store.group._waiting:
+    while not store.group.waiting:
         Event().wait(0.001)
     assert first.is_under_way
     store.commit([put_unit(store)])
@@ -81,7 +81,7 @@ def test_who_is_left_alone_waits_for_nobody_a_second_time(
         store = opened(tmp_path)
     before = shared_by_two(store, opening)
     store.commit([put_unit(store)])
-    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", JOIN_SECONDS)
+    monkeypatch.setattr(group_commit, "GATHER_SECONDS", JOIN_SECONDS)
     alone = Running(lambda: store.commit([put_unit(store)]))
     alone.finish()
     assert store.group.batch_count == before + 2
@@ -94,7 +94,7 @@ def test_a_caller_with_several_units_is_one_who_may_come_again(
     store = opened(tmp_path)
     store.commit([put_unit(store), put_unit(store), put_unit(store)])
     before = store.group.batch_count
-    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", 10 * JOIN_SECONDS)
+    monkeypatch.setattr(group_commit, "GATHER_SECONDS", 10 * JOIN_SECONDS)
     Running(lambda: store.commit([put_unit(store)])).finish()
     assert store.group.batch_count == before + 1
     store.close()
@@ -159,7 +159,7 @@ class GatherRuntime(Runtime):
 
 def queued(store: Store, count: int) -> None:
     """Wait until so many units wait for a leader."""
-    while len(store.group._waiting) < count:
+    while len(store.group.waiting) < count:
         Event().wait(0.001)
 
 
@@ -229,7 +229,7 @@ def test_gets_that_share_a_transaction_are_written_by_four_statements(tmp_path: 
         begun.append(" ".join(sql.split()[:3]))
         return True
 
-    store._database.writer.exec_trace = note
+    store.database.writer.exec_trace = note
     assert opening.batch(store, *(get_unit(row) for row in rows)) == [None] * 7
     # That of the gate comes before.
     last = begun[len(begun) - begun[::-1].index("BEGIN IMMEDIATE") - 1 :]

@@ -19,7 +19,7 @@ LEFT = 64
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mayfly.store.ledger.BLOCK_ROWS", BLOCK)
-    monkeypatch.setattr("mayfly.store.ledger._LEFT_ROWS", LEFT)
+    monkeypatch.setattr("mayfly.store.ledger.LEFT_ROWS", LEFT)
 
 
 @pytest.fixture(params=["memory", "disk"])

@@ -26,7 +26,7 @@ def inserts(store: Store, insert: str = MESSAGES) -> list[int]:
             counts.append(sql.split(" VALUES ")[1].count("("))
         return True
 
-    store._database.writer.exec_trace = trace
+    store.database.writer.exec_trace = trace
     return counts
 
 
@@ -125,7 +125,7 @@ def deletes(store: Store) -> list[int]:
             counts.append(len(bindings))
         return True
 
-    store._database.writer.exec_trace = trace
+    store.database.writer.exec_trace = trace
     return counts
 
 
@@ -137,7 +137,7 @@ def test_lives_are_written_in_order_by_few_statements(tmp_path: Path) -> None:
     store.commit([get_unit(*rows)])
     assert counts == [64, 16, 5]
     sql = "SELECT position, msg_id FROM ledger ORDER BY position"
-    lives = store._database.writer.execute(sql).fetchall()
+    lives = store.database.writer.execute(sql).fetchall()
     assert lives == [(n, row.msg_id) for n, row in enumerate(rows, 1)]
     store.close()
 

@@ -43,7 +43,7 @@ def move_unit(rows: Sequence[StoredMessage], new_keys: Sequence[int], kind: Kind
 
 def lives(store: Store) -> list[tuple[int, bytes | None]]:
     sql = "SELECT position, correl_id FROM ledger ORDER BY position"
-    found: Any = store._database.writer.execute(sql).fetchall()
+    found: Any = store.database.writer.execute(sql).fetchall()
     return [(position, msg_id or None) for position, msg_id in found]
 
 

@@ -156,7 +156,7 @@ class RemoteConnection(Connection):
         """
         self.name, self.number = name, number
         self.runtime = conversation.link.runtime
-        self._conversation = conversation
+        self.conversation = conversation
         self._max_message_bytes = max_message_bytes
         self._unanswered = UnansweredPuts(conversation)
         self._callback_puts = CallbackPuts(conversation)
@@ -170,10 +170,10 @@ class RemoteConnection(Connection):
             done = prepares(self, request)
             if done is not None:
                 return cast("_R", done)
-        answer = self._conversation.call(request)
+        answer = self.conversation.call(request)
         notes = _NOTES.get(type(request))
         if notes is not None:
-            notes(self._conversation.open_handles, request, answer)
+            notes(self.conversation.open_handles, request, answer)
         return answer
 
     def begin(
@@ -189,16 +189,16 @@ class RemoteConnection(Connection):
                 if self._callback_puts.are_together:
                     self._callback_puts.put(request, cast("OnDone[PutResult | None]", on_done))
                     return DECIDED
-            number = self._conversation.begin(request, on_done, on_refused=on_event)
+            number = self.conversation.begin(request, on_done, on_refused=on_event)
         except MQError as error:
             self.notify(on_done, error)
             return DECIDED
         is_decided = type(request) in _DECIDED
-        return DECIDED if is_decided else _RemoteGet(self._conversation, number)
+        return DECIDED if is_decided else _RemoteGet(self.conversation, number)
 
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
         """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
-        self._conversation.link.notify(lambda _payload: on_done(outcome))
+        self.conversation.link.notify(lambda _payload: on_done(outcome))
 
     def together(self) -> AbstractContextManager[object]:
         """Send the puts of a ``with`` block in common frames."""
@@ -210,7 +210,7 @@ class RemoteConnection(Connection):
         A commit raises MQRC_CONNECTION_BROKEN when the server is gone, and MQRC_BACKED_OUT after an
         asynchronous put that failed.
         """
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation.is_closed:
             return
         self._finish.detach()
@@ -228,33 +228,33 @@ class RemoteConnection(Connection):
 
     def has_open(self, handle: int) -> bool:
         """Return True if an object is open under this handle number."""
-        return handle in self._conversation.open_handles
+        return handle in self.conversation.open_handles
 
     def end_dropped(self, end: Callable[[], None]) -> None:
         """Run ``end`` of a garbage-collected object now, or before the next verb."""
-        end_dropped(end, self._conversation.dropped.append)
+        end_dropped(end, self.conversation.dropped.append)
 
     @property
     def virtual_time(self) -> VirtualTime | None:
         """The virtual clock of a server in this process, else None."""
-        return self._conversation.virtual_time
+        return self.conversation.virtual_time
 
     @property
     def is_open(self) -> bool:
         """True until the program closes the connection."""
-        return not self._conversation.is_closed
+        return not self.conversation.is_closed
 
     @property
     def is_broken(self) -> bool:
         """True when the server is gone and the program has not closed the connection."""
-        self._conversation.link.check()
-        return self._conversation.link.is_over and not self._conversation.is_closed
+        self.conversation.link.check()
+        return self.conversation.link.is_over and not self.conversation.is_closed
 
     @property
     def socket(self) -> int:
         """The number of the socket, 0 when it is gone."""
-        link = self._conversation.link
-        return 0 if link.is_over or self._conversation.is_closed else link.number
+        link = self.conversation.link
+        return 0 if link.is_over or self.conversation.is_closed else link.number
 
     def _check_length(self, request: ask.Put | ask.Put1) -> None:
         """Raise MQRC_MSG_TOO_BIG_FOR_CHANNEL for a message longer than the channel allows."""
@@ -284,19 +284,19 @@ class _RemoteGet:
     """A get or wait that the server has not answered yet."""
 
     def __init__(self, conversation: Conversation, request: int) -> None:
-        self._conversation, self._request = conversation, request
+        self.conversation, self._request = conversation, request
 
     def is_pending(self) -> bool:
         """Return False once the answer has come, even if the callback is not called yet."""
-        self._conversation.wait_for_earlier_requests()
-        return self._conversation.link.awaits(self._request)
+        self.conversation.wait_for_earlier_requests()
+        return self.conversation.link.awaits(self._request)
 
     def cancel(self) -> bool:
         """End the request without effect and return True.
 
         False when it is answered or broken off.
         """
-        conversation = self._conversation
+        conversation = self.conversation
         try:
             is_cancelled = conversation.call(ask.Cancel(self._request))
         except MQError:

@@ -17,7 +17,7 @@ from mayfly.store.units import StoredMessage
 from mayfly.verbs.schedule import Scheduled, ScheduleFilter
 
 #: Rows looked at in one turn of the lock.
-_STEP = 1_000
+STEP = 1_000
 #: More than any MsgId has; a statement with its own limit each time would be prepared each time.
 _ALL_OF_ID = 1_000_000_000
 _ZERO_ID = bytes(24)
@@ -103,7 +103,7 @@ class Scan:
         where: ScheduleFilter,
         after: int | None = None,
         *,
-        limit: int = _STEP,
+        limit: int = STEP,
         shows_releasing: bool = False,
     ) -> None:
         """Begin behind a position, or at the first message; a step finds up to ``limit`` messages.
@@ -161,9 +161,9 @@ class Scan:
         for persistence in (VOLATILE, PERSISTENT):
             if staging is None or not staging.present[persistence]:
                 continue
-            rows = core.messages(persistence).due(self._low, self._high, _STEP)
+            rows = core.messages(persistence).due(self._low, self._high, STEP)
             sides.append([(due, persistence) for due in rows])
-            if len(rows) == _STEP:
+            if len(rows) == STEP:
                 ends.append(rows[-1].k)
         both = list(merge(*sides, key=itemgetter(0)))
         self.is_done = not ends

@@ -9,7 +9,7 @@ from mayfly.engine.queue_state import Hold
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.store.keys import STAGING_ORDER_BITS, due_ms_of, staging_key
 
-_KEPT = 65_536
+KEPT = 65_536
 #: 8 MiB have a bit for each millisecond of 18 hours; later times share these bits, modulo.
 _USED_BITS = 2**26
 
@@ -45,7 +45,7 @@ class StagingOrder:
         order = last + 1
         if order >= 2**STAGING_ORDER_BITS:
             return self.next_key(due_ms + 1)
-        if len(self._last) > _KEPT and self._is_idle():
+        if len(self._last) > KEPT and self._is_idle():
             self._last.clear()
         self._last[due_ms] = order
         return staging_key(due_ms, order)

@@ -23,7 +23,7 @@ from mayfly.store.messages import staged_page
 #: Rows of one read: in memory others wait for it, some 5 ms.
 _PAGE: Final = 20_000
 #: With more changes than this since the last call it is faster to read all keys again.
-_MAX_CHANGES: Final = 200_000
+MAX_CHANGES: Final = 200_000
 #: The number of the target of a message that has none.
 _NO_TARGET: Final = -1
 
@@ -127,7 +127,7 @@ class StagedKeys:
             if queue.is_staging:
                 target = row.target_number
                 changes[row.k] = _NO_TARGET if target is None else target
-        if len(changes) > _MAX_CHANGES and not self._is_reading:
+        if len(changes) > MAX_CHANGES and not self._is_reading:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:

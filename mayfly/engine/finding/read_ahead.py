@@ -82,25 +82,25 @@ class ReadAhead:
     """
 
     __slots__ = (
-        "_gone",
         "_left_bytes",
         "_memory",
         "_place",
-        "_rows",
         "_size",
         "borrowed_bytes",
         "end",
+        "gone",
         "has_all",
         "is_read",
+        "rows",
     )
 
     def __init__(self, memory: RowMemory) -> None:
         """Begin with nothing read; arriving rows use bytes of ``memory``."""
         self.end = _NOWHERE
-        self._rows: list[_Columns] = []
+        self.rows: list[_Columns] = []
         self._place = 0
         #: Keys of rows that have left out of turn.
-        self._gone: set[int] = set()
+        self.gone: set[int] = set()
         self._size = _FIRST_PAGE
         #: Whether the store has no row behind the end.
         self.has_all = False
@@ -131,8 +131,8 @@ class ReadAhead:
     def leave(self, key: int) -> None:
         """Note that the message with a key has left out of order."""
         if key < self.end:
-            self._gone.add(key)
-            if len(self._gone) >= max(_GONE_ROWS, (len(self._rows) - self._place) // 2):
+            self.gone.add(key)
+            if len(self.gone) >= max(_GONE_ROWS, (len(self.rows) - self._place) // 2):
                 self._drop_gone()
 
     def arrive(self, row: StoredMessage, first: int) -> None:
@@ -148,7 +148,7 @@ class ReadAhead:
             if row_bytes > self._left_bytes and not self._reserve(row_bytes, first):
                 self.has_all = False
                 return
-            self._rows.append(row[:])
+            self.rows.append(row[:])
             self.end = key + 1
         elif row_bytes > self._left_bytes and not self._reserve(row_bytes, first):
             self.forget()
@@ -156,7 +156,7 @@ class ReadAhead:
         else:
             # With the new row the first may go back, and those before it have been got.
             self._pass_over(first)
-            rows = self._rows
+            rows = self.rows
             place = bisect_left(rows, (key,), self._place)
             if place < len(rows) and rows[place][_KEY] == key:
                 # It was read when it was durable, and is seen from now on.
@@ -170,7 +170,7 @@ class ReadAhead:
         None when there is none in memory; unless ``has_all``, :meth:`read` reads more. ``first``
         decreases only after :meth:`forget`.
         """
-        rows, gone = self._rows, self._gone
+        rows, gone = self.rows, self.gone
         for place in range(self._place, len(rows)):
             row = rows[place]
             key = row[_KEY]
@@ -203,7 +203,7 @@ class ReadAhead:
                     return stored_message(rows[0])
                 self.end = last_key + 1
                 continue
-            self._rows, self._left_bytes, self.end = rows, -_bytes_of(rows), last_key + 1
+            self.rows, self._left_bytes, self.end = rows, -_bytes_of(rows), last_key + 1
             row = self.next(hidden, first)
             if row is not None:
                 return row
@@ -211,7 +211,7 @@ class ReadAhead:
 
     def rows_from(self, low: int, hidden: Container[int]) -> Iterator[StoredMessage]:
         """Yield the visible rows in memory from a key on."""
-        rows, gone = self._rows, self._gone
+        rows, gone = self.rows, self.gone
         for place in range(bisect_left(rows, (low,), self._place), len(rows)):
             row = rows[place]
             key = row[_KEY]
@@ -221,12 +221,12 @@ class ReadAhead:
     def pass_over(self, first: int) -> None:
         """Drop the rows before a key, when they are many."""
         self._pass_over(first)
-        if self._place >= _GONE_ROWS and self._place * _GONE_PART >= len(self._rows):
+        if self._place >= _GONE_ROWS and self._place * _GONE_PART >= len(self.rows):
             self._drop_gone()
 
     def _pass_over(self, first: int) -> None:
         """Skip the rows before a key."""
-        self._place = bisect_left(self._rows, (first,), self._place)
+        self._place = bisect_left(self.rows, (first,), self._place)
 
     def _reserve(self, row_bytes: int, first: int) -> bool:
         """Return True if memory for a row is reserved, after rows that are gone are dropped."""
@@ -246,7 +246,7 @@ class ReadAhead:
 
     def _drop_gone(self) -> None:
         """Drop the rows before the first, and those that have left out of order."""
-        rows, gone = self._rows, self._gone
+        rows, gone = self.rows, self.gone
         dropped = rows[: self._place]
         del rows[: self._place]
         if gone:
@@ -260,9 +260,9 @@ class ReadAhead:
 
     def _drop_all(self) -> None:
         """Drop all rows and give their memory back."""
-        self._rows, self._place = [], 0
-        if self._gone:
-            self._gone = set()
+        self.rows, self._place = [], 0
+        if self.gone:
+            self.gone = set()
         if self.borrowed_bytes:
             self._give_back(self.borrowed_bytes)
         self._left_bytes = 0

@@ -48,7 +48,7 @@ DEFAULT_OBJECTS: dict[str, str] = {
     QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
 }
 #: Names that are known resolved, at the most.
-_MAX_PATHS = 10_000
+MAX_PATHS = 10_000
 
 
 class Path:
@@ -256,7 +256,7 @@ class Registry:
         path = self._paths.get(name)
         # Names are resolved without the lock: a change meanwhile leaves an old path here.
         if path is None or path.version != self.version:
-            if len(self._paths) >= _MAX_PATHS:
+            if len(self._paths) >= MAX_PATHS:
                 # There is no end of queues elsewhere, each reply may go to another one.
                 self._paths.clear()
             path = self._paths[name] = self._resolve(name)

@@ -48,11 +48,11 @@ _MAX_REPORTS = 5
 _RANKS: dict[str, int] = {State.RELEASED: 0, State.DEAD_LETTERED: 0, State.TRANSMITTED: 1}
 _NEVER_MS = 2**63
 #: Rows looked at in one turn of the lock, and in one question; with properties 20 µs each.
-_STEP_ROWS, _MAX_ROWS = 1_000, 1_000_000
+_STEP_ROWS, MAX_ROWS = 1_000, 1_000_000
 _DEAD_HEADER_BYTES = DLH.length(1)
 _LOWEST_KEY = -(2**63)
 _MISSING: Any = object()
-_LAST_OF_STEP = f"""
+LAST_OF_STEP = f"""
 SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT {_STEP_ROWS})"""
 #: Only data that begin with an MQRFH2, or a header that one may follow, have properties.
 #: The last two are an MQDLH and an MQRFH2 in EBCDIC.
@@ -389,7 +389,7 @@ def matches(core: Core, question: PropertyQuestion) -> Matches:
                     latest = nlargest(question.limit, found.items(), key=lambda item: item[1])
                     found = dict(latest)
                 looked_at += count
-                if looked_at >= _MAX_ROWS:
+                if looked_at >= MAX_ROWS:
                     return Matches(found, is_cut=True)
     return Matches(found, is_cut)
 
@@ -402,7 +402,7 @@ def _steps(
     while True:
         with core.engine_lock:
             core.check_running()
-            last, count = messages.fetch(_LAST_OF_STEP, (after,))[0]
+            last, count = messages.fetch(LAST_OF_STEP, (after,))[0]
             if last is None:
                 return
             rows = messages.fetch(_WITH_HEADER, (after, last, *question.put_range))

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 #: If a search compares more characters than this for each position, :meth:`Gapped._walk` takes
 #: over; the second number is not counted, for short texts.
-_PATIENCE = 16
-_FREE = 1_024
+PATIENCE = 16
+FREE = 1_024
 #: CPython's ``str.find`` compares each character this often at the most: it searches long texts in
 #: linear time; in a short text it may compare as often as the needle is long.
 _FIND_LIMIT = 100
@@ -59,7 +59,7 @@ class Gapped:
             else:
                 return at
             at += 1
-            if compared > _FREE + _PATIENCE * (at - start):
+            if compared > FREE + PATIENCE * (at - start):
                 return self._walk(text, at, end)
         return -1
 

@@ -23,7 +23,7 @@ _LOG = logging.getLogger("mayfly.amqp")
 #: The longest wait of a settlement for a sync that others need anyhow.
 _WAIT_SECONDS: Final = 0.01
 #: Annotations beyond these bounds are forgotten: a client may not fill the server's memory.
-_MAX_MESSAGES: Final = 10_000
+MAX_MESSAGES: Final = 10_000
 _MAX_BYTES: Final = 4_096
 _MAX_NAMES: Final = 64
 _NONE: Final[Mapping[Value, Value]] = {}
@@ -134,12 +134,12 @@ class Unhurried:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._calls: list[Call] = []
+        self.calls: list[Call] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: Call) -> None:
         """Make a call with the next sync, or when a short time is over."""
-        self._calls.append(call)
+        self.calls.append(call)
         if self._timer is None:
             self._timer = self._loop.call_later(_WAIT_SECONDS, self.make)
 
@@ -148,7 +148,7 @@ class Unhurried:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        calls, self._calls = self._calls, []
+        calls, self.calls = self.calls, []
         for call in calls:
             try:
                 call()
@@ -180,7 +180,7 @@ class Amended:
         if len(combined) > _MAX_NAMES:
             return
         self._added.pop(key, None)
-        if len(self._added) >= _MAX_MESSAGES:
+        if len(self._added) >= MAX_MESSAGES:
             del self._added[next(iter(self._added))]
         self._added[key] = combined
 

@@ -27,9 +27,9 @@ from mayfly.servers.http.line import Line
 _FOR_ALL: Final = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
 _BACKLOG: Final = 1024
 #: Connections at a time, and those beyond them that may only probe.
-_CONNECTIONS: Final = 1_000
-_PROBING: Final = 64
-_IDLE_SECONDS: Final = 30
+CONNECTIONS: Final = 1_000
+PROBING: Final = 64
+IDLE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 5
 _LOOK_SECONDS: Final = 0.01
 _TICK_SECONDS: Final = 1.0
@@ -53,7 +53,7 @@ class HttpServer:
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-        places = Places(_CONNECTIONS, _PROBING)
+        places = Places(CONNECTIONS, PROBING)
         made = partial(GuardedProtocol, places=places, budget=self._budget)
         config = uvicorn.Config(
             self._application,
@@ -72,7 +72,7 @@ class HttpServer:
             headers=_FOR_ALL,
             # The address of a client is that of its socket: any client can write a header.
             proxy_headers=False,
-            timeout_keep_alive=_IDLE_SECONDS,
+            timeout_keep_alive=IDLE_SECONDS,
             backlog=_BACKLOG,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )

@@ -282,14 +282,14 @@ class MessageListenerService:
 
 _SELECTOR = "messageSelector"
 #: The field of Settings and its lowest value; all times are milliseconds.
-_NUMBERS = {
+NUMBERS = {
     "maxPoolDepth": ("max_sessions", 1),
     "nonASFTimeout": ("receive_timeout_ms", 0),
     "poolTimeout": ("unused_timeout_ms", 1),
     "reconnectionRetryCount": ("max_recovery_retries", 0),
     "reconnectionRetryInterval": ("retry_interval_ms", 1),
 }
-_UNUSED = frozenset(
+UNUSED = frozenset(
     {"destinationType", "maxMessages", "nonASFRollbackEnabled", "startTimeout", "useJNDI"}
 )
 
@@ -387,13 +387,13 @@ def _fields(properties: Properties) -> dict[str, Any]:
             if not isinstance(value, str):
                 raise TypeError(f"{name} {value!r} is no text")
             found["selector"] = value
-        elif name in _NUMBERS:
-            field, lowest = _NUMBERS[name]
+        elif name in NUMBERS:
+            field, lowest = NUMBERS[name]
             found[field] = number_of(name, value, lowest)
-        elif name in _UNUSED:
+        elif name in UNUSED:
             _LOG.warning("%s is accepted and means nothing here", name)
         else:
-            known = ", ".join(sorted({_SELECTOR, *_NUMBERS, *_UNUSED}))
+            known = ", ".join(sorted({_SELECTOR, *NUMBERS, *UNUSED}))
             raise ValueError(f"property {name!r} is not known; known are {known}")
     if found.get("receive_timeout_ms") and "poolTimeout" in properties:
         _LOG.warning("poolTimeout is accepted and ignored: nonASFTimeout is not 0")

@@ -48,9 +48,9 @@ class ThreadPool:
         self.used_count = 0
         self._runs: list[ASF] = []
         #: Those that may start one thread each.
-        self._permitted: list[ASF] = []
+        self.permitted: list[ASF] = []
         #: Those that have found no thread free, longest waiting first.
-        self._waiting: list[ASF] = []
+        self.waiting: list[ASF] = []
 
     @property
     def free_count(self) -> int | None:
@@ -65,8 +65,8 @@ class ThreadPool:
         if self._exceeds_limit(count):
             return False
         self.used_count += count
-        while self._permitted and self._exceeds_limit(len(self._permitted)):
-            for run in self._permitted:
+        while self.permitted and self._exceeds_limit(len(self.permitted)):
+            for run in self.permitted:
                 run.give_up_permit()
             self.changed.wait()
             if self._exceeds_limit(0):
@@ -82,21 +82,21 @@ class ThreadPool:
 
     def try_permit(self, run: ASF) -> bool:
         """Give a run that has no permit one; return False when no thread is free."""
-        if self._exceeds_limit(len(self._permitted) + 1):
+        if self._exceeds_limit(len(self.permitted) + 1):
             return False
-        self._permitted.append(run)
+        self.permitted.append(run)
         return True
 
     def use_permit(self, run: ASF) -> None:
         """Exchange the permit of a run for its thread."""
-        self._permitted.remove(run)
+        self.permitted.remove(run)
         self.used_count += 1
         # A run may be waiting until this permit is given up: another one is asked back for it.
         self._grant_waiting()
 
     def return_permit(self, run: ASF) -> None:
         """Take back the unused permit of a run."""
-        self._permitted.remove(run)
+        self.permitted.remove(run)
         self._grant_waiting()
 
     def request_permit(self, run: ASF) -> None:
@@ -104,17 +104,17 @@ class ThreadPool:
 
         Unused threads are recalled for it.
         """
-        self._waiting.append(run)
+        self.waiting.append(run)
         self._grant_waiting()
 
     def cancel_request(self, run: ASF) -> None:
         """Remove a run from those that wait for a permit, if it is among them."""
-        if run in self._waiting:
-            self._waiting.remove(run)
+        if run in self.waiting:
+            self.waiting.remove(run)
 
     def is_wanted_by_others(self, run: ASF) -> bool:
         """Return True if another run waits for a permit."""
-        return any(waiting is not run for waiting in self._waiting)
+        return any(waiting is not run for waiting in self.waiting)
 
     def add(self, run: ASF) -> None:
         """Register a run in ASF mode that begins."""
@@ -125,7 +125,7 @@ class ThreadPool:
         if run in self._runs:
             self._runs.remove(run)
         self.cancel_request(run)
-        if run in self._permitted:
+        if run in self.permitted:
             self.return_permit(run)
 
     def _exceeds_limit(self, count: int) -> bool:
@@ -134,19 +134,19 @@ class ThreadPool:
 
     def _grant_waiting(self) -> None:
         """Grant permits to the waiting runs, in order, as long as threads are free."""
-        while self._waiting and not self._exceeds_limit(len(self._permitted) + 1):
-            run = self._waiting.pop(0)
-            self._permitted.append(run)
+        while self.waiting and not self._exceeds_limit(len(self.permitted) + 1):
+            run = self.waiting.pop(0)
+            self.permitted.append(run)
             run.grant()
-        if self._waiting:
+        if self.waiting:
             self._reclaim()
         self.changed.notify_all()
 
     def _reclaim(self) -> None:
         """Recall unused permits, or if there are none, one thread that waits for a message."""
-        for run in self._permitted:
+        for run in self.permitted:
             run.give_up_permit()
-        if not self._permitted:
+        if not self.permitted:
             any(self.is_wanted_by_others(one) and one.give_up_idle() for one in self._runs)
 
 

@@ -113,10 +113,10 @@ def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, i
         if key in keys:
             raise ValueError(f"property {key} is given twice")
         keys.add(key)
-        if key in _UNUSED:
+        if key in UNUSED:
             _LOG.warning("%s is accepted and means nothing here", name)
             continue
-        field, lowest, factor = _PORT.get(key) or _unused_timeout(name, key)
+        field, lowest, factor = PORT_PROPERTIES.get(key) or _unused_timeout(name, key)
         number = number_of(name, value, lowest) * factor
         fields.add(field)
         if named_port(key) in ("", port_name.upper()):
@@ -164,7 +164,7 @@ _REAP = ("reap_interval_ms", 0, 1000)
 _UNUSED_TIMEOUT = ("unused_timeout_ms", 0, 1000)
 _UNUSED_TIMEOUT_PREFIX = "SERVER.SESSION.POOL.UNUSED.TIMEOUT."
 #: The field of Settings, the lowest value, and what the value is multiplied by.
-_PORT = {
+PORT_PROPERTIES = {
     "NON.ASF.RECEIVE.TIMEOUT": ("receive_timeout_ms", 0, 1),
     "MAX.RECOVERY.RETRIES": ("max_recovery_retries", 0, 1),
     "RECOVERY.RETRY.INTERVAL": ("retry_interval_ms", 1, 1000),
@@ -175,7 +175,7 @@ _PORT = {
 }
 #: Connection pools, restarts of the application server, beans that keep their own transactions, and
 #: the recovery of ports on z/OS, which ports have here on every platform.
-_UNUSED = frozenset(
+UNUSED = frozenset(
     {
         "MQJMS.POOLING.TIMEOUT",
         "MQJMS.POOLING.THRESHOLD",
@@ -193,7 +193,7 @@ def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
     """
     if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
         return _UNUSED_TIMEOUT
-    known = ", ".join(sorted({*_PORT, *_UNUSED}))
+    known = ", ".join(sorted({*PORT_PROPERTIES, *UNUSED}))
     raise ValueError(f"property {name!r} is not known; known are {known}")
 
 

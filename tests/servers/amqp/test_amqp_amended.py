@@ -33,7 +33,7 @@ def test_what_is_too_much_is_forgotten() -> None:
 
 
 def test_messages_that_were_amended_longest_ago_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "_MAX_MESSAGES", 2)
+    monkeypatch.setattr(service, "MAX_MESSAGES", 2)
     kept = Amended()
     for msg_id in (ONE, TWO, ONE, b"3" * 24):
         kept.add("QM1", msg_id, {symbol("a"): "1"})

@@ -71,7 +71,7 @@ def test_they_go_with_the_next_message_that_is_put(
     link = putter.sender("Q1")
     putter.send(link, Message(body="1", durable=True))
     accept(taker, taker.receiver("Q1", credit=1))
-    wait_until(lambda: bool(patient._calls))
+    wait_until(lambda: bool(patient.calls))
     assert (ended(qm), qm.counts("Q1").locked) == ([], 1)
     putter.send(link, Message(body="2", durable=True))
     wait_until(lambda: ended(qm) == [("got", 0)])
@@ -86,7 +86,7 @@ def test_what_a_client_has_accepted_is_not_given_back_when_it_ends(
     receiver = one.receiver("Q1", credit=2)
     accept(one, receiver)
     assert one.receive(receiver)[0].body == "held"
-    wait_until(lambda: bool(patient._calls))
+    wait_until(lambda: bool(patient.calls))
     if how == "server":
         server.close()
     elif how == "closed":
@@ -121,7 +121,7 @@ def test_a_message_that_needs_no_disk_is_settled_at_once(
     put(one, "1", durable=False)
     accept(one, one.receiver("Q1", credit=1))
     wait_until(lambda: qm.counts("Q1").locked == 0)
-    assert patient._calls == []
+    assert patient.calls == []
 
 
 def test_a_client_that_may_hold_no_more_gets_the_next_as_it_settles(

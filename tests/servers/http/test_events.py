@@ -175,8 +175,8 @@ def test_nothing_is_computed_while_nobody_listens(
     feed = site.listener.service.feeds.of(queue_manager.engine)
     with streaming(site.web) as stream:
         run = stream.frame().frame_id.partition("-")[0]
-        assert feed in clock._driven
-    wait_until(lambda: feed not in clock._driven)
+        assert feed in clock.driven
+    wait_until(lambda: feed not in clock.driven)
     with streaming(site.web) as stream:
         assert stream.frame().frame_id.partition("-")[0] != run
 
@@ -247,7 +247,7 @@ def test_a_wrong_request_for_events_is_refused(web: Web) -> None:
 
 
 def test_a_silent_stream_says_that_it_lives(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mayfly.servers.http.resources.events._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("mayfly.servers.http.resources.events.LOOK_SECONDS", 0.01)
     with streaming(web) as stream:
         stream.frame()
         assert stream.answer.readline() + stream.answer.readline() == b":\n\n"
@@ -314,7 +314,7 @@ def test_a_client_that_never_reads_is_cut_off(site: Site, monkeypatch: pytest.Mo
     events = "mayfly.servers.http.resources.events"
     monkeypatch.setattr(f"{events}._UNREAD_SECONDS", 0.01)
     # The send behind one that is not read is the one that waits: here that of a comment.
-    monkeypatch.setattr(f"{events}._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(f"{events}.LOOK_SECONDS", 0.01)
     monkeypatch.setattr(f"{events}._RETRY", b":" + b"x" * (32 * 2**20) + b"\n\n")
     with talking(site.web, receive_bytes=4_096) as client:
         client.sendall(f"GET {EVENTS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -334,7 +334,7 @@ def test_a_client_that_goes_leaves_no_error(
         with streaming(site.web) as stream:
             stream.frame()
         clock.advance(1_000)
-    wait_until(lambda: not any(feed in clock._driven for feed in feeds._feeds.values()))
+    wait_until(lambda: not any(feed in clock.driven for feed in feeds._feeds.values()))
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 

@@ -377,7 +377,7 @@ def _is_answered(web: Web, status: bytes) -> bool:
 def test_connections_beyond_the_limit_are_refused_and_others_live(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.servers.http.server._CONNECTIONS", 20)
+    monkeypatch.setattr("mayfly.servers.http.server.CONNECTIONS", 20)
     for site in listening(queue_manager, admission=AdmitEverybody()):
         web = site.web
         with web.connected() as before:
@@ -395,8 +395,8 @@ def test_probes_have_places_of_their_own(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a request on more connections than there are places, those of probes included."""
-    monkeypatch.setattr("mayfly.servers.http.server._CONNECTIONS", 20)
-    monkeypatch.setattr("mayfly.servers.http.server._PROBING", 5)
+    monkeypatch.setattr("mayfly.servers.http.server.CONNECTIONS", 20)
+    monkeypatch.setattr("mayfly.servers.http.server.PROBING", 5)
     ready = LIVE.replace(b"/live", b"/ready")
     for site in listening(queue_manager, admission=AdmitEverybody()):
         web = site.web
@@ -419,7 +419,7 @@ def test_probes_have_places_of_their_own(
 def test_a_connection_that_may_only_probe_moves_up(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.servers.http.server._CONNECTIONS", 1)
+    monkeypatch.setattr("mayfly.servers.http.server.CONNECTIONS", 1)
     for site in listening(queue_manager, admission=AdmitEverybody()):
         first = socket.create_connection(("127.0.0.1", site.web.port))
         first.sendall(b"GET")

@@ -113,7 +113,7 @@ def test_a_silent_client_is_told_that_it_is_late(
 def test_a_connection_that_goes_idle_is_closed(
     queue_manager: QueueManager, admission: Admission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.servers.http.server._IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("mayfly.servers.http.server.IDLE_SECONDS", 0.01)
     for site in listening(queue_manager, admission=admission):
         with talking(site.web) as client:
             client.sendall(LIVE + b"\r\n")
@@ -124,7 +124,7 @@ def test_a_client_that_does_not_read_its_answer_is_given_up(
     developed: QueueManager, admission: Admission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is longer than the buffers between; nothing of it is read."""
-    monkeypatch.setattr("mayfly.servers.http.server._IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("mayfly.servers.http.server.IDLE_SECONDS", 0.01)
     assert developed.mqsc(
         "ALTER QMGR MAXMSGL(104857600)\nALTER QLOCAL(DEV.QUEUE.1) MAXMSGL(104857600)"
     ).ok

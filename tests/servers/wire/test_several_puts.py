@@ -151,7 +151,7 @@ def test_P13_puts_that_do_not_wait_travel_together_until_a_frame_is_full(
     remote.put(queue, b"", VOLATILE, c.MQPMO_ASYNC_RESPONSE)
     remote.call(ask.AskStatus())
     # Without the thread that sends what has waited for a millisecond.
-    remote._conversation.link.sender.end()
+    remote.conversation.link.sender.end()
     [before] = served.server.connections()
     for _ in range(3 * MAX_PUTS_IN_FRAME):
         remote.put(queue, b"x", VOLATILE, c.MQPMO_ASYNC_RESPONSE)

@@ -18,7 +18,7 @@ from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, 
 from mayfly.servers.http.waits import ClientGone
 
 #: How often a stream that has nothing to tell asks whether its user may still look.
-_LOOK_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 5.0
 #: So many times with nothing to tell, a comment says that the server lives.
 _LOOKS_A_HEARTBEAT: Final = 3
 #: A client that reads nothing for so long is given up.
@@ -81,7 +81,7 @@ class _Stream(Response):
         reader, looked = self._reader, True
         while True:
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await reader.wait()
             except TimeoutError:
                 looked = False
