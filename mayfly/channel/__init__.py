@@ -10,13 +10,13 @@ from mayfly.channel.clients import (
     quiesce_client,
 )
 from mayfly.channel.links import Link, LinkDown, Traffic
-from mayfly.channel.receiver import Caller
+from mayfly.channel.receiver import RemoteSender
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine.api.transit import ChannelDefinition
 from mayfly.verbs.contracts.channels import Envelope, Opening, ReceiverState
 
 __all__ = [
-    "Caller",
+    "RemoteSender",
     "ChannelDefinition",
     "ChannelStatus",
     "Channels",

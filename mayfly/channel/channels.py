@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from mayfly.channel.links import NO_TRAFFIC, Link, LinkDown, Traffic, end_link, is_batch_of
-from mayfly.channel.receiver import GONE, Caller, Receiver
+from mayfly.channel.receiver import GONE, Receiver, RemoteSender
 from mayfly.channel.sender import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Engine, find_channel, manager_definition
@@ -230,7 +230,7 @@ class Channels:
                 receiver.close()
 
     def accept(
-        self, opening: Opening, caller: Caller | None = None
+        self, opening: Opening, remote_sender: RemoteSender | None = None
     ) -> tuple[Receiver, ReceiverState]:
         """Begin to receive from a sender; return the receiver, and its state and limits.
 
@@ -259,7 +259,7 @@ class Channels:
                 # The sender has no batch in doubt, so it will not ask for the last batch.
                 state = state._replace(sequence=opening.sequence, luw="")
                 manager.shipments.save(state)
-            receiver = Receiver(manager, definition, state, opening, caller)
+            receiver = Receiver(manager, definition, state, opening, remote_sender)
             self._receivers[name, partner] = receiver
         manager_limits = manager_definition(manager)
         batch_size = min(definition.batchsz, manager_limits.maxumsgs)
@@ -378,14 +378,14 @@ def _check_sender(opening: Opening, earlier: Receiver | None, state: ChannelRow)
 
 
 class LocalLink:
-    """A link to a receiver of this process, which runs in the thread of the caller.
+    """A link to a receiver of this process, which runs in the thread that uses the link.
 
-    Without a ``caller`` the sender is in this process as well. With one it is remote, behind a
+    Without a ``remote_sender`` the sender is in this process as well. With one it is behind a
     server, and must send in time. One thread at a time uses a link; any may close it.
     """
 
-    def __init__(self, partner: Channels, caller: Caller | None = None) -> None:
-        self._partner, self._caller = partner, caller
+    def __init__(self, partner: Channels, remote_sender: RemoteSender | None = None) -> None:
+        self._partner, self._remote_sender = partner, remote_sender
         self._receiver: Receiver | None = None
         self._silence_ms: int | None = None
         #: When its sender has been silent for too long, by the queue manager's clock. None while
@@ -395,8 +395,8 @@ class LocalLink:
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Open the receiver; raises LinkDown or the MQError of :meth:`Channels.accept`."""
         with self._answering():
-            self._receiver, state = self._partner.accept(opening, self._caller)
-            if self._caller is not None:
+            self._receiver, state = self._partner.accept(opening, self._remote_sender)
+            if self._remote_sender is not None:
                 self._silence_ms = silence_ms(opening.heartbeat_s)
         return state
 
@@ -488,12 +488,14 @@ class IncomingLinks:
         self._links: set[LocalLink] = set()
         self._is_timed = False
 
-    def begin(self, opening: Opening, caller: Caller) -> tuple[LocalLink, ReceiverState]:
+    def begin(
+        self, opening: Opening, remote_sender: RemoteSender
+    ) -> tuple[LocalLink, ReceiverState]:
         """Open a receiver for a sender; :meth:`end` ends it.
 
         Raises LinkDown or the MQError of :meth:`Channels.accept`.
         """
-        link = LocalLink(self._channels, caller)
+        link = LocalLink(self._channels, remote_sender)
         state = link.negotiate(opening)
         with self._lock:
             self._links.add(link)

@@ -63,14 +63,14 @@ class Clients(Protocol):
 Quiesce: TypeAlias = Callable[[int], bool]
 
 
-class _Server(NamedTuple):
+class _RegisteredServer(NamedTuple):
     """The clients of one server, and its function to quiesce them."""
 
     clients: Clients
     quiesce: Quiesce | None
 
 
-_SERVERS: weakref.WeakKeyDictionary[Engine, list[_Server]] = weakref.WeakKeyDictionary()
+_SERVERS: weakref.WeakKeyDictionary[Engine, list[_RegisteredServer]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def clients_known(
     Without ``quiesce`` a client that should end when its work is done is ended at once.
     """
     servers = _SERVERS.setdefault(manager, [])
-    server = _Server(clients, quiesce)
+    server = _RegisteredServer(clients, quiesce)
     servers.append(server)
     try:
         yield

@@ -41,7 +41,7 @@ _PASSING = (
 GONE = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_HCONN_ERROR)
 
 
-class Caller(NamedTuple):
+class RemoteSender(NamedTuple):
     """The remote end of a sender, as the server that has accepted it knows it.
 
     ``user`` is the one whose authority the puts need, None for unlimited authority. ``on_end`` is
@@ -67,19 +67,19 @@ class Receiver:
         definition: ChannelDefinition,
         state: ChannelRow,
         opening: Opening,
-        caller: Caller | None,
+        remote_sender: RemoteSender | None,
     ) -> None:
-        """Open a session of the caller's user, for a sender of this process of MCAUSER.
+        """Open a session of the remote sender's user, or of MCAUSER for a sender of this process.
 
         Raises MQRC_NOT_AUTHORIZED for a user without authority to connect.
         """
         self._manager = manager
-        self.opening, self._caller = opening, caller
+        self.opening, self._remote_sender = opening, remote_sender
         self._definition = definition
         self.state = state
         user, groups = definition.mcauser or None, tuple[str, ...]()
-        if caller is not None:
-            user, groups = caller.user, caller.groups
+        if remote_sender is not None:
+            user, groups = remote_sender.user, remote_sender.groups
         self._session = manager.session(user, transacted=True, program=PROGRAM, groups=groups)
         #: Held during each call of the sender, so that a close waits for a commit under way.
         self._lock = manager.runtime.lock("receiver")
@@ -93,7 +93,7 @@ class Receiver:
     @property
     def address(self) -> str:
         """The network address of its sender, empty within a process."""
-        return "" if self._caller is None else self._caller.address
+        return "" if self._remote_sender is None else self._remote_sender.address
 
     @property
     def connection_number(self) -> int:
@@ -102,7 +102,7 @@ class Receiver:
 
     def traffic(self) -> Traffic:
         """Return the bytes that this end has sent and received."""
-        return NO_TRAFFIC if self._caller is None else self._caller.traffic()
+        return NO_TRAFFIC if self._remote_sender is None else self._remote_sender.traffic()
 
     def put_batch(self, envelopes: Iterable[Envelope]) -> int | None:
         """Put the messages of a batch.
@@ -251,5 +251,5 @@ class Receiver:
             self.is_open = self.is_paused = False
             self._waiting.clear()
             self._session.close(commit=False)
-            if self._caller is not None:
-                self._caller.on_end()
+            if self._remote_sender is not None:
+                self._remote_sender.on_end()

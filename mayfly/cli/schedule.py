@@ -107,7 +107,7 @@ def limit_of(text: str) -> int:
     return int(typed)
 
 
-def position_of(text: str) -> int:
+def key_of(text: str) -> int:
     """Return a position that a list has shown, a negative 64-bit number; raises BadParameter."""
     typed = text.strip()
     if re.fullmatch(r"-[0-9]{1,19}", typed) is None or not -(2**63) <= int(typed) < 0:
@@ -166,9 +166,7 @@ LimitOption = Annotated[
 ]
 AfterOption = Annotated[
     int | None,
-    typer.Option(
-        "--after", parser=position_of, metavar="POSITION", help="Go on after this position."
-    ),
+    typer.Option("--after", parser=key_of, metavar="POSITION", help="Go on after this position."),
 ]
 AllOption = Annotated[
     bool, typer.Option("--all", help="All that match; without a filter, all there are.")

@@ -6,7 +6,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.waiting import Waiter
 from mayfly.store.keys import SEQUENCE_BITS
-from mayfly.verbs.messages import Message, position_of
+from mayfly.verbs.messages import Message, key_of
 
 _ARRIVAL = (1 << SEQUENCE_BITS) - 1
 
@@ -48,4 +48,4 @@ def next_number(owner: QueueOwner) -> int:
 
 def arrival_number(message: Message) -> int:
     """Return a number in the order of arrivals, comparable with :func:`next_number`."""
-    return position_of(message) & _ARRIVAL
+    return key_of(message) & _ARRIVAL

@@ -37,7 +37,7 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import MetBy, TerminatedBy
-from mayfly.verbs.messages import GetResult, Handed, Message
+from mayfly.verbs.messages import GetResult, HandleContent, Message
 
 _AS_STORED: Final = View.AS_STORED
 
@@ -413,12 +413,12 @@ def result_for(
     if row.body.startswith(TRANSMISSION_MARK):
         row = seen_in_transit(row, now_ms)
     visible, name = row, queue.definition.name
-    handed: Handed | None = None
+    handed: HandleContent | None = None
     failure: MQError | None = None
     if request.view is not _AS_STORED:
         visible, taken, failure = seen_as(request.view, row)
         if taken is not None:
-            handed = Handed(taken, Message(name, row, now_ms, row.body))
+            handed = HandleContent(taken, Message(name, row, now_ms, row.body))
     if request.extends:
         visible = _with_extension(visible)
     length = len(visible.body)

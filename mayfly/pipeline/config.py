@@ -75,7 +75,7 @@ def load(path: Path) -> PipelineConfig:
         dead_letter=_dead_letter(top, sources, sinks),
         reports=_reports(top, sinks),
     )
-    top.refuse_the_rest()
+    top.refuse_unknown_keys()
     _check_consumers(top, config)
     _check_routes(top, config)
     _check_sinks(top, config)
@@ -93,7 +93,7 @@ def _parts(
     for table in tables:
         kind = table.one_of("kind", kinds)
         parts.append(kinds[kind](table))
-        table.refuse_the_rest()
+        table.refuse_unknown_keys()
     return tuple(parts)
 
 
@@ -230,10 +230,10 @@ def _limit(table: Table) -> Limit:
             one.fail("name", f"{name!r} is no name of a queue; an asterisk may stand at its end")
         if cap_ms is None:
             one.fail("cap_ms", "is missing")
-        one.refuse_the_rest()
+        one.refuse_unknown_keys()
         queues.append(QueueLimit(name, cap_ms))
     limit = Limit(table.number("cap_ms", most=LONGEST_LIFE_MS), tuple(queues))
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return limit
 
 
@@ -244,7 +244,7 @@ def _delay_line(table: Table) -> DelayLine:
         slot_ms=DelayLine.slot_ms if slot_ms is None else slot_ms,
         shards=table.number("shards", most=_SHARDS_MAX),
     )
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return line
 
 
@@ -256,7 +256,7 @@ def _route(table: Table, sinks: Iterable[Sink]) -> Route:
     )
     if route.when is not None and re.search(r"\boutcome\b", route.when):
         table.fail("when", f'{route.when!r}: outcome is a key of its own, outcome = "expired"')
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return route
 
 

@@ -406,8 +406,8 @@ def get_message(
     if options & c.MQGMO_CONVERT:
         wanted = Coding.of(fields["Encoding"], fields["CodedCharSetId"])
         body, descriptor, length, reason = converted(result, wanted, max_length, options)
-    if target is not None and result.handed is not None:
-        target.fill(*result.handed, message)
+    if target is not None and result.content is not None:
+        target.fill(*result.content, message)
     fields.update(fields_of(descriptor, fields["Version"]))
     fields["Expiry"] = message.remaining_tenths
     fields["BackoutCount"] = message.backout_count

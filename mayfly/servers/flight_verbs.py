@@ -40,8 +40,8 @@ from mayfly.store.ledger import Ledger
 from mayfly.store.stages import StagePlace
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts import claims, ledger, stages
-from mayfly.verbs.contracts.bulk import kinds_of
-from mayfly.verbs.contracts.messages import DESCRIBED, MessageColumns
+from mayfly.verbs.contracts.bulk import field_types
+from mayfly.verbs.contracts.messages import DESCRIPTOR_COLUMNS, MessageColumns
 from mayfly.verbs.contracts.reasons import STAGE_LOST
 
 #: Rows of the ledger taken from the store at once: some ten milliseconds of its connection.
@@ -53,7 +53,7 @@ _CLAIMED_PAGE_ROWS = 4_096
 _BLOB_BYTES = 2 * 1024 * 1024
 _MAY_BE_EMPTY = ("dead_letter_queue",)
 #: Columns of a message that its descriptor has.
-_SAID = attrgetter(*DESCRIBED)
+_SAID = attrgetter(*DESCRIPTOR_COLUMNS)
 
 #: The arguments of a call, without ``manager``, ``protocol`` and ``max_bytes``.
 Request = dict[str, Any]
@@ -117,7 +117,7 @@ class VerbRefused(BulkError):
 
 def request_of(kind: type[RowT], request: Request) -> RowT:
     """Return the arguments of a request as the NamedTuple of their contract; raises BadRequest."""
-    return kind(*fields_of(request, **kinds_of(kind)))
+    return kind(*fields_of(request, **field_types(kind)))
 
 
 def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:

@@ -247,7 +247,7 @@ def read_settings(path: Path) -> ServeSettings:
         http_channel=http_channel,
         http_admin_channel=http_admin_channel,
     )
-    top.refuse_the_rest()
+    top.refuse_unknown_keys()
     try:
         check_settings(settings)
     except ValueError as error:
@@ -268,7 +268,7 @@ def _queue_manager(table: Table) -> ServedFolder:
         table.number("expiry_interval_seconds", 0, _LONGEST_INTERVAL_SECONDS),
         table.local_place("lake"),
     )
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return served
 
 
@@ -290,7 +290,7 @@ def _settings(table: Table) -> dict[str, SettingValue]:
 
 def _listen(table: Table) -> Listen:
     listen = Listen(*(_address(table, name) for name in Listen._fields))
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return listen if any(listen) else DEFAULT_LISTEN
 
 
@@ -316,7 +316,7 @@ def _limits(table: Table) -> ClientLimits:
             table, "memory_bytes", _LEAST_MEMORY_BYTES, _MAX_MEMORY_BYTES, defaults.memory_bytes
         ),
     )
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return limits
 
 
@@ -325,12 +325,12 @@ def _tls(table: Table) -> TlsFiles:
         table.local_place("certificate"),
         table.local_place("key"),
         table.local_place("client_roots"),
-        table.truth("without_client_certificates"),
+        table.boolean("without_client_certificates"),
     )
     for key, file in zip(("certificate", "key", "client_roots"), files, strict=False):
         if isinstance(file, Path) and not file.is_file():
             table.fail(key, f"there is no file {file}")
-    table.refuse_the_rest()
+    table.refuse_unknown_keys()
     return files
 
 

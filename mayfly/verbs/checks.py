@@ -1,4 +1,4 @@
-"""Checks of the values that a program gives: ids, bodies, names, numbers."""
+"""Checks of the values that a program passes: ids, bodies, names, numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 
 ID_BYTES = 24
-#: JMS prints it before the digits of an id.
+#: The prefix that JMS prints before the digits of an id.
 _ID_PREFIX = "ID:"
-#: A MsgId or CorrelId as a program gives it: up to 24 bytes, or their hexadecimal digits.
+#: A MsgId or CorrelId in a call: up to 24 bytes, or their hexadecimal digits.
 Identifier: TypeAlias = bytes | str
 MAX_MESSAGES: Final = 10_000
-#: Bytes of bodies after which a call has enough; the message that reaches them is the last one.
+#: A call returns no more messages once their bodies together have this many bytes.
 MAX_BYTES: Final = 16 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
 _ZERO_ID = bytes(ID_BYTES)
@@ -28,17 +28,21 @@ HOME_VARIABLE = "MAYFLY_HOME"
 
 
 def bytes_of(body: object) -> bytes:
-    """Return the body of a message; raises TypeError for what is not made of bytes."""
+    """Return the body of a message as bytes.
+
+    Raises TypeError unless it is bytes, a bytearray or a memoryview.
+    """
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     raise TypeError(f"body must be bytes, not {type(body).__name__}")
 
 
 def stored_id(identifier: object, name: str = "id") -> bytes:
-    """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
+    """Return an id as it is stored: 24 bytes padded with NUL, or b"" when absent or all zeros.
 
-    A text is the hexadecimal digits that the command line prints, with or without JMS's ``ID:``.
-    Raises MQRC_MD_ERROR, with the ``name`` of the field, when it is none of that or is longer.
+    A str is read as the hexadecimal digits that the command line prints, with or without the prefix
+    ``ID:`` of JMS. Raises MQRC_MD_ERROR, which names the field ``name``, for another type, for
+    other digits and for more than 24 bytes.
     """
     if not identifier:
         return b""
@@ -52,6 +56,7 @@ def stored_id(identifier: object, name: str = "id") -> bytes:
 
 
 def _bytes_of_id(identifier: object, name: str) -> bytes:
+    """Return the bytes of an id; raises MQRC_MD_ERROR for what is neither bytes nor digits."""
     if isinstance(identifier, (bytes, bytearray, memoryview)):
         return bytes(identifier)
     if isinstance(identifier, str):
@@ -72,9 +77,11 @@ def plain_descriptor(
     msg_type: object,
     format_name: object,
 ) -> Descriptor:
-    """Return what a program asks for that fills in no MQMD; None is what queue or topic say.
+    """Return the descriptor that the separate arguments of a put describe.
 
-    ``reply_to`` is ``QUEUE`` or ``QUEUE@MANAGER``. Raises TypeError for a wrong type or format.
+    None takes priority or persistence from the queue or topic. ``reply_to`` is ``QUEUE`` or
+    ``QUEUE@MANAGER``. Raises TypeError for a ``msg_type`` that is no int or a ``format_name`` that
+    is no str.
     """
     reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
     if not isinstance(msg_type, int) or not isinstance(format_name, str):
@@ -91,7 +98,7 @@ def plain_descriptor(
 
 
 def check_max_messages(max_messages: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless a number of messages can be that of one call."""
+    """Raise MQRC_OPTIONS_ERROR unless a number of messages is an int from 1 to 10,000."""
     if type(max_messages) is not int or not 1 <= max_messages <= MAX_MESSAGES:
         text = f"most {max_messages!r} is no number from 1 to {MAX_MESSAGES}"
         raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
@@ -106,7 +113,7 @@ def check_name(name: str) -> None:
 
 
 def check_manager_name(name: str) -> None:
-    """Raise MQRC_Q_MGR_NAME_ERROR for what cannot be the name of a queue manager."""
+    """Raise MQRC_Q_MGR_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
     try:
         check_name(name)
     except MQError as error:
@@ -114,10 +121,10 @@ def check_manager_name(name: str) -> None:
 
 
 def folder_in_home(name: str) -> Path:
-    """Return the folder that a name means; nothing need be there.
+    """Return the folder of a queue manager below MAYFLY_HOME, or ~/.mayfly; it need not exist.
 
-    Raises MQRC_Q_MGR_NAME_ERROR for a wrong name, and for one that is no name of a folder: a
-    queue manager may be called ``A/B``, but then it must be told where it lives.
+    Raises MQRC_Q_MGR_NAME_ERROR for an invalid name, and for one that cannot name a folder: a queue
+    manager may be called ``A/B``, but needs an explicit folder then.
     """
     check_manager_name(name)
     if "/" in name or not name.strip("."):

@@ -1,4 +1,4 @@
-"""Facts as a queue manager tells them: queues, subscriptions, puts, time; results of MQSC."""
+"""Results of questions to a queue manager: attributes, subscriptions, put status, time, MQSC."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ Value: TypeAlias = int | str
 
 
 class Inquiry(NamedTuple):
-    """Values in the order of the selectors.
+    """Attribute values, in the order of the selectors of MQINQ.
 
-    An attribute that this type of queue lacks is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE.
+    A value is None for an attribute that this type of queue does not have; ``warning`` is
+    MQRC_SELECTOR_NOT_FOR_TYPE then, otherwise 0.
     """
 
     values: list[Value | None]
@@ -22,7 +23,7 @@ class Inquiry(NamedTuple):
 
 
 class SubscriptionFacts(NamedTuple):
-    """The attributes of a subscription, at one moment."""
+    """The attributes of a subscription at one moment."""
 
     name: str
     topic: str
@@ -39,10 +40,10 @@ class SubscriptionFacts(NamedTuple):
 
 
 class Status(NamedTuple):
-    """The first asynchronous put that went wrong, and how many went how, since it was asked last.
+    """The result of MQSTAT: the first failed asynchronous put since the last MQSTAT, and counts.
 
-    A failure replaces a warning that came before it. Without either, reason is 0 and object type
-    MQOT_NONE. ``queue`` and ``manager`` are where the name led to.
+    A failure replaces an earlier warning. Without either, ``reason`` is 0 and ``object_type`` is
+    MQOT_NONE. ``queue`` and ``manager`` are the resolved names.
     """
 
     comp: int = c.MQCC_OK
@@ -57,12 +58,12 @@ class Status(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Messages of one queue by where they stand.
+    """The numbers of messages of one queue, by their state.
 
-    ``staged`` wait on the staging queue to come here; ``live`` could be got now; ``uncommitted``
-    are puts of open units of work; ``locked`` are got in open units of work, claimed by a consumer
-    or locked by a browse;
-    ``expired_present`` have passed their deadline and are not discarded yet (E8, E12).
+    ``staged`` wait on the staging queue for their delivery time; ``live`` could be got now;
+    ``uncommitted`` were put in open units of work; ``locked`` were got in open units of work, are
+    claimed by a consumer, or locked by a browse; ``expired_present`` have passed their deadline and
+    are not discarded yet (E8, E12).
     """
 
     staged: int
@@ -73,7 +74,10 @@ class Counts(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The result of ``verify``; ``ok`` when nothing is wrong."""
+    """The result of ``verify``: ``ok`` is True when ``problems`` is empty.
+
+    ``queues`` and ``messages`` are how many were checked.
+    """
 
     ok: bool
     problems: tuple[str, ...]
@@ -82,12 +86,13 @@ class Verification(NamedTuple):
 
 
 class OwnTime(NamedTuple):
-    """Both times in ms since 1970, UTC, and what accepting the wall clock would do to messages.
+    """Own time and wall clock in ms since 1970, UTC, and what accepting the wall clock would cause.
 
     ``expiring_count`` and ``due_count`` are the messages whose deadline or delivery time lies
-    between the two times; ``expired_count`` those that have expired and are not discarded yet;
-    ``put_ahead_count`` those on ordinary queues that were put at a time that the wall clock has not
-    reached; ``waiting_count`` those with a deadline or a delivery time later than both.
+    between the two times. ``expired_count`` are those that have expired and are not discarded yet.
+    ``put_ahead_count`` are those on ordinary queues whose put time is later than the wall clock.
+    ``waiting_count`` are those whose deadline or delivery time is later than both. ``step_count``
+    is how often the wall clock has stepped.
     """
 
     own_ms: int
@@ -101,19 +106,19 @@ class OwnTime(NamedTuple):
 
     @property
     def difference_ms(self) -> int:
-        """Wall clock minus own time: less than 0 where the queue manager is ahead."""
+        """Wall clock minus own time: negative while the queue manager's time is ahead."""
         return self.wall_ms - self.own_ms
 
 
-#: The code of the reply to a command that cannot be read.
+#: The code of the reply to a command with a syntax error.
 SYNTAX_ERROR = "AMQ8405E"
 
 
 class MqscMessage(NamedTuple):
-    """One reply to a command.
+    """One reply to an MQSC command.
 
-    ``body`` is what is printed below it. ``reason`` is the MQRC_* behind a failure, 0 otherwise;
-    ``line`` and ``column``, from 1, are the place of a syntax error in the script, 0 otherwise.
+    ``body`` is the text printed below it. ``reason`` is the MQRC_* of a failure, otherwise 0.
+    ``line`` and ``column``, from 1, are the place of a syntax error in the script, otherwise 0.
     """
 
     code: str
@@ -125,7 +130,7 @@ class MqscMessage(NamedTuple):
 
     @property
     def is_information(self) -> bool:
-        """Whether the command went well."""
+        """Whether the reply reports success: its code ends in I."""
         return self.code.endswith("I")
 
     def __str__(self) -> str:
@@ -133,7 +138,10 @@ class MqscMessage(NamedTuple):
 
 
 class CommandResult(NamedTuple):
-    """One command of a script, by its number from 1, with its replies and the objects shown."""
+    """The replies to one command of a script, and the objects it displayed.
+
+    ``number`` counts the commands from 1.
+    """
 
     number: int
     command: str
@@ -142,12 +150,12 @@ class CommandResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the command was carried out."""
+        """Whether the command was executed without an error."""
         return all(message.is_information for message in self.messages)
 
     @property
     def is_valid(self) -> bool:
-        """Whether the command was understood."""
+        """Whether the command has no syntax error."""
         return all(message.code != SYNTAX_ERROR for message in self.messages)
 
 
@@ -159,16 +167,17 @@ class MqscResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether every command was carried out."""
+        """Whether every command was executed without an error."""
         return all(command.ok for command in self.commands)
 
     @property
     def rows(self) -> list[dict[str, Value]]:
-        """One dict an object displayed: keyword to value, words as words, numbers as int."""
+        """The displayed objects, a dict each: value by keyword, a str or an int."""
         return [row for command in self.commands for row in command.rows]
 
     @property
     def messages(self) -> list[MqscMessage]:
+        """The replies to all commands, in order."""
         return [message for command in self.commands for message in command.messages]
 
     @property

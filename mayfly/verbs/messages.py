@@ -21,7 +21,7 @@ _ZERO_ID = bytes(24)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Readable(ABC):
-    """A message whose properties can be read; nothing is read before it is asked for."""
+    """A message whose headers and properties are parsed when they are asked for."""
 
     __slots__ = ()
 
@@ -30,13 +30,13 @@ class Readable(ABC):
     @property
     @abstractmethod
     def descriptor(self) -> Descriptor:
-        """The descriptor, which says what the body begins with."""
+        """The descriptor, whose format names the first header of the body."""
 
     @property
     def delay_header(self) -> DelayHeader | None:
-        """Where a message taken from the staging queue goes, when, and with which ids (D2, D3).
+        """The delay header of a message got from the staging queue: target, time and ids (D2, D3).
 
-        None for a message that waits for nothing, or with a header that cannot be read.
+        None for any other message, and for a header that cannot be read.
         """
         return find_delay_header(self.descriptor.format, self.body)
 
@@ -44,19 +44,19 @@ class Readable(ABC):
     def properties(self) -> dict[str, Value]:
         """The message properties by name; {} without an MQRFH2.
 
-        Those of a message from the staging queue stand behind its delay header.
-
-        A property of the ``usr`` folder has no folder in its name, others have: ``jms.Dst``. Raises
-        MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR for what cannot be read.
+        Those of a message from the staging queue follow its delay header. A property of the ``usr``
+        folder has a plain name, others are prefixed by their folder: ``jms.Dst``. Raises
+        MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR for a malformed header.
         """
         return {found.name: found.typed.value for found in self._parts().properties}
 
     @property
     def data(self) -> bytes:
-        """The body without delay header and MQRFH2 at its start; raises as ``properties``."""
+        """The body without a delay header and MQRFH2 at its start; raises as ``properties``."""
         return self._parts().data
 
     def _parts(self) -> Parts:
+        """Return the properties and the data behind a delay header."""
         header = self.delay_header
         if header is None:
             return parts_of(self.descriptor, self.body)
@@ -64,11 +64,11 @@ class Readable(ABC):
         return parts_of(original, self.body[header.length_bytes :])
 
 
-class Row(Protocol):
-    """A message as a store or the wire has it: times are epoch ms, ``k`` is its key there.
+class StoredRow(Protocol):
+    """A message as a store or the network has it: times in ms since 1970, ``k`` is its key there.
 
-    ``deliver_at_ms`` is None without a delay, ``correl_id`` empty for 24 zeros, ``topic`` None for
-    what was put to a queue, ``capped_by`` None where no cap is known. The descriptor is packed
+    ``deliver_at_ms`` is None without a delay, ``correl_id`` empty for 24 zeros, ``topic`` None
+    unless it was published, ``capped_by`` None where no cap is known. The descriptor is packed
     (``mqi.descriptor``).
     """
 
@@ -96,16 +96,17 @@ class Row(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Message(Readable):
-    """One message, seen at one moment; times are epoch ms, ids 24 bytes.
+    """One message, as it was at one moment; times are ms since 1970, ids have 24 bytes.
 
-    ``remaining_ms`` and ``remaining_tenths`` are those of the moment when it was got or
-    browsed; ``expire_at_ms`` None means that it never expires. ``body`` begins with the MQRFH2 that
-    holds the properties, if there are any; ``data`` is the rest.
+    ``remaining_ms`` and ``remaining_tenths`` are those of the moment when it was got or browsed;
+    ``expire_at_ms`` is None for an unlimited life. ``body`` begins with the MQRFH2 that holds the
+    properties, if there are any; ``data`` is the rest.
     """
 
     __slots__ = ("_row", "body", "queue", "seen_ms")
 
-    def __init__(self, queue: str, row: Row, seen_ms: int, body: bytes) -> None:
+    def __init__(self, queue: str, row: StoredRow, seen_ms: int, body: bytes) -> None:
+        """Combine a stored row with its queue, the moment of the get, and the body to show."""
         self.queue = queue
         self.body = body
         self._row = row
@@ -113,40 +114,42 @@ class Message(Readable):
 
     @property
     def descriptor(self) -> Descriptor:
-        """The descriptor with everything that stays as it was put."""
+        """The descriptor as it was put."""
         return unpack_descriptor(self._row.descriptor)
 
     @property
     def msg_id(self) -> bytes:
+        """MsgId, 24 bytes."""
         return self._row.msg_id
 
     @property
     def correl_id(self) -> bytes:
-        """CorrelId; 24 zeros when the putter gave none."""
+        """CorrelId, 24 bytes: zeros when the putter gave none."""
         return self._row.correl_id or _ZERO_ID
 
     @property
     def put_ms(self) -> int:
-        """When it was put; the lifetime runs from here."""
+        """The time of the put, ms since 1970; the lifetime begins here."""
         return self._row.put_ms
 
     @property
     def deliver_at_ms(self) -> int:
-        """When it could first be got; the moment of the put without a delay."""
+        """The delivery time, ms since 1970; without a delay the time of the put."""
         return self._row.put_ms if self._row.deliver_at_ms is None else self._row.deliver_at_ms
 
     @property
     def expire_at_ms(self) -> int | None:
+        """The deadline, ms since 1970; None for an unlimited life."""
         return self._row.expire_at_ms
 
     @property
     def remaining_ms(self) -> int | None:
-        """The rest of its life at that moment, None for unlimited (E5)."""
+        """The life left at the moment of the get, in ms; None for an unlimited life (E5)."""
         return remaining_ms(self._row.expire_at_ms, self.seen_ms)
 
     @property
     def remaining_tenths(self) -> int:
-        """The same as MQMD.Expiry: tenths rounded up, or MQEI_UNLIMITED (E4, E5)."""
+        """The same as MQMD.Expiry: tenths of a second rounded up, or MQEI_UNLIMITED (E4, E5)."""
         return remaining_tenths(self._row.expire_at_ms, self.seen_ms)
 
     @property
@@ -156,12 +159,12 @@ class Message(Readable):
 
     @property
     def priority(self) -> int:
-        """The priority it was put with."""
+        """The priority of the put, 0 to 9."""
         return self.descriptor.priority
 
     @property
     def topic(self) -> str | None:
-        """The topic string it was published to; None for what was put to a queue."""
+        """The topic string it was published to; None for a message put to a queue."""
         return self._row.topic
 
     @property
@@ -171,16 +174,16 @@ class Message(Readable):
 
     @property
     def put_date(self) -> str:
-        """MQMD.PutDate, ``YYYYMMDD``."""
+        """MQMD.PutDate, ``YYYYMMDD``, UTC."""
         return (self.descriptor.put_date or put_date(self._row.put_ms)).strip()
 
     @property
     def put_time(self) -> str:
-        """MQMD.PutTime, ``HHMMSSTH``."""
+        """MQMD.PutTime, ``HHMMSSTH``, UTC."""
         return (self.descriptor.put_time or put_time(self._row.put_ms)).strip()
 
     def cut_to(self, length_bytes: int) -> Message:
-        """Return the same message with only the first bytes of its body."""
+        """Return the same message with only the first ``length_bytes`` of its body."""
         return Message(self.queue, self._row, self.seen_ms, self.body[:length_bytes])
 
     def __repr__(self) -> str:
@@ -190,33 +193,33 @@ class Message(Readable):
         )
 
 
-def row_of(message: Message) -> Row:
-    """Return the row that a message shows; its body may be another than the one shown."""
+def row_of(message: Message) -> StoredRow:
+    """Return the stored row of a message; the message may show another body than was stored."""
     return message._row
 
 
-def position_of(message: Message) -> int:
-    """Return what tells a message from all others on its queue; MsgIds need not differ."""
+def key_of(message: Message) -> int:
+    """Return the key that identifies a message on its queue, where MsgIds may repeat."""
     return message._row.k
 
 
 def token_of(message: Message) -> bytes:
-    """Return MsgToken, 16 bytes: it finds this very message as long as it is on its queue."""
+    """Return the MsgToken, 16 bytes, which identifies this message while it is on its queue."""
     return message_token(message._row.k, message._row.put_ms)
 
 
 def message_token(key: int, put_ms: int) -> bytes:
-    """Return the MsgToken of a message: 16 bytes, which no other message will ever have.
+    """Return the MsgToken of a key and put time: 16 bytes that no other message ever has.
 
-    The moment of its put is in it because a staging key may be used again.
+    The put time is part of it because the key of a staging queue may be used again.
     """
     return key.to_bytes(8, "big", signed=True) + put_ms.to_bytes(8, "big", signed=True)
 
 
 class PutResult(NamedTuple):
-    """The outcome of a put: the descriptor with everything filled in; warning is 0 or a reason.
+    """The outcome of a put, with the completed descriptor; ``warning`` is 0 or a reason code.
 
-    ``queue`` and ``manager`` are those the name has led to, maybe elsewhere.
+    ``queue`` and ``manager`` are the resolved names; the queue may be remote.
     """
 
     msg_id: bytes
@@ -228,7 +231,7 @@ class PutResult(NamedTuple):
     manager: str
 
 
-class Handed(NamedTuple):
+class HandleContent(NamedTuple):
     """The content of a getter's message handle: the properties, and the message as it was put."""
 
     properties: list[Property]
@@ -236,41 +239,43 @@ class Handed(NamedTuple):
 
 
 class GetResult:
-    """A message and a warning: 0, MQRC_TRUNCATED_MSG_ACCEPTED, or _FAILED (it stays there).
+    """A message that a get returned, and its warning.
 
-    It stays there also with a ``failure``: its properties cannot be returned as asked for. No named
-    tuple, which takes three times as long to make in compiled code.
+    ``warning`` is 0, MQRC_TRUNCATED_MSG_ACCEPTED, or MQRC_TRUNCATED_MSG_FAILED, which leaves the
+    message on its queue. So does a ``failure``: its properties cannot be returned as requested.
+    ``data_length`` is the length of the data in bytes before truncation. It is no NamedTuple
+    because making one takes three times as long in compiled code.
     """
 
-    __slots__ = ("data_length", "failure", "handed", "message", "warning")
+    __slots__ = ("content", "data_length", "failure", "message", "warning")
 
     def __init__(
         self,
         message: Message,
         warning: int,
         data_length: int,
-        handed: Handed | None = None,
+        content: HandleContent | None = None,
         failure: MQError | None = None,
     ) -> None:
-        """Return a message with the length of all its data, though it may be cut."""
+        """Take the message, which may be truncated, and the full length of its data in bytes."""
         self.message, self.warning, self.data_length = message, warning, data_length
-        self.handed, self.failure = handed, failure
+        self.content, self.failure = content, failure
 
     def with_warning(self, warning: int) -> GetResult:
-        """Return the same with another warning."""
-        return GetResult(self.message, warning, self.data_length, self.handed, self.failure)
+        """Return the same result with another warning."""
+        return GetResult(self.message, warning, self.data_length, self.content, self.failure)
 
     def __repr__(self) -> str:
         return f"<GetResult {self.message!r}, warning {self.warning}>"
 
     @property
     def stays(self) -> bool:
-        """Whether the message is not taken."""
+        """Whether the message was left on its queue."""
         return self.failure is not None or self.warning == rc.MQRC_TRUNCATED_MSG_FAILED
 
 
 class Settlement(Enum):
-    """The settlement of a delivery."""
+    """How a delivery is settled."""
 
     #: It is used: its life ends as ``got``, and its COD report is sent.
     TAKEN = "taken"
@@ -278,19 +283,18 @@ class Settlement(Enum):
     RETURNED = "returned"
     #: It goes back to its place, its backout count one higher.
     BACKED_OUT = "backed-out"
-    #: It goes to the dead-letter queue behind an MQDLH with a reason, its life running on.
+    #: It goes to the dead-letter queue behind an MQDLH with a reason; its deadline stays.
     DEAD_LETTERED = "dead-lettered"
-    #: No client of its kind can have it: it goes to BOQNAME of its queue as it is. Where that fails
-    #: it is dead-lettered. In this process alone: the network protocol does not know it.
+    #: No client of its kind can read it: it goes unchanged to BOQNAME of its queue, or if that
+    #: fails to the dead-letter queue. Only within a process: the network protocol lacks it.
     SET_ASIDE = "set-aside"
 
 
 class Delivery(NamedTuple):
-    """A message that is held, and how a get saw it.
+    """A message held for a program until it is settled, and the result of its get.
 
-    The number is 0 for one that stays on its queue, or has gone into the unit of work.
-
-    ``handle`` is the open queue that it was got from.
+    ``number`` is 0 for a browsed message, and for one got in the unit of work. ``handle`` is the
+    open queue that it was got from.
     """
 
     number: int

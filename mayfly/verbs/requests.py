@@ -1,12 +1,12 @@
-"""The requests of programs: one type a verb, with its fields, its answer and its reason codes.
+"""The requests of programs: a type for each verb, with its fields, its answer and reason codes.
 
-``Connection.call`` makes a request and returns its answer, ``Connection.begin`` tells it. Open
-objects are numbers, options are the bits of the MQI, times are in ms. Errors are MQError. After a
-LostAnswer the request may have taken effect.
+``Connection.call`` executes a request and returns its answer; ``Connection.begin`` passes the
+answer to a callback. Open objects are numbers, options are the bits of the MQI, times are in ms.
+Errors are MQError. After a LostAnswer the request may have taken effect.
 
-A request travels as an array: the number of its verb, then its fields in order. Numbers never get
-another meaning. Fields at the end that have a default may be left out. ``of`` of a type makes its
-request of the values of a program where these do not travel as they are.
+A request travels as an array: the number of its verb, then its fields in order. A number never
+changes its meaning. Trailing fields with a default may be left out. The class method ``of`` makes a
+request from the values of a program where these need conversion.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.properties.folders import Property
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.wire import (
-    AT_MAX,
+    BOUNDED,
     MAX_NUMBERS,
     MAX_PUTS_IN_FRAME,
     Identifier,
+    Int64,
     PackedDescriptor,
     Text,
-    Whole,
     WrongFrame,
     decoded,
     decoder,
-    first_of,
+    first_value,
     packed_descriptor,
-    shown,
+    quoted,
     verb_of,
 )
 from mayfly.verbs.facts import (
@@ -79,11 +79,11 @@ from mayfly.verbs.trace import MessageTrace, TracesFound
 R = TypeVar("R")
 Q = TypeVar("Q", bound="Request[Any]")
 
-#: The number of an open object, and that of a subscription: a connection that reconnects knows
-#: them by other numbers than the queue manager of now.
-Handle: TypeAlias = Annotated[Whole, Meta(extra={"numbers": "an open object"})]
+#: The number of an open object, and that of a subscription. After a reconnect the connection
+#: translates them into those of the new session.
+Handle: TypeAlias = Annotated[Int64, Meta(extra={"numbers": "an open object"})]
 Handles: TypeAlias = Annotated[list[Handle], Meta(max_length=MAX_NUMBERS)]
-Subscription: TypeAlias = Annotated[Whole, Meta(extra={"numbers": "an open subscription"})]
+Subscription: TypeAlias = Annotated[Int64, Meta(extra={"numbers": "an open subscription"})]
 _NUMBERS: Final = ((Handle, "object"), (Handles, "object"), (Subscription, "subscription"))
 
 _GETS_IN_UNIT: Final = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
@@ -91,57 +91,57 @@ _ENTRIES: Final = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MS
 
 
 class Request(msgspec.Struct, Generic[R], array_like=True, forbid_unknown_fields=True):
-    """A request; its parameter is the type of the answer."""
+    """A request to a queue manager; the type parameter is the type of its answer."""
 
-    #: Fields whose wrong values have another reason code than in :data:`_REASONS`.
+    #: Reason codes of wrong fields that differ from those in :data:`_REASONS`.
     REASONS: ClassVar[dict[str, int]] = {}
 
     @property
     def in_unit(self) -> bool:
-        """Whether it is part of the unit of work."""
+        """Whether it is part of the unit of work: False unless a subclass says otherwise."""
         return False
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may have taken effect for good when its answer is lost."""
+        """Whether it may have taken permanent effect when its answer is lost: by default False."""
         return False
 
 
-class _Lasting(Request[R], Generic[R]):
-    """A request that takes effect for good, whatever becomes of the unit of work."""
+class _NonTransactional(Request[R], Generic[R]):
+    """A request whose effect is permanent, independent of the unit of work."""
 
     @property
     def is_doubtful(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
 
-class _InUnit(Request[R], Generic[R]):
-    """A request that is part of the unit of work."""
+class _Transactional(Request[R], Generic[R]):
+    """A request that is always part of the unit of work."""
 
     @property
     def in_unit(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
 
 class Calls(Protocol):
-    """Makes a request and returns its answer; ``Connection.call`` does."""
+    """A function that executes a request, such as ``Connection.call``."""
 
     def __call__(self, request: Request[R], /) -> R:
-        """Return the answer; raises MQError."""
+        """Execute a request and return its answer; raises MQError."""
 
 
-# Answers that are no results of the engine
+# Answers that only requests have
 
 
 class Opened(NamedTuple):
-    """An object that was opened: its number and what its name has led to.
+    """An opened object: its handle, and what its name was resolved to.
 
     ``kind`` is MQOT_Q, MQOT_TOPIC, MQOT_PROCESS or MQOT_Q_MGR. ``queue`` on ``manager`` is the
-    queue at the end of aliases and remote definitions, empty for what is no queue. ``made`` is the
-    name of the dynamic queue that opening has made, ``topic`` the string of a topic.
-    ``definition_type`` is the MQQDT_* of a queue on this queue manager, else 0.
+    queue behind aliases and remote definitions, empty unless a queue was opened. ``made`` is the
+    name of a dynamic queue that the open has created, ``topic`` the full topic string.
+    ``definition_type`` is the MQQDT_* of a local queue, otherwise 0.
     """
 
     handle: int
@@ -154,7 +154,7 @@ class Opened(NamedTuple):
 
 
 class Subscribed(NamedTuple):
-    """A subscription that is open: its number, and the handle its publications are got with."""
+    """An open subscription: its number, the handle to get its publications with, its attributes."""
 
     number: int
     handle: int
@@ -162,7 +162,7 @@ class Subscribed(NamedTuple):
 
 
 class BackoutRule(NamedTuple):
-    """BOTHRESH and BOQNAME of a queue; a threshold of 0 is none."""
+    """BOTHRESH and BOQNAME of a queue; a threshold of 0 sets no limit."""
 
     threshold: int
     queue_name: str
@@ -171,9 +171,10 @@ class BackoutRule(NamedTuple):
 class Connected(NamedTuple):
     """The terms of a conversation.
 
-    ``number`` is its number on the queue manager. The server takes messages of so many bytes, and
-    so many conversations on the connection; both sides speak in each interval, 0 is never.
-    ``process`` is the process of the server, see ``runtime.virtual_clock``.
+    ``number`` is that of the connection on its queue manager. The server accepts messages of up to
+    ``max_message_bytes``, and ``share_conversations`` conversations on one socket. Both sides send
+    something at least every ``heartbeat_ms``; 0 is no promise. ``process`` identifies the process
+    of the server (``runtime.virtual_clock.this_process``).
     """
 
     queue_manager: str
@@ -186,17 +187,16 @@ class Connected(NamedTuple):
 
 
 class Ids(NamedTuple):
-    """MsgIds of 24 bytes, one behind the other, and the queue manager's time."""
+    """Several MsgIds of 24 bytes, concatenated, and the queue manager's time in ms since 1970."""
 
     now_ms: int
     ids: bytes
 
 
 class LedgerPage(NamedTuple):
-    """Rows of the ledger (LEDGER_COLUMNS without the queue manager's).
+    """Rows of the ledger: LEDGER_COLUMNS without the queue manager.
 
-    ``first_held`` is None, or the first position that is held where retention has removed the row
-    that was asked for.
+    ``first_held`` is None, or the first kept position if retention has removed the requested row.
     """
 
     rows: list[tuple[Any, ...]]
@@ -209,7 +209,8 @@ class LedgerPage(NamedTuple):
 class Connect(Request[Connected], tag=1):
     """Begin a conversation of a user; ``application`` becomes PutApplName.
 
-    ``process`` is the process of the client, see ``runtime.virtual_clock``.
+    ``heartbeat_ms`` is the interval of heartbeats that the client asks for. ``process`` identifies
+    the process of the client (``runtime.virtual_clock.this_process``).
     """
 
     channel: Text
@@ -217,7 +218,7 @@ class Connect(Request[Connected], tag=1):
     user: Text
     password: Text
     application: Text
-    heartbeat_ms: Whole
+    heartbeat_ms: Int64
     process: Text = ""
 
 
@@ -233,9 +234,9 @@ class Disconnect(Request[None], tag=2):
 
 
 class Cancel(Request[bool], tag=17):
-    """End a request that is under way without effect; True if that was possible."""
+    """Cancel a running request by its number; the answer is whether that was possible."""
 
-    request: Whole
+    request: Int64
 
 
 class Now(Request[int], tag=16):
@@ -243,22 +244,22 @@ class Now(Request[int], tag=16):
 
 
 class AskCommandLevel(Request[int], tag=24):
-    """Ask for the command level, as every user may; it shows which verbs and options there are."""
+    """Ask for the command level, which every user may; it determines verbs and options."""
 
 
 # Objects
 
 
 class Open(Request[Opened], tag=3):
-    """MQOPEN with MQOO options; a queue that is the alias of a topic is opened as that.
+    """MQOPEN with MQOO options; an alias of a topic opens the topic.
 
-    For MQOT_TOPIC ``name`` is a topic object or empty, and ``topic`` the string behind its.
-    Raises the reason codes of C1-C9.
+    For MQOT_TOPIC ``name`` is a topic object or empty, and ``topic`` is appended to its topic
+    string. Raises the reason codes of the rules C1-C9, such as MQRC_UNKNOWN_OBJECT_NAME.
     """
 
     name: Text
-    options: Whole
-    kind: Whole = c.MQOT_Q
+    options: Int64
+    kind: Int64 = c.MQOT_Q
     manager: Text = ""
     topic: Text = ""
     dynamic_name: Text = "AMQ.*"
@@ -267,39 +268,43 @@ class Open(Request[Opened], tag=3):
 
 
 class CloseObject(Request[int], tag=4):
-    """MQCLOSE with MQCO options; the answer is 0, or MQRC_INCOMPLETE_GROUP or _MSG within one.
+    """MQCLOSE with MQCO options.
 
+    The answer is 0, or MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG within a group or message.
     Raises MQRC_HOBJ_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OPTION_NOT_VALID_FOR_TYPE.
     """
 
     handle: Handle
-    options: Whole = c.MQCO_NONE
+    options: Int64 = c.MQCO_NONE
 
 
 class Inquire(Request[Inquiry], tag=11):
-    """MQINQ; handle MQHO_NONE (0) asks the queue manager itself.
+    """MQINQ; the handle MQHO_NONE (0) inquires the queue manager itself.
 
     Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE, MQRC_SELECTOR_ERROR, MQRC_Q_DELETED,
     MQRC_NOT_AUTHORIZED.
     """
 
     handle: Handle
-    selectors: Annotated[list[Whole], AT_MAX]
+    selectors: Annotated[list[Int64], BOUNDED]
 
 
-class Set(_Lasting[None], tag=12):
-    """MQSET: selectors with their values, all or none.
+class Set(_NonTransactional[None], tag=12):
+    """MQSET: set attributes, pairs of selector and value; all of them or none.
 
-    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET, MQRC_SELECTOR_ERROR. A value that an attribute
-    does not take has a reason code of its own.
+    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET, MQRC_SELECTOR_ERROR, and for an invalid value the
+    reason code of its attribute.
     """
 
     handle: Handle
-    values: Annotated[list[tuple[Whole, PackedScalar]], AT_MAX]
+    values: Annotated[list[tuple[Int64, PackedScalar]], BOUNDED]
 
     @classmethod
     def of(cls, handle: int, values: Mapping[int, Value]) -> Self:
-        """Return the request for values; raises MQRC_UNEXPECTED_ERROR for what is no value."""
+        """Return the request for values by selector.
+
+        Raises MQRC_UNEXPECTED_ERROR for a wrong type.
+        """
         rows = [
             (selector, packed_scalar(value, "set.values", rc.MQRC_UNEXPECTED_ERROR))
             for selector, value in values.items()
@@ -308,7 +313,7 @@ class Set(_Lasting[None], tag=12):
 
 
 class AskLivesFromRelease(Request[bool], tag=19):
-    """Ask whether an open queue has TTLFROM(RELEASE): lives begin at the release.
+    """Ask whether an open queue has TTLFROM(RELEASE): a life begins at the delivery time.
 
     With handle MQHO_NONE (0), whether any queue has it. Raises MQRC_HOBJ_ERROR.
     """
@@ -317,7 +322,7 @@ class AskLivesFromRelease(Request[bool], tag=19):
 
 
 class AskBackoutRule(Request[BackoutRule], tag=29):
-    """Ask for BOTHRESH and BOQNAME of the queue of a handle; raises MQRC_HOBJ_ERROR."""
+    """Ask for BOTHRESH and BOQNAME of an open queue; raises MQRC_HOBJ_ERROR."""
 
     handle: Handle
 
@@ -326,23 +331,23 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
 
 
 class NewMessage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A message that is put: everything of it but the descriptor, which several may share.
+    """A message to put, without the descriptor, which several messages may share.
 
-    Its life is ``expiry_tenths`` or ``time_to_live_ms``; ``delay_ms`` is the time to its delivery.
-    Empty ids are for the queue manager to give.
+    Its life is ``expiry_tenths`` or ``time_to_live_ms``; ``delay_ms`` is the time until its
+    delivery. The queue manager generates ids that are empty.
     """
 
     body: bytes
     msg_id: Identifier = b""
     correl_id: Identifier = b""
-    expiry_tenths: Whole = c.MQEI_UNLIMITED
-    time_to_live_ms: Whole | None = None
-    delay_ms: Whole = 0
+    expiry_tenths: Int64 = c.MQEI_UNLIMITED
+    time_to_live_ms: Int64 | None = None
+    delay_ms: Int64 = 0
     properties: Properties = []
 
 
 class MessageMore(TypedDict, total=False):
-    """What a program may say of a message that it puts: fields of :class:`NewMessage`."""
+    """The optional fields of :class:`NewMessage`, as keyword arguments of a put."""
 
     msg_id: bytes
     correl_id: bytes
@@ -353,14 +358,15 @@ class MessageMore(TypedDict, total=False):
 
 
 def _new_message(body: bytes, properties: Sequence[Property] = (), **more: Any) -> NewMessage:
+    """Return a message to put; raises MQRC_PROPERTY_TYPE_ERROR."""
     return NewMessage(body, properties=rows_of_properties(properties) if properties else [], **more)
 
 
-class _Putting(Request[R], Generic[R]):
-    """A request that puts, outside of syncpoint for good."""
+class _PutRequest(Request[R], Generic[R]):
+    """A request that puts; outside of syncpoint its effect is permanent."""
 
     descriptor: PackedDescriptor
-    options: Whole
+    options: Int64
 
     @property
     def in_unit(self) -> bool:
@@ -373,16 +379,17 @@ class _Putting(Request[R], Generic[R]):
         return not self.options & c.MQPMO_SYNCPOINT
 
 
-class Put(_Putting[PutResult | None], tag=5):
+class Put(_PutRequest[PutResult | None], tag=5):
     """MQPUT to a queue or a topic with MQPMO options.
 
-    ``context`` is the handle whose saved context is passed on. The answer is None for a message
-    with MQPMO_ASYNC_RESPONSE that its queue refuses: :class:`AskStatus` says why. Raises the reason
-    codes of P1-P13 and MQRC_EXPIRY_ERROR (E2); nothing is put then, unless it is LostAnswer.
+    ``context`` is the handle whose saved context is passed on. The answer is None when the queue
+    refuses a message with MQPMO_ASYNC_RESPONSE: :class:`AskStatus` reports why. Raises the reason
+    codes of the rules P1-P13 and MQRC_EXPIRY_ERROR (E2); the message was not put then, except after
+    a LostAnswer.
 
-    Outside of syncpoint a persistent message is durable when a put that was begun is told. Messages
-    have the order of the calls; those that are put meanwhile share a sync. A put that is begun when
-    10,000 of the queue manager's are on their way to the disk is MQRC_RESOURCE_PROBLEM.
+    When a put outside of syncpoint reports its answer, a persistent message is durable. Messages
+    keep the order of the calls, and concurrent puts share a sync. With ``begin``, 10,000 unfinished
+    puts of the queue manager are the limit; beyond it MQRC_RESOURCE_PROBLEM is raised.
     """
 
     handle: Handle
@@ -405,24 +412,24 @@ class Put(_Putting[PutResult | None], tag=5):
         return cls(packed, options, handle, context, _new_message(body, **more))
 
 
-class Puts(_Putting[PutsRow], tag=45):
-    """Several puts to one object; each of ``messages`` is a NewMessage, checked alone."""
+class Puts(_PutRequest[PutsRow], tag=45):
+    """Several puts to one object; each of ``messages`` is a NewMessage, and fails on its own."""
 
     handle: Handle
     context: Handle
     messages: Annotated[list[msgspec.Raw], Meta(max_length=MAX_PUTS_IN_FRAME)]
 
 
-class Put1(_Putting[PutResult], tag=18):
-    """MQPUT1: one put to what :class:`Open` would open, without a handle.
+class Put1(_PutRequest[PutResult], tag=18):
+    """MQPUT1: open an object as :class:`Open` does, put one message, and close it.
 
-    Raises the reason codes of both, MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and options that
-    pass context on.
+    Raises the reason codes of both, and MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and for options
+    that pass context on.
     """
 
     message: NewMessage
     name: Text
-    kind: Whole = c.MQOT_Q
+    kind: Int64 = c.MQOT_Q
     manager: Text = ""
     topic: Text = ""
 
@@ -445,9 +452,9 @@ class Put1(_Putting[PutResult], tag=18):
 
 
 class NewIds(Request[Ids], tag=44):
-    """Ask for MsgIds, for puts that do not wait for their answers."""
+    """Ask for new MsgIds, for puts that do not wait for their answers."""
 
-    count: Whole
+    count: Int64
 
 
 class AskStatus(Request[Status], tag=8):
@@ -458,26 +465,27 @@ class AskStatus(Request[Status], tag=8):
 
 
 class Get(Request[GetResult], tag=6):
-    """MQGET with MQGMO options, destructive or browsing; ids that are empty match all.
+    """MQGET with MQGMO options, destructive or browsing; empty ids match all.
 
-    ``wait_ms`` counts with MQGMO_WAIT, -1 is for ever; ``max_length`` None takes any length. With
-    ``in_handle`` the properties are for a message handle, ``with_extension`` puts what an MQMD of
-    version 1 cannot say into an MQMDE. Raises the reason codes of G1-G13 and B1-B8,
-    MQRC_NO_MSG_AVAILABLE first of all.
+    ``wait_ms`` is used with MQGMO_WAIT, -1 waits for ever; ``max_length`` is in bytes, None accepts
+    any length. With ``in_handle`` the properties are returned for a message handle. With
+    ``with_extension`` fields that an MQMD of version 1 lacks are returned in an MQMDE. Raises the
+    reason codes of the rules G1-G13 and B1-B8, most often MQRC_NO_MSG_AVAILABLE.
 
-    When a get for good of a persistent message that was begun is told, it is durable. Gets of one
-    handle follow each other. A get under the cursor never waits: begun, it is MQRC_OPTIONS_ERROR.
+    When a get outside of syncpoint reports a persistent message, its removal is durable. Gets of
+    one handle are executed in order. A get under the cursor never waits: with ``begin`` it is
+    MQRC_OPTIONS_ERROR.
     """
 
     handle: Handle
-    options: Whole = c.MQGMO_NONE
-    wait_ms: Whole = 0
-    max_length: Whole | None = None
+    options: Int64 = c.MQGMO_NONE
+    wait_ms: Int64 = 0
+    max_length: Int64 | None = None
     msg_id: Identifier = b""
     correl_id: Identifier = b""
     group_id: Identifier = b""
-    sequence_number: Whole | None = None
-    offset: Whole | None = None
+    sequence_number: Int64 | None = None
+    offset: Int64 | None = None
     token: Identifier | None = None
     in_handle: bool = False
     with_extension: bool = False
@@ -489,25 +497,27 @@ class Get(Request[GetResult], tag=6):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the message leaves its queue for good."""
+        """Whether the message leaves its queue permanently."""
         return not self.options & (_GETS_IN_UNIT | _ENTRIES)
 
 
 class GetMany(Request[list[Message]], tag=46):
-    """Get messages that are there, as a loop of MQGET does, without waiting.
+    """Get several available messages, as a loop of MQGET without a wait would.
 
-    The answer has at most ``max_messages`` messages, and stops behind the one with which their
-    bodies together reach ``max_bytes``. There may be more on the queue: over a network an answer
-    has 1,000 of them or 1 MiB. Outside of syncpoint one transaction takes them all. Properties come
-    in an MQRFH2: other options than MQGMO_PROPERTIES_FORCE_MQRFH2, and those of syncpoint and of
-    quiescing, are MQRC_OPTIONS_ERROR, as is a handle with a selector. The answer is [] in the place
-    of MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get when it has none.
+    The answer has at most ``max_messages`` messages, and ends with the one at which their bodies
+    together reach ``max_bytes``. Over a network an answer is also limited to 1,000 messages and 1
+    MiB, so that more may be on the queue. Outside of syncpoint one transaction removes them all. It
+    is [] in place of MQRC_NO_MSG_AVAILABLE.
+
+    Options are MQGMO_PROPERTIES_FORCE_MQRFH2 and those of syncpoint and quiescing; others, and a
+    handle with a selector, are MQRC_OPTIONS_ERROR. Raises the other reason codes of a get when it
+    has no message.
     """
 
     handle: Handle
-    options: Whole
-    max_messages: Whole
-    max_bytes: Whole
+    options: Int64
+    max_messages: Int64
+    max_bytes: Int64
 
     @property
     def in_unit(self) -> bool:
@@ -516,30 +526,30 @@ class GetMany(Request[list[Message]], tag=46):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether they leave their queue for good."""
+        """Whether the messages leave their queue permanently."""
         return not self.options & c.MQGMO_SYNCPOINT
 
 
 class GetAny(Request[Delivery], tag=20):
-    """Get one message from whichever of several open queues has one, the first of them first.
+    """Get one message from any of several open queues; the first that has one is used.
 
-    The connection holds it as a delivery, which names its handle, until it is settled. Beside
-    MQGMO_WAIT, for the time of ``wait_ms``, the options may be those of truncation, conversion and
-    properties. With MQGMO_SYNCPOINT the message goes into the unit of work of this conversation.
-    With MQGMO_BROWSE_FIRST it stays on its queue, for everybody. The number of the delivery is 0 in
-    these two cases, and there is nothing to settle. A request that is called, not begun, has one
-    handle and neither of these two options.
+    The connection holds the message as a delivery, which names its handle, until it is settled.
+    Beside MQGMO_WAIT, for ``wait_ms``, the options may be those of truncation, conversion and
+    properties. With MQGMO_SYNCPOINT the message is got in the unit of work of this conversation,
+    and with MQGMO_BROWSE_FIRST it stays on its queue for everybody: in these two cases the number
+    of the delivery is 0, and nothing is to be settled. With ``call`` instead of ``begin`` there
+    must be one handle and neither of these two options.
 
-    The end of any of the handles ends the get, MQRC_HOBJ_ERROR. So does a queue that cannot be got
-    from, with its reason code. With ``tells_refusals`` the get goes on with the others, and with
-    that one when it can be got from again. ``on_event`` of ``begin`` is called with the handle and
-    the error, once for a handle and a reason until a get finds that the queue can be got from.
+    Closing any of the handles ends the get with MQRC_HOBJ_ERROR. A queue that cannot be got from
+    ends it with its reason code. With ``tells_refusals`` the get continues with the other queues,
+    and with that one when it can be got from again. The callback ``on_event`` gets the handle and
+    the error, once for a handle and reason until the queue can be got from.
     """
 
     handles: Handles
-    options: Whole = c.MQGMO_NONE
-    wait_ms: Whole = c.MQWI_UNLIMITED
-    max_length: Whole | None = None
+    options: Int64 = c.MQGMO_NONE
+    wait_ms: Int64 = c.MQWI_UNLIMITED
+    max_length: Int64 | None = None
     msg_id: Identifier = b""
     correl_id: Identifier = b""
     tells_refusals: bool = False
@@ -551,82 +561,82 @@ class GetAny(Request[Delivery], tag=20):
 
 
 class TakeHeld(Request[list[Delivery]], tag=47):
-    """Get messages that are there and hold them as :class:`GetAny` does, in one turn.
+    """Get several available messages, and hold them as :class:`GetAny` does.
 
-    ``max_messages`` and ``max_bytes`` are as in :class:`GetMany`. The answer is [] in the place of
+    ``max_messages`` and ``max_bytes`` are as in :class:`GetMany`. The answer is [] in place of
     MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get, and MQRC_OPTIONS_ERROR for
     MQGMO_WAIT, MQGMO_SYNCPOINT and MQGMO_BROWSE_FIRST.
     """
 
     handle: Handle
-    options: Whole
-    max_messages: Whole
-    max_bytes: Whole
+    options: Int64
+    max_messages: Int64
+    max_bytes: Int64
 
 
-class Settle(_Lasting[None], tag=21):
-    """Settle deliveries by their numbers, all with one sync or none.
+class Settle(_NonTransactional[None], tag=21):
+    """Settle deliveries by their numbers: all with one sync, or none.
 
-    ``reason`` stands in the MQDLH of dead letters. ``within`` is the number of a conversation on
-    the same queue manager, maybe this one. Its unit of work takes the deliveries over: they are
-    TAKEN at its commit, and go back counted at its backout.
+    ``reason`` is the reason code in the MQDLH of dead letters. ``within`` is the number of a
+    conversation on the same queue manager, which may be this one: its unit of work takes the
+    deliveries over. They are TAKEN at its commit, and return with their backout count raised at its
+    backout.
 
-    Raises MQRC_STORAGE_MEDIUM_FULL when the messages are back on their queues instead. After all
-    other errors they are held as before. These are MQRC_HMSG_ERROR for a number that is settled
-    already, and MQRC_UOW_NOT_AVAILABLE for a ``within`` that is no conversation. ``within`` with
-    another settlement than TAKEN is MQRC_OPTIONS_ERROR. A dead-letter queue that does not take a
-    message gives its own reason.
+    After MQRC_STORAGE_MEDIUM_FULL the messages are back on their queues. After any other error they
+    are held as before: MQRC_HMSG_ERROR for a number that is settled already, MQRC_UOW_NOT_AVAILABLE
+    for a ``within`` that is no conversation, MQRC_OPTIONS_ERROR for ``within`` with another
+    settlement than TAKEN, and the reason of a dead-letter queue that refuses a message.
     """
 
-    deliveries: Annotated[list[Whole], Meta(max_length=MAX_NUMBERS)]
+    deliveries: Annotated[list[Int64], Meta(max_length=MAX_NUMBERS)]
     settlement: Settlement
-    reason: Whole = 0
-    within: Whole = 0
+    reason: Int64 = 0
+    within: Int64 = 0
 
 
 class Unlock(Request[int], tag=7):
     """MQGET with MQGMO_UNLOCK; the answer is 0 or MQRC_NO_MSG_LOCKED (B6)."""
 
     handle: Handle
-    options: Whole = c.MQGMO_UNLOCK
+    options: Int64 = c.MQGMO_UNLOCK
 
 
 class WaitUntil(Request[None], tag=22):
-    """Wait until the queue manager's time is a moment: ms since 1970; one that is past is now.
+    """Wait until a moment of the queue manager's time, ms since 1970; a past one is over at once.
 
-    None never comes. Ends with MQRC_HCONN_ERROR when the connection is closed before, and with
+    None never comes. Raises MQRC_HCONN_ERROR when the connection is closed before, and
     MQRC_CONNECTION_BROKEN or MQRC_Q_MGR_STOPPING at the end of the queue manager.
     """
 
-    moment_ms: Whole | None
+    moment_ms: Int64 | None
 
 
 class AwaitDefinitions(Request[None], tag=23):
-    """Wait until a definition is made, altered or deleted.
+    """Wait until any definition is made, altered or deleted.
 
-    A program that a definition stands in the way of waits for this, and tries again.
+    A program that a definition has prevented from its work can then try again.
     """
 
 
 # The unit of work
 
 
-class Commit(_Lasting[None], tag=9):
+class Commit(_NonTransactional[None], tag=9):
     """MQCMIT; raises MQRC_STORAGE_MEDIUM_FULL (backed out), LostAnswer.
 
-    After a commit that is begun the next unit of work begins at once.
+    With ``begin`` the next unit of work can begin at once.
     """
 
 
 class Backout(Request[None], tag=10):
-    """MQBACK: puts vanish, gets go back with their backout count one higher (G8)."""
+    """MQBACK: puts vanish, got messages return with their backout count raised by one (G8)."""
 
 
-class Forward(_InUnit[None], tag=25):
-    """Put a message that the unit of work has got on another queue; its life goes on (E21, Q2).
+class Forward(_Transactional[None], tag=25):
+    """Put a message that the unit of work has got on another queue; its life continues (E21, Q2).
 
-    ``queue`` and the MsgToken say which one. ``name`` may be ``QUEUE@MANAGER``. Raises the reason
-    codes of open and put, MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
+    ``queue`` and the MsgToken identify the message. ``name`` may be ``QUEUE@MANAGER``. Raises the
+    reason codes of open and put, and MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model queue.
     """
 
     queue: Text
@@ -634,56 +644,56 @@ class Forward(_InUnit[None], tag=25):
     name: Text
 
 
-class DeadLetter(_InUnit[None], tag=26):
-    """Put a message that the unit of work has got on the dead-letter queue behind an MQDLH (Q1).
+class DeadLetter(_Transactional[None], tag=26):
+    """Put a message that the unit of work has got on the dead-letter queue, with an MQDLH (Q1).
 
     Raises the reason codes of open and put.
     """
 
     queue: Text
     token: Identifier
-    reason: Whole
+    reason: Int64
 
 
-class ReportException(_InUnit[bool], tag=27):
-    """Send the exception report that a message owes which the unit of work has got.
+class ReportException(_Transactional[bool], tag=27):
+    """Send the exception report that a message got in the unit of work requests.
 
-    The answer is False when no queue takes it (R6).
+    The answer is False when no queue accepts the report (R6).
     """
 
     queue: Text
     token: Identifier
-    reason: Whole
+    reason: Int64
 
 
-class Move(_InUnit[int], tag=28):
+class Move(_Transactional[int], tag=28):
     """Move the message under the browse cursor of a queue to another queue (Q2).
 
-    The message is put first, as by :class:`Forward`, so that a put that fails raises no backout
-    count; then it is got. ``descriptor`` replaces its own, ``header_bytes`` are left off the front
-    of its data, and ``putter`` is a user who must be allowed to put there. The answer is a number:
-    messages that come onto its queue later have a higher arrival number.
+    The message is put first, as by :class:`Forward`, so that a failing put does not raise its
+    backout count; then it is got. ``descriptor`` replaces its own, the first ``header_bytes`` of
+    its data are cut off, and ``putter`` is a user who must be authorized for the put. The answer is
+    an arrival number: messages that arrive on its queue later have a higher one.
 
-    Raises as :class:`Forward`; MQRC_NO_MSG_UNDER_CURSOR when it has expired or somebody else has
-    it, MQRC_OPTIONS_ERROR for the queue where it is. After an error the caller backs the unit of
-    work out.
+    Raises the reason codes of :class:`Forward`, MQRC_NO_MSG_UNDER_CURSOR when it has expired or
+    another getter has it, and MQRC_OPTIONS_ERROR when source and target are the same queue. After
+    an error the caller must back out.
     """
 
     handle: Handle
     name: Text
     descriptor: PackedDescriptor | None = None
-    header_bytes: Whole = 0
+    header_bytes: Int64 = 0
     putter: Text | None = None
 
 
-class Reply(_InUnit[int], tag=77):
-    """Put a reply to a ReplyToQ and ReplyToQMgr, with the context of the descriptor.
+class Reply(_Transactional[int], tag=77):
+    """Put a reply to a ReplyToQ and ReplyToQMgr, with the context in the descriptor.
 
-    ``putter`` is the user who must be allowed to put there, as with reports (R6). A reply that its
-    queue does not take goes to the dead-letter queue with the reason, which is the answer; else 0.
-    An empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, the reason of a
-    dead-letter queue that does not take the reply, and MQRC_NOT_AUTHORIZED for a user with limited
-    authority. After an error the caller backs the unit of work out.
+    ``putter`` is a user who must be authorized for the put, as with reports (R6). A reply that its
+    queue refuses goes to the dead-letter queue, and the reason code is the answer; otherwise the
+    answer is 0. Raises MQRC_MISSING_REPLY_TO_Q for an empty name, MQRC_SYNCPOINT_LIMIT_REACHED, the
+    reason of a dead-letter queue that refuses the reply, and MQRC_NOT_AUTHORIZED for a user with
+    limited authority. After an error the caller must back out.
     """
 
     name: Text
@@ -693,25 +703,26 @@ class Reply(_InUnit[int], tag=77):
     putter: Text
     msg_id: Identifier = b""
     correl_id: Identifier = b""
-    time_to_live_ms: Whole | None = None
+    time_to_live_ms: Int64 | None = None
 
 
 # Topics
 
 
-class Subscribe(_Lasting[Subscribed], tag=13):
-    """MQSUB with MQSO options: make a subscription, resume one or alter one.
+class Subscribe(_NonTransactional[Subscribed], tag=13):
+    """MQSUB with MQSO options: make, resume or alter a subscription.
 
-    ``queue`` is the open queue for one that is not managed. ``correl_id`` empty is one of its own,
-    None the publisher's. ``altered`` is a subscription that is open here and may be altered,
-    ``held`` the handle of its queue. Raises MQRC_OPTIONS_ERROR, MQRC_SUB_NAME_ERROR,
-    MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH,
-    MQRC_…_NOT_ALTERABLE, MQRC_HOBJ_ERROR, MQRC_INVALID_DESTINATION.
+    ``queue`` is the handle of the queue of a subscription that is not managed. An empty
+    ``correl_id`` requests a generated one, None keeps the publisher's. ``altered`` is a
+    subscription open here that may be altered, ``held`` the handle of its queue. Raises
+    MQRC_OPTIONS_ERROR, MQRC_SUB_NAME_ERROR, MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS,
+    MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH, MQRC_…_NOT_ALTERABLE, MQRC_HOBJ_ERROR,
+    MQRC_INVALID_DESTINATION.
     """
 
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
 
-    options: Whole
+    options: Int64
     topic: Text = ""
     topic_object: Text = ""
     name: Text = ""
@@ -719,16 +730,16 @@ class Subscribe(_Lasting[Subscribed], tag=13):
     selector: Text = ""
     user_data: Text = ""
     correl_id: Identifier | None = b""
-    expiry_tenths: Whole = c.MQEI_UNLIMITED
-    priority: Whole = c.MQPRI_PRIORITY_AS_PUBLISHED
+    expiry_tenths: Int64 = c.MQEI_UNLIMITED
+    priority: Int64 = c.MQPRI_PRIORITY_AS_PUBLISHED
     altered: Subscription = 0
     held: Handle = c.MQHO_NONE
 
 
 class CloseSubscription(Request[None], tag=14):
-    """Close a subscription; a durable one stays unless it is to be removed.
+    """Close a subscription; a durable one continues to exist unless ``remove`` is True.
 
-    Raises MQRC_HOBJ_ERROR, MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
+    Raises MQRC_HOBJ_ERROR, and MQRC_SUBSCRIPTION_IN_USE when others share one to be removed.
     """
 
     number: Subscription
@@ -741,24 +752,27 @@ class CloseSubscription(Request[None], tag=14):
 
 
 class RequestRetained(Request[int], tag=15):
-    """MQSUBRQ: ask for what is retained; the answer is how many come. Raises 2437 for none."""
+    """MQSUBRQ: request retained publications; the answer is how many are sent.
+
+    Raises MQRC_NO_RETAINED_MSG when there are none.
+    """
 
     number: Subscription
 
 
-class JoinSubscription(_Lasting[Subscribed], tag=70):
-    """Open the subscription of a name as JMS has it: join it, resume it or make it.
+class JoinSubscription(_NonTransactional[Subscribed], tag=70):
+    """Open a subscription by its name as JMS does: join it, resume it or make it.
 
-    Without a name the subscription is the caller's alone. The handle is that of its managed queue,
-    open for input and to be closed with the subscription; MQHO_NONE where a definition (DEFINE SUB)
-    names another queue. A durable subscription of the name with another topic, selector or
-    ``no_local`` is removed with its messages, and made anew. ``no_local`` leaves out publications
-    of the same owner (:class:`BelongTo`).
+    Without a name it is a new subscription of this caller alone. The answer's handle is that of its
+    managed queue, open for input; close it together with the subscription. The handle is MQHO_NONE
+    where a definition (DEFINE SUB) names another queue. A durable subscription of the name with
+    another topic, selector or ``no_local`` is replaced, and its messages are lost. With
+    ``no_local`` it gets no publications of its own owner (:class:`BelongTo`).
 
-    Raises MQRC_SUBSCRIPTION_IN_USE for one that is to be removed, or is not shared, while it is
-    open or has messages that are not acknowledged; MQRC_SUB_ALREADY_EXISTS when one is shared and
-    the other is not, or an open one has another topic or selector; MQRC_SUB_NAME_ERROR,
-    MQRC_TOPIC_STRING_ERROR, MQRC_SELECTOR_SYNTAX_ERROR, MQRC_NOT_AUTHORIZED.
+    Raises MQRC_SUBSCRIPTION_IN_USE for one that would be replaced, or is not shared, while it is
+    open or has unacknowledged messages; MQRC_SUB_ALREADY_EXISTS when only one of both is shared, or
+    when an open one has another topic or selector; MQRC_SUB_NAME_ERROR, MQRC_TOPIC_STRING_ERROR,
+    MQRC_SELECTOR_SYNTAX_ERROR, MQRC_NOT_AUTHORIZED.
     """
 
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
@@ -772,16 +786,16 @@ class JoinSubscription(_Lasting[Subscribed], tag=70):
 
 
 class IsSubscriptionOpen(Request[bool], tag=71):
-    """Ask whether a subscription is open here, and neither removed nor expired."""
+    """Ask whether a subscription is open here, and was neither removed nor expired."""
 
     number: Subscription
 
 
-class RemoveSubscription(_Lasting[None], tag=72):
+class RemoveSubscription(_NonTransactional[None], tag=72):
     """Remove a durable subscription by its name, with its messages.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that are
-    not acknowledged.
+    Raises MQRC_NO_SUBSCRIPTION, and MQRC_SUBSCRIPTION_IN_USE while it is open or has unacknowledged
+    messages.
     """
 
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
@@ -790,18 +804,18 @@ class RemoveSubscription(_Lasting[None], tag=72):
 
 
 class BelongTo(Request[None], tag=73):
-    """Set the owner of the conversation: ``no_local`` leaves out publications of that owner.
+    """Set the owner of the conversation, whose publications ``no_local`` leaves out.
 
-    An owner is a client id, or the number of a conversation that several belong to. With a client
-    id a durable subscription made with ``no_local`` leaves out the client's publications also while
-    it is not open.
+    An owner is a client id, or the number of a conversation, for several conversations together.
+    With a client id a durable subscription made with ``no_local`` leaves out the client's
+    publications also while it is not open.
     """
 
-    owner: Text | Whole
+    owner: Text | Int64
 
 
 class ClaimClientId(Request[None], tag=74):
-    """Take a client id until the conversation is closed; the client id becomes its owner.
+    """Reserve a client id until the conversation is closed; it becomes the conversation's owner.
 
     Raises MQRC_OBJECT_IN_USE while another conversation has it.
     """
@@ -814,9 +828,10 @@ class MakeTemporaryTopic(Request[str], tag=75):
 
 
 class DeleteTemporaryTopic(Request[None], tag=76):
-    """Delete a topic string that :class:`MakeTemporaryTopic` has made here, with what it retains.
+    """Delete a topic string of :class:`MakeTemporaryTopic`, with its retained publication.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME for any other, MQRC_OBJECT_IN_USE while it has a subscriber.
+    Raises MQRC_UNKNOWN_OBJECT_NAME for one not made in this conversation, and MQRC_OBJECT_IN_USE
+    while it has a subscriber.
     """
 
     topic: Text
@@ -826,115 +841,124 @@ class DeleteTemporaryTopic(Request[None], tag=76):
 
 
 class ListSchedule(Request[list[Scheduled]], tag=30):
-    """List delayed messages by delivery time, those after a position."""
+    """List up to ``limit`` delayed messages by delivery time, the first or after a position."""
 
     where: ScheduleFilter
-    limit: Whole
-    after: Whole | None
+    limit: Int64
+    after: Int64 | None
 
 
 class ShowScheduled(Request[Scheduled | None], tag=31):
-    """Ask for the delayed message that was sent under a MsgId."""
+    """Ask for the delayed message that was sent under a MsgId; the answer is None without one."""
 
     msg_id: Identifier
 
 
 class CountScheduled(Request[int], tag=32):
-    """Ask how many messages are delayed, or how many of them wait for one queue."""
+    """Ask how many messages are delayed, in all or for one target queue."""
 
     queue: Text | None
 
 
-class _Change(Request[R], Generic[R]):
+class _ScheduleChange(Request[R], Generic[R]):
     """A change of the schedule, durable at once unless it is part of the unit of work."""
 
     in_unit: bool
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is durable at once: else it is backed out for certain."""
+        """Whether it is outside of the unit of work."""
         return not self.in_unit
 
 
 class ReceiptRow(NamedTuple):
-    """Outcome of a change to the delayed messages of a MsgId, and how many they were."""
+    """The outcome of a change to the delayed messages of a MsgId, and how many were changed."""
 
     receipt: Receipt
     message_count: int
 
 
-class CancelScheduled(_Change[ReceiptRow], tag=33):
-    """Take the messages of a MsgId off the schedule.
+class CancelScheduled(_ScheduleChange[ReceiptRow], tag=33):
+    """Remove the delayed messages of a MsgId.
 
-    With ``position`` it is the one message that has this position of the schedule, as in the two
-    that follow; MQRC_OBJECT_CHANGED where somebody has rescheduled that meanwhile.
+    With ``position``, here and in the two requests that follow, only the message at this position
+    of the schedule is meant. Raises MQRC_OBJECT_CHANGED when it was rescheduled meanwhile.
     """
 
     msg_id: Identifier
-    position: Whole | None = None
+    position: Int64 | None = None
 
 
-class Reschedule(_Change[ReceiptRow], tag=34):
-    """Give the messages of a MsgId another delivery time."""
+class Reschedule(_ScheduleChange[ReceiptRow], tag=34):
+    """Set another delivery time for the messages of a MsgId: ms from now, or ms since 1970."""
 
     msg_id: Identifier
-    delay_ms: Whole | None = None
-    deliver_at_ms: Whole | None = None
-    position: Whole | None = None
+    delay_ms: Int64 | None = None
+    deliver_at_ms: Int64 | None = None
+    position: Int64 | None = None
 
 
-class ReleaseScheduled(_Change[ReceiptRow], tag=35):
+class ReleaseScheduled(_ScheduleChange[ReceiptRow], tag=35):
     """Release the messages of a MsgId now."""
 
     msg_id: Identifier
-    position: Whole | None = None
+    position: Int64 | None = None
 
 
-class CancelAll(_Change[int], tag=36):
-    """Begin to cancel all messages that a filter finds; a number for :class:`GoOn`."""
+class CancelAll(_ScheduleChange[int], tag=36):
+    """Begin to cancel all messages that a filter finds.
 
-    where: ScheduleFilter
-
-
-class ReleaseAll(_Change[int], tag=37):
-    """Begin to release all messages that a filter finds; a number for :class:`GoOn`."""
+    The answer is a number for :class:`GoOn`.
+    """
 
     where: ScheduleFilter
 
 
-class RescheduleAll(_Change[int], tag=40):
-    """Begin to reschedule all messages that a filter finds; a number for :class:`GoOn`."""
+class ReleaseAll(_ScheduleChange[int], tag=37):
+    """Begin to release all messages that a filter finds.
+
+    The answer is a number for :class:`GoOn`.
+    """
 
     where: ScheduleFilter
-    delay_ms: Whole | None = None
-    deliver_at_ms: Whole | None = None
-    by_ms: Whole | None = None
 
 
-class GoOn(_Change[int | None], tag=38):
-    """Go on with a change of many: how many messages are done so far, None at the end."""
+class RescheduleAll(_ScheduleChange[int], tag=40):
+    """Begin to reschedule all messages that a filter finds: to a delivery time, or ``by_ms``.
 
-    number: Whole
+    The answer is a number for :class:`GoOn`.
+    """
+
+    where: ScheduleFilter
+    delay_ms: Int64 | None = None
+    deliver_at_ms: Int64 | None = None
+    by_ms: Int64 | None = None
+
+
+class GoOn(_ScheduleChange[int | None], tag=38):
+    """Continue a change of many messages; the answer is how many are done, None at the end."""
+
+    number: Int64
 
 
 class Audit(Request[list[tuple[int, AuditEntry]]], tag=39):
-    """List changes of the schedule, newest first, each with its number, before one of a number."""
+    """List up to ``limit`` changes of the schedule, newest first, below the number ``before``."""
 
-    limit: Whole
-    before: Whole = 2**63 - 2
+    limit: Int64
+    before: Int64 = 2**63 - 2
 
 
 # Administration
 
 
-class RunMqsc(_Lasting[MqscResult], tag=50):
-    """Run MQSC commands."""
+class RunMqsc(_NonTransactional[MqscResult], tag=50):
+    """Run MQSC commands; the answer has their replies."""
 
     script: str
 
 
 class AskCounts(Request[Counts], tag=51):
-    """Ask for staged, live, uncommitted, locked and expired_present of a local queue."""
+    """Ask for the numbers of messages of a local queue, by their state."""
 
     queue: Text
 
@@ -946,92 +970,99 @@ class AskCurdepth(Request[int], tag=52):
 
 
 class Why(Request[MessageTrace], tag=53):
-    """Ask where a message is, or how it ended, as this queue manager alone knows it."""
+    """Ask where a message is, or how it ended, as far as this queue manager alone knows."""
 
     identifier: Identifier
 
 
 class AskTrace(Request[MessageTrace], tag=78):
-    """Ask where a message has been, over all queue managers of the process."""
+    """Ask for the history of a message, in all queue managers of the process."""
 
     identifier: Identifier
 
 
 class AskTraces(Request[TracesFound], tag=79):
-    """Ask where the messages with a property have been."""
+    """Ask for the histories of the messages with a property, put in a range of time."""
 
     name: Text
     value: Text
-    from_ms: Whole | None
-    before_ms: Whole | None
-    limit: Whole
+    from_ms: Int64 | None
+    before_ms: Int64 | None
+    limit: Int64
 
 
 class Verify(Request[Verification], tag=54):
-    """Recount everything and compare."""
+    """Check the whole store, and report the contradictions found."""
 
 
 class AskDelayProcessorStatus(Request[str], tag=55):
-    """Ask how the release of delayed messages goes."""
+    """Ask for the status of the delay processor, which releases delayed messages."""
 
 
 class AskOwnTime(Request[OwnTime], tag=56):
-    """Ask for the queue manager's own time beside the clock of its machine."""
+    """Ask for the queue manager's own time beside the wall clock of its machine."""
 
 
-class FollowWall(_Lasting[OwnTime], tag=57):
-    """Follow the clock of the machine forward."""
+class FollowWall(_NonTransactional[OwnTime], tag=57):
+    """Set the own time forward to the wall clock of the machine; the answer has both times."""
 
 
 class RunDue(Request[None], tag=58):
-    """Do all work that is due."""
+    """Run all work that is due."""
 
 
-class AdvanceClock(_Lasting[OwnTime], tag=59):
-    """Move a virtual clock on."""
+class AdvanceClock(_NonTransactional[OwnTime], tag=59):
+    """Advance a virtual clock; the answer has the new time."""
 
-    ms: Whole
+    ms: Int64
 
 
 # Claims of pipelines, and the ledger
 
 
 class AskInstance(Request[str], tag=60):
-    """Ask for the id of the queue manager's store."""
+    """Ask for the instance id of the queue manager's store."""
 
 
 class ListConsumers(Request[list[ConsumerState]], tag=61):
-    """List the state of each consumer, by name."""
+    """List the state of each consumer, sorted by name."""
 
 
-class EndWritten(_Lasting[int], tag=62):
-    """End the claims of a consumer up to a number: their messages are written."""
+class EndWritten(_NonTransactional[int], tag=62):
+    """End the claims of a consumer up to a number, whose messages were written.
+
+    The answer is the number of messages.
+    """
 
     consumer: Text
-    until: Whole
+    until: Int64
 
 
-class ReleaseClaims(_Lasting[int], tag=63):
-    """Give the claimed messages of a consumer back to their queue, counted."""
+class ReleaseClaims(_NonTransactional[int], tag=63):
+    """Return the claimed messages of a consumer to their queue; the answer is their number.
+
+    Their backout counts are raised.
+    """
 
     consumer: Text
 
 
 class AskFirstPosition(Request[int], tag=64):
-    """Ask for the oldest position of the ledger that is held."""
+    """Ask for the oldest position of the ledger that retention has kept."""
 
 
 class ReadLedger(Request[LedgerPage], tag=65):
-    """Read rows of the ledger that follow a position."""
+    """Read up to ``max_rows`` rows of the ledger after a position."""
 
-    after_position: Whole
-    max_rows: Whole
+    after_position: Int64
+    max_rows: Int64
 
 
 # As they travel
 
 
 def _leaves(kind: type[Request[Any]]) -> list[type[Request[Any]]]:
+    """Return all classes without subclasses below a class."""
     below = kind.__subclasses__()
     if not below:
         return [kind]
@@ -1042,8 +1073,7 @@ def _leaves(kind: type[Request[Any]]) -> list[type[Request[Any]]]:
 VERBS: Final[dict[int, type[Request[Any]]]] = {verb_of(kind): kind for kind in _leaves(Request)}
 _KINDS: Final = {number: kind for number, kind in VERBS.items() if kind is not Connect}
 _REQUESTS: Final = decoder(Union[tuple(_KINDS.values())])  # noqa: UP007 - made of a list
-#: Reason codes of values that no frame can carry: those that the queue manager gives for them, by
-#: the name of the field.
+#: Reason codes of fields with values that no frame can carry: those of the queue manager.
 _REASONS: Final[dict[str, int]] = {
     "by_ms": rc.MQRC_OPTIONS_ERROR,
     "context": rc.MQRC_CONTEXT_HANDLE_ERROR,
@@ -1068,7 +1098,7 @@ _REASONS: Final[dict[str, int]] = {
 
 
 class WrongRequest(WrongFrame):
-    """A request that makes no sense; ``reason`` is the reason code for it."""
+    """A malformed request; ``reason`` is the reason code to answer."""
 
     def __init__(self, text: str, reason: int) -> None:
         super().__init__(text)
@@ -1077,9 +1107,9 @@ class WrongRequest(WrongFrame):
 
 @cache
 def numbers_in(kind: type[Request[Any]]) -> dict[str, str]:
-    """Return the fields of a type of request that number open things.
+    """Return the fields of a type of request that are numbers of open things.
 
-    They are ``object`` or ``subscription`` by the name of the field.
+    The values are ``object`` or ``subscription``, the keys the names of the fields.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = {}
@@ -1099,15 +1129,15 @@ def answer_type(kind: type[Request[Any]]) -> Any:
 
 
 def verb_name(kind: type[Any]) -> str:
-    """Return what a type of request is called in errors: ``get_many``."""
+    """Return the name of a type of request in error texts, such as ``get_many``."""
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in kind.__name__)[1:]
 
 
 def request_of(payload: bytes) -> Request[Any]:
-    """Return the request that has come.
+    """Return the request in a payload of an open conversation, where Connect is not valid.
 
-    Raises WrongRequest, and WrongFrame for what has no verb in front. Connect is none on a
-    conversation that is open.
+    Raises WrongRequest for a malformed one, WrongFrame for a payload that does not begin with a
+    verb.
     """
     try:
         request: Request[Any] = _REQUESTS.decode(payload)
@@ -1117,10 +1147,11 @@ def request_of(payload: bytes) -> Request[Any]:
 
 
 def _wrong_request(payload: bytes) -> Request[Any]:
-    verb = first_of(payload)
+    """Decode a payload again to raise the WrongRequest that names field and value."""
+    verb = first_value(payload)
     kind = _KINDS.get(verb) if type(verb) is int else None
     if kind is None:
-        text = f"verb: {shown(verb)} is not known on an open conversation"
+        text = f"verb: {quoted(verb)} is not known on an open conversation"
         raise WrongRequest(text, rc.MQRC_FUNCTION_NOT_SUPPORTED)
     try:
         return request_of_kind(kind, payload)
@@ -1135,5 +1166,5 @@ def request_of_kind(kind: type[Q], payload: bytes) -> Q:
 
 
 def reason_of(kind: type[Request[Any]], field: str) -> int:
-    """Return the reason code of a wrong field of a request, MQRC_UNEXPECTED_ERROR for most."""
+    """Return the reason code for a wrong field of a request, by default MQRC_UNEXPECTED_ERROR."""
     return kind.REASONS.get(field) or _REASONS.get(field, rc.MQRC_UNEXPECTED_ERROR)

@@ -1,4 +1,4 @@
-"""Messages, properties and results of puts and gets as they travel, and back."""
+"""Messages, properties and results of puts and gets: as rows that travel, and back."""
 
 from __future__ import annotations
 
@@ -15,49 +15,54 @@ from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
 from mayfly.mqi.properties import Typed
 from mayfly.properties.folders import Description, Property
 from mayfly.verbs.contracts.wire import (
-    AT_MAX,
+    BOUNDED,
+    Int64,
     Text,
-    Whole,
     WrongFrame,
     decoded,
     descriptor_of,
     packed,
     packed_descriptor,
-    shown,
+    quoted,
 )
-from mayfly.verbs.messages import Delivery, GetResult, Handed, Message, PutResult, row_of
+from mayfly.verbs.messages import Delivery, GetResult, HandleContent, Message, PutResult, row_of
 
 #: A number, a text, a flag, bytes or nil, as :func:`packed_scalar` makes it.
 PackedScalar: TypeAlias = msgspec.Raw
 
 
 @lru_cache(maxsize=1_024)
-def _travelling(stored_descriptor: bytes) -> bytes:
+def _wire_descriptor(stored_descriptor: bytes) -> bytes:
+    """Return a stored descriptor as it travels."""
     return packed_descriptor(unpack_descriptor(stored_descriptor))
 
 
-def packed_scalar(value: object, text: str, reason: int) -> PackedScalar:
-    """Return a scalar as it travels; raises the reason code for what cannot, called ``text``."""
+def packed_scalar(value: object, name: str, reason: int) -> PackedScalar:
+    """Return a scalar as it travels.
+
+    Raises MQError with code ``reason`` for a value that cannot travel, which the text calls
+    ``name``.
+    """
     try:
         return msgspec.Raw(packed(value))
     except (ValueError, TypeError) as error:
-        raise mq_error(reason, f"{text}: {error}") from None
+        raise mq_error(reason, f"{name}: {error}") from None
 
 
 def scalar_of(value: PackedScalar, field: str) -> Any:
-    """Return a scalar that has travelled; raises WrongFrame for an array or anything else.
+    """Return a received scalar.
 
-    ``field`` is the field that has it.
+    Raises WrongFrame, for ``field``, when it is an array, map or too big.
     """
     data = bytes(value)
-    # Arrays, maps and extensions; a whole of them need not be decoded to be refused.
+    # Arrays, maps and extensions are refused by their first byte.
     if 0x80 <= data[0] <= 0x9F or data[0] in _NO_SCALARS:
         raise WrongFrame(
             f"{field}: an array or a map is no number, text, flag, bytes or nil", field
         )
     found = decoded(Any, data, field)
     if type(found) is int and found >= 2**63:
-        raise WrongFrame(f"{field}: {shown(found)} is no whole number of 8 bytes", field)
+        raise WrongFrame(f"{field}: {quoted(found)} is no whole number of 8 bytes", field)
     return found
 
 
@@ -67,22 +72,22 @@ _NO_SCALARS: Final = frozenset((0xC1, 0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 
 
 
 class PropertyRow(NamedTuple):
-    """A property of a message."""
+    """A message property as it travels."""
 
     name: Text
     dt: Text
     value: PackedScalar
-    support: Whole
-    context: Whole
-    copy_options: Whole
+    support: Int64
+    context: Int64
+    copy_options: Int64
 
 
 #: The properties of a message.
-Properties: TypeAlias = Annotated[list[PropertyRow], AT_MAX]
+Properties: TypeAlias = Annotated[list[PropertyRow], BOUNDED]
 
 
 class MessageRow(NamedTuple):
-    """A message as a get saw it."""
+    """A message as it travels; ``seen_ms`` is the moment of its get."""
 
     queue: str
     seen_ms: int
@@ -98,8 +103,8 @@ class MessageRow(NamedTuple):
     body: bytes
 
 
-class _GotRow(NamedTuple):
-    """A row of a message that has travelled."""
+class _ReceivedRow(NamedTuple):
+    """The stored row of a message that has travelled."""
 
     k: int
     put_ms: int
@@ -113,25 +118,25 @@ class _GotRow(NamedTuple):
     capped_by: str | None = None
 
 
-class HandedRow(NamedTuple):
-    """The content of a message handle."""
+class HandleContentRow(NamedTuple):
+    """The content of a message handle as it travels."""
 
     properties: list[PropertyRow]
     original: MessageRow
 
 
 class GetRow(NamedTuple):
-    """The result of a get or a browse."""
+    """The result of a get or a browse as it travels."""
 
     message: MessageRow
     warning: int
     data_length: int
-    handed: HandedRow | None
+    content: HandleContentRow | None
     failure: Failure | None
 
 
 class DeliveryRow(NamedTuple):
-    """A message that is held."""
+    """A held message as it travels."""
 
     number: int
     result: GetRow
@@ -139,7 +144,7 @@ class DeliveryRow(NamedTuple):
 
 
 class WindowRow(NamedTuple):
-    """The window of a message that was put."""
+    """The lifetime of a message that was put, as it travels: ms since 1970."""
 
     put_ms: int
     deliver_at_ms: int
@@ -147,7 +152,7 @@ class WindowRow(NamedTuple):
 
 
 class PutRow(NamedTuple):
-    """The result of a put."""
+    """The result of a put as it travels."""
 
     msg_id: bytes
     correl_id: bytes
@@ -159,20 +164,24 @@ class PutRow(NamedTuple):
 
 
 class FailedPut(NamedTuple):
-    """One of several puts that has failed: its place among them, and why."""
+    """One of several puts that has failed: its index among them, and the error."""
 
     place: int
     failure: Failure
 
 
 class PutsRow(NamedTuple):
-    """Results of several puts in their order, none where nobody asks, and those that failed."""
+    """The results of several puts in their order, and the failed ones.
+
+    ``results`` is empty for puts whose sender does not want results.
+    """
 
     results: list[PutRow | None]
     failed: list[FailedPut]
 
 
 def row_of_message(message: Message) -> MessageRow:
+    """Return a message as it travels."""
     row = row_of(message)
     return MessageRow(
         message.queue,
@@ -184,15 +193,15 @@ def row_of_message(message: Message) -> MessageRow:
         row.backout_count,
         row.msg_id,
         row.correl_id,
-        _travelling(row.descriptor),
+        _wire_descriptor(row.descriptor),
         row.topic,
         message.body,
     )
 
 
 def message_of(row: MessageRow) -> Message:
-    """Return the message that has travelled so."""
-    got = _GotRow(
+    """Return the message of a row; raises WrongFrame for a malformed descriptor."""
+    got = _ReceivedRow(
         row.position,
         row.put_ms,
         row.deliver_at_ms,
@@ -207,7 +216,7 @@ def message_of(row: MessageRow) -> Message:
 
 
 def rows_of_properties(properties: Iterable[Property]) -> list[PropertyRow]:
-    """Return properties as they travel; raises MQRC_PROPERTY_TYPE_ERROR for what cannot."""
+    """Return properties as they travel; raises MQRC_PROPERTY_TYPE_ERROR for an unsuitable value."""
     wrong = "put.properties", rc.MQRC_PROPERTY_TYPE_ERROR
     return [
         PropertyRow(name, typed.dt, packed_scalar(typed.value, *wrong), *description)
@@ -216,7 +225,7 @@ def rows_of_properties(properties: Iterable[Property]) -> list[PropertyRow]:
 
 
 def properties_of(rows: Sequence[PropertyRow]) -> list[Property]:
-    """Return the properties that have travelled so; raises WrongFrame."""
+    """Return the properties of rows; raises WrongFrame for a value that is no scalar."""
     return [
         Property(
             row.name,
@@ -228,40 +237,47 @@ def properties_of(rows: Sequence[PropertyRow]) -> list[Property]:
 
 
 def row_of_result(result: GetResult) -> GetRow:
-    handed, failure = result.handed, result.failure
+    """Return the result of a get as it travels."""
+    content, failure = result.content, result.failure
     return GetRow(
         row_of_message(result.message),
         result.warning,
         result.data_length,
         None
-        if handed is None
-        else HandedRow(rows_of_properties(handed.properties), row_of_message(handed.original)),
+        if content is None
+        else HandleContentRow(
+            rows_of_properties(content.properties), row_of_message(content.original)
+        ),
         None if failure is None else failure_of(failure),
     )
 
 
 def result_of(row: GetRow) -> GetResult:
-    handed, failure = row.handed, row.failure
+    """Return the result of a get; raises WrongFrame."""
+    content, failure = row.content, row.failure
     return GetResult(
         message_of(row.message),
         row.warning,
         row.data_length,
         None
-        if handed is None
-        else Handed(properties_of(handed.properties), message_of(handed.original)),
+        if content is None
+        else HandleContent(properties_of(content.properties), message_of(content.original)),
         None if failure is None else error_of(failure),
     )
 
 
 def row_of_delivery(delivery: Delivery) -> DeliveryRow:
+    """Return a delivery as it travels."""
     return DeliveryRow(delivery.number, row_of_result(delivery.result), delivery.handle)
 
 
 def delivery_of(row: DeliveryRow) -> Delivery:
+    """Return the delivery of a row; raises WrongFrame."""
     return Delivery(row.number, result_of(row.result), row.handle)
 
 
 def row_of_put(result: PutResult | None) -> PutRow | None:
+    """Return the result of a put as it travels; None stays None."""
     if result is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = result
@@ -272,6 +288,7 @@ def row_of_put(result: PutResult | None) -> PutRow | None:
 
 
 def put_of(row: PutRow | None) -> PutResult | None:
+    """Return the result of a put; None stays None. Raises WrongFrame."""
     if row is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = row
@@ -280,30 +297,30 @@ def put_of(row: PutRow | None) -> PutResult | None:
     )
 
 
-class Form(NamedTuple):
-    """An answer as it travels: the type of its row, and what makes it and reads it."""
+class WireForm(NamedTuple):
+    """How a type of answer travels: the type of its row, and conversion to the row and back."""
 
     row: Any
     of_answer: Callable[[Any], Any]
     answer_of: Callable[[Any], Any]
 
 
-def _each(form: Form, rows: Any) -> Form:
-    """Return the form of a list of answers of a form; ``rows`` is the type of its rows."""
-    return Form(
+def _each(form: WireForm, rows: Any) -> WireForm:
+    """Return the form of a list of answers; ``rows`` is the type of the list of rows."""
+    return WireForm(
         rows,
         lambda answers: [form.of_answer(answer) for answer in answers],
         lambda found: [form.answer_of(row) for row in found],
     )
 
 
-_DELIVERY: Final = Form(DeliveryRow, row_of_delivery, delivery_of)
-#: The forms of answers that do not travel as they are, by the type of the answer.
-FORMS: Final[dict[Any, Form]] = {
-    PutResult: Form(PutRow, row_of_put, put_of),
-    PutResult | None: Form(PutRow | None, row_of_put, put_of),
-    GetResult: Form(GetRow, row_of_result, result_of),
+_DELIVERY: Final = WireForm(DeliveryRow, row_of_delivery, delivery_of)
+#: The forms of answers that are converted to rows, by the type of the answer.
+WIRE_FORMS: Final[dict[Any, WireForm]] = {
+    PutResult: WireForm(PutRow, row_of_put, put_of),
+    PutResult | None: WireForm(PutRow | None, row_of_put, put_of),
+    GetResult: WireForm(GetRow, row_of_result, result_of),
     Delivery: _DELIVERY,
     list[Delivery]: _each(_DELIVERY, list[DeliveryRow]),
-    list[Message]: _each(Form(MessageRow, row_of_message, message_of), list[MessageRow]),
+    list[Message]: _each(WireForm(MessageRow, row_of_message, message_of), list[MessageRow]),
 }

@@ -7,34 +7,36 @@ from typing import Annotated, NamedTuple
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.verbs.contracts.wire import AT_MAX, Text, Whole
+from mayfly.verbs.contracts.wire import BOUNDED, Int64, Text
 
-#: The last position of the schedule, and the number of the last change of it.
+#: The highest position of the schedule, and the highest number of a change.
 LAST_POSITION = 2**63 - 2
 
 
 class ScheduleFilter(NamedTuple):
     """A filter of delayed messages; a field that is None or empty matches all.
 
-    ``queue`` is the target as the sender, or the subscription, named it, ``sender``
-    MQMD.UserIdentifier, ``properties`` pairs of a message property and its value as text; the
-    delivery time lies in the half-open range from ``due_from_ms`` to ``due_before_ms``.
+    ``queue`` is the target as the sender or the subscription named it. ``sender`` is
+    MQMD.UserIdentifier. ``properties`` are pairs of the name of a message property and its value as
+    text. The delivery time lies in the half-open range from ``due_from_ms`` to ``due_before_ms``,
+    ms since 1970.
     """
 
     queue: Text | None = None
     sender: Text | None = None
-    properties: Annotated[tuple[tuple[Text, Text], ...], AT_MAX] = ()
-    due_from_ms: Whole | None = None
-    due_before_ms: Whole | None = None
+    properties: Annotated[tuple[tuple[Text, Text], ...], BOUNDED] = ()
+    due_from_ms: Int64 | None = None
+    due_before_ms: Int64 | None = None
 
 
 EVERYTHING = ScheduleFilter()
 
 
 class Scheduled(NamedTuple):
-    """One delayed message, as its sender knows it; ids 24 bytes, times epoch ms.
+    """One delayed message as its sender knows it; ids have 24 bytes, times are ms since 1970.
 
     ``position`` is its place in due order, for paging; it changes with the delivery time.
+    ``expire_at_ms`` is None for an unlimited life.
     """
 
     position: int
@@ -51,15 +53,15 @@ class Scheduled(NamedTuple):
 
 
 class Receipt(StrEnum):
-    """The outcome of a request about a delayed message; true at the moment it is given.
+    """The outcome of a request about a delayed message, as of the moment of the request.
 
-    A MsgId that senders have given to several messages has one receipt for all that were changed:
-    it equals the member, and its ``message_count`` says how many they were.
+    When several messages have the same MsgId, one receipt stands for all that were changed: it
+    equals the member, and its ``message_count`` is their number.
     """
 
     CANCELLED = "cancelled"
     RESCHEDULED = "rescheduled"
-    #: On its way to the target by the call that asks.
+    #: Released to its target by this call.
     RELEASED = "released"
     ALREADY_RELEASED = "already-released"
     EXPIRED = "expired"
@@ -67,7 +69,7 @@ class Receipt(StrEnum):
     DISCARDED = "discarded"
     CLEARED = "cleared"
     LOST_AT_RESTART = "lost-at-restart"
-    #: An open unit of work has it, to cancel or reschedule it; its end decides.
+    #: An open unit of work cancels or reschedules it: the end of that decides.
     LOCKED = "locked"
     #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Messages
     #: put without a delay have no index in the ledger: ``QueueManager.why`` searches for them.
@@ -75,11 +77,11 @@ class Receipt(StrEnum):
 
     @property
     def message_count(self) -> int:
-        """How many messages it is about: 1 unless the call has changed more."""
+        """The number of messages that the call has changed; otherwise 1."""
         return getattr(self, _COUNT, 1)
 
     def of(self, message_count: int) -> Receipt:
-        """Return this receipt for so many messages; for one it is the member itself."""
+        """Return this receipt for ``message_count`` messages; for one message the member itself."""
         member = Receipt(self.value)
         if message_count == 1:
             return member
@@ -89,14 +91,15 @@ class Receipt(StrEnum):
         return made
 
 
-#: The attribute of a receipt for several messages. Inside of the class it would be a member.
+#: The attribute of a receipt for several messages; in the class it would become a member.
 _COUNT = "_message_count"
 
 
 class AuditEntry(NamedTuple):
     """One change of the schedule: its user, its request and its outcome.
 
-    ``msg_id`` is empty when a filter chose the messages; ``message_count`` is how many changed.
+    ``at_ms`` is ms since 1970. ``msg_id`` is empty when a filter selected the messages;
+    ``message_count`` is how many were changed.
     """
 
     at_ms: int
@@ -109,12 +112,13 @@ class AuditEntry(NamedTuple):
 
 
 def check_page(limit: int, after: int | None = None) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless a limit and a position can be those of a page of a list."""
+    """Raise MQRC_OPTIONS_ERROR unless ``limit`` is at least 1, and ``after`` None or a position."""
     _check_whole("limit", limit, 1)
     if after is not None:
         _check_whole("after", after, -LAST_POSITION)
 
 
 def _check_whole(name: str, value: int, least: int) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless a value is an int from ``least`` to LAST_POSITION."""
     if type(value) is not int or not least <= value <= LAST_POSITION:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} {value!r} is no number from {least} on")

@@ -1,4 +1,4 @@
-"""Topic strings: levels between slashes, which are valid, and what wildcards match."""
+"""Topic strings: their levels between slashes, which are valid, and which match a wildcard."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _WILDCARDS = frozenset({MANY_LEVELS, ONE_LEVEL})
 
 
 def check_topic_string(topic: str, *, wildcards: bool) -> None:
-    """Raise MQRC_TOPIC_STRING_ERROR for what no publication or subscription can name.
+    """Raise MQRC_TOPIC_STRING_ERROR for a topic string that is not valid.
 
-    That is nothing at all, more than 10,240 bytes, a NUL, what UTF-8 cannot say, and, where
-    ``wildcards`` are not allowed, a level that is one.
+    Invalid are an empty string, more than 10,240 bytes of UTF-8, a NUL, a lone surrogate, and a
+    wildcard level unless ``wildcards`` are allowed.
     """
     try:
         length_bytes = len(topic.encode())
@@ -34,24 +34,24 @@ def check_topic_string(topic: str, *, wildcards: bool) -> None:
 
 
 def levels_of(topic: str) -> tuple[str, ...]:
-    """Return the levels of a topic string; an empty one between two slashes counts."""
+    """Return the levels of a topic string; an empty level between two slashes counts."""
     return tuple(topic.split(SEPARATOR))
 
 
 def has_wildcards(topic: str) -> bool:
-    """Return True if a level is a wildcard; inside a longer level the characters are ordinary."""
+    """Return True if a whole level is ``#`` or ``+``; within a longer level they are ordinary."""
     return not _WILDCARDS.isdisjoint(levels_of(topic))
 
 
-def joined(first: str, second: str) -> str:
-    """Return the full topic string of a topic object's string and what stands behind it."""
+def full_topic_string(first: str, second: str) -> str:
+    """Return the topic string of a topic object joined with the string given behind it."""
     if not first or not second:
         return first or second
     return first.removesuffix(SEPARATOR) + SEPARATOR + second.removeprefix(SEPARATOR)
 
 
-def upwards(topic: str) -> Iterator[str]:
-    """Yield a topic string, those of its parents and at last the root, which is empty."""
+def ancestry(topic: str) -> Iterator[str]:
+    """Yield a topic string, then its parents upwards, and at last the root, which is empty."""
     yield topic
     while topic:
         topic = topic.rpartition(SEPARATOR)[0]
@@ -59,8 +59,11 @@ def upwards(topic: str) -> Iterator[str]:
 
 
 def matches(pattern: Sequence[str], levels: Sequence[str]) -> bool:
-    """Return True if the levels of a topic match those of a subscription."""
-    # The places in the pattern at which the levels read so far can stand.
+    """Return True if the levels of a topic match the levels of a subscription.
+
+    ``#`` matches any number of levels, also none, and ``+`` exactly one.
+    """
+    # The places in the pattern that the levels read so far can have reached.
     places = _skip({0}, pattern)
     for level in levels:
         reached = set()
@@ -78,7 +81,7 @@ def matches(pattern: Sequence[str], levels: Sequence[str]) -> bool:
 
 
 def _skip(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """Add the places behind ``#`` levels, which may stand for nothing."""
+    """Return the places and those behind their ``#`` levels, which may match no level."""
     found = set(places)
     for place in places:
         behind = place

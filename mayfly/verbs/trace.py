@@ -1,4 +1,4 @@
-"""The answer to a question for a message: where it stands, step by step and in one sentence."""
+"""The answer to a question about a message: its state and history, in steps and in a sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
 
 
 class Relation(StrEnum):
-    """The relation of a found message to the id that was asked for."""
+    """How a found message is related to the id that was asked for."""
 
     #: It has the id as its MsgId.
     MESSAGE = "message"
@@ -24,19 +24,21 @@ class Relation(StrEnum):
 
 
 class TraceEntry(NamedTuple):
-    """One message on one queue: where it stands there now, or how its life there ended.
+    """One message on one queue: its state there now, or how its life there ended.
 
-    ``state`` is a ``lifetime.life.State``; times are epoch ms, ``ended_ms`` None is still there,
-    ``expire_at_ms`` None is never. ``msg_id`` and ``correl_id`` are those its sender knows, 24
-    bytes or empty where unknown. ``target`` is where it goes from here: from the staging queue, a
-    transmission queue or a dead-letter queue. ``reason`` is an MQRC_* or MQFB_*: why it was
-    dead-lettered or discarded, or the Feedback of a report. ``holder`` says whose it is while it is
-    uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its report options.
-    ``queue_manager`` owns the queue; of a shared queue it is the queue-sharing group. ``program``
-    is the PutApplName and ``topic`` the topic string of a publication's copy; both are empty for a
-    life that has ended, as the ledger has neither. ``capped_by``, ``met_by``, ``ended_by`` and
-    ``ended_program`` are those of the ledger (docs/LEDGER.md), empty where it has none. Only the
-    first is known of a message that is still there.
+    ``state`` is a ``lifetime.life.State``. Times are ms since 1970; ``ended_ms`` is None while it
+    is on the queue, ``expire_at_ms`` None for an unlimited life. ``msg_id`` and ``correl_id`` are
+    those its sender knows: 24 bytes, empty where unknown. ``target`` is its next queue, on the
+    staging queue, a transmission queue or a dead-letter queue. ``reason`` is an MQRC_* or MQFB_*:
+    why it was dead-lettered or discarded, or the Feedback of a report. ``holder`` names who has it
+    while it is uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its
+    report options. ``queue_manager`` owns the queue; for a shared queue it is the queue-sharing
+    group.
+
+    ``program`` is the PutApplName, ``topic`` the topic string of a published copy; both are empty
+    for an ended life, as the ledger does not have them. ``capped_by``, ``met_by``, ``ended_by`` and
+    ``ended_program`` are columns of the ledger (docs/LEDGER.md), empty where unknown. Only the
+    first of them is known of a message that is still on its queue.
     """
 
     relation: str
@@ -68,9 +70,9 @@ class TraceEntry(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One line of the answer: an event or the state of a message; ``at_ms`` epoch ms.
+    """One line of the answer: an event of a message, or its state; ``at_ms`` is ms since 1970.
 
-    ``user`` and ``program`` are who did it, empty where that is not known.
+    ``user`` and ``program`` are those that caused the event, empty where unknown.
     """
 
     at_ms: int
@@ -83,13 +85,13 @@ class Step(NamedTuple):
 
 
 class MessageTrace(NamedTuple):
-    """The knowledge of queue managers about an id, at a moment.
+    """Everything that queue managers know about an id at one moment.
 
-    ``entries`` are in the order in which they ended, those of now last; empty for an unknown id.
-    ``is_cut``: there were more than MAX_TRACE_ENTRIES of a kind. ``ledger_position`` and
-    ``ledger_ms`` are the oldest row that retention has left, None while the ledger is empty. These
-    three are of
-    ``queue_manager``, which was asked. ``notes`` are sentences about what was not looked at.
+    ``entries`` are in the order in which they ended, present ones last; there are none for an
+    unknown id. ``is_cut`` is True when there were more than MAX_TRACE_ENTRIES of a kind.
+    ``ledger_position`` and ``ledger_ms`` belong to the oldest row of the ledger that retention has
+    kept, None while the ledger is empty. These three are about the asked ``queue_manager``.
+    ``notes`` are sentences about places that could not be searched.
     """
 
     asked_id: bytes
@@ -105,19 +107,19 @@ class MessageTrace(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether a message with this id was found, now or in the ledger."""
+        """Whether a message with this id was found, on a queue or in the ledger."""
         return bool(self.entries)
 
 
-#: Messages that are told of, of each kind and place.
+#: The most messages in an answer, of each kind and place.
 MAX_TRACE_ENTRIES = 50
 
 
 class PropertyQuestion(NamedTuple):
-    """A question for messages with a property; times are ms since 1970, of the put.
+    """A question for messages with a property; times are those of the put, ms since 1970.
 
-    ``value`` is the value as text; from ``from_ms`` on and before ``before_ms``, None is no bound.
-    ``limit`` traces are returned, those of the latest puts.
+    ``value`` is the value as text. ``from_ms`` is inside the range, ``before_ms`` outside; None is
+    no bound. At most ``limit`` traces are returned, those of the latest puts.
     """
 
     name: str
@@ -127,7 +129,7 @@ class PropertyQuestion(NamedTuple):
     limit: int = 20
 
     def check(self) -> None:
-        """Raise MQRC_OPTIONS_ERROR for a limit or a range that is none, naming it."""
+        """Raise MQRC_OPTIONS_ERROR for a limit outside 1 to 100, or an empty range of time."""
         if not 1 <= self.limit <= MAX_TRACES:
             text = f"limit {self.limit} is not a whole number from 1 to {MAX_TRACES}"
             raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
@@ -137,7 +139,7 @@ class PropertyQuestion(NamedTuple):
 
     @property
     def put_range(self) -> tuple[int, int]:
-        """The half-open range of the time of the put."""
+        """The half-open range of the time of the put, ms since 1970."""
         return (
             _EARLIEST_MS if self.from_ms is None else self.from_ms,
             _LATEST_MS if self.before_ms is None else self.before_ms,
@@ -147,7 +149,8 @@ class PropertyQuestion(NamedTuple):
 class TracesFound(NamedTuple):
     """Traces of messages with a property, the latest put first.
 
-    ``is_cut``: there are more. ``notes`` are sentences about what was not looked at.
+    ``is_cut`` is True when there are more. ``notes`` are sentences about places that could not be
+    searched.
     """
 
     traces: tuple[MessageTrace, ...]

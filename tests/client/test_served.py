@@ -20,7 +20,7 @@ from mayfly.servers.wire import WireServer
 from mayfly.services.dead_letter import DeadLetterHandler, Outcome, parse_rules
 from mayfly.testing import VirtualClock
 from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
-from mayfly.verbs.messages import Message, position_of, token_of
+from mayfly.verbs.messages import Message, key_of, token_of
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.connection.serving import Served, serving
 from tests.dead_letter.scene import put_dead_letter
@@ -171,7 +171,7 @@ def test_a_browsed_message_shows_all_that_it_shows_in_process(
     assert len(here) == len(there) == 2
     for one, other in zip(here, there, strict=True):
         assert {n: getattr(one, n) for n in names} == {n: getattr(other, n) for n in names}
-        assert (position_of(one), token_of(one)) == (position_of(other), token_of(other))
+        assert (key_of(one), token_of(one)) == (key_of(other), token_of(other))
 
 
 def test_E4_a_message_can_be_got_until_its_deadline(session: Client, clock: VirtualClock) -> None:

@@ -19,7 +19,7 @@ from mayfly.pipeline.bulk import queue_client as bulk_claims
 from mayfly.pipeline.bulk import stages as bulk_stages
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
-from mayfly.verbs.contracts.bulk import Column, kinds_of, names_of
+from mayfly.verbs.contracts.bulk import Column, column_names, field_types
 from mayfly.verbs.contracts.channels import (
     REQUESTS,
     VERSION,
@@ -95,7 +95,7 @@ def test_a_contract_that_has_changed_has_another_version(contract: ModuleType) -
 def test_each_row_that_travels_has_fields_that_a_server_can_check() -> None:
     for contract in (claims, ledger, stages):
         for name in rows_of(contract):
-            assert kinds_of(getattr(contract, name))
+            assert field_types(getattr(contract, name))
 
 
 def test_what_a_channel_says_comes_over_as_it_was_said() -> None:
@@ -137,9 +137,9 @@ def test_a_channel_of_another_version_is_refused_before_its_fields_are_looked_at
 
 
 def test_messages_travel_with_fields_of_the_descriptor() -> None:
-    assert set(messages.DESCRIBED) <= set(Descriptor._fields)
-    own = {"manager", "queue", *messages.OWN, "payload"}
-    assert own | set(messages.DESCRIBED) == set(names_of(messages.COLUMNS))
+    assert set(messages.DESCRIPTOR_COLUMNS) <= set(Descriptor._fields)
+    own = {"manager", "queue", *messages.OWN_COLUMNS, "payload"}
+    assert own | set(messages.DESCRIPTOR_COLUMNS) == set(column_names(messages.COLUMNS))
     fields = {*stages.NUMBERS, *stages.TEXT_BYTES}
     assert fields <= set(Descriptor._fields)
 

@@ -42,7 +42,7 @@ def test_an_error_tells_the_line_of_its_key_in_the_table_that_is_meant(top: Tabl
         "a.toml, line 4: [limits], connections: 10 is not a whole number from 1 to 9"
     )
     with pytest.raises(ConfigurationError) as caught:
-        second.truth("is_open")
+        second.boolean("is_open")
     assert caught.value.line == 12
     with pytest.raises(ConfigurationError) as caught:
         second.text("level")

@@ -17,7 +17,12 @@ def test_G5_a_result_says_what_it_brings_and_with_which_warning() -> None:
         cut = take(handle, c.MQGMO_ACCEPT_TRUNCATED_MSG, max_length=3)
         message = f"<Message {msg_id.hex()} on Q1, 3 bytes, remaining 2000 ms>"
         assert repr(cut) == f"<GetResult {message}, warning {rc.MQRC_TRUNCATED_MSG_ACCEPTED}>"
-        assert (cut.data_length, cut.handed, cut.failure, cut.stays) == (4, None, None, False)
+        assert (cut.data_length, cut.content, cut.failure, cut.stays) == (
+            4,
+            None,
+            None,
+            False,
+        )
         other = cut.with_warning(rc.MQRC_INCOMPLETE_GROUP)
         assert (other.warning, other.data_length) == (rc.MQRC_INCOMPLETE_GROUP, 4)
         assert other.message is cut.message

@@ -383,7 +383,7 @@ def test_an_option_of_the_get_wins_over_PROPCTL(
             result = seen(browser, option | more)
             assert result.message.properties == (properties if is_kept else {})
             in_handle = option == c.MQGMO_PROPERTIES_IN_HANDLE
-            assert (result.handed is not None) == in_handle
+            assert (result.content is not None) == in_handle
 
 
 def test_two_property_options_rule_each_other_out(browser: Handle) -> None:

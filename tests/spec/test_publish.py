@@ -353,8 +353,8 @@ def test_MQTopicString_is_a_property_for_who_takes_properties_in_a_handle(
     found = []
     for _ in range(3):
         result = take(handle, c.MQGMO_BROWSE_NEXT, view=View.IN_HANDLE)
-        assert result.handed is not None
-        held.fill(result.handed.properties, result.handed.original, result.message)
+        assert result.content is not None
+        held.fill(result.content.properties, result.content.original, result.message)
         names = [(p.name, p.typed.value) for p in held.properties]
         found.append((result.message.body, names))
     assert found == [

@@ -15,7 +15,7 @@ from mayfly.engine.pubsub.subscriptions import TopicIndex
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from mayfly.verbs.topic_strings import check_topic_string, joined, levels_of, matches
+from mayfly.verbs.topic_strings import check_topic_string, full_topic_string, levels_of, matches
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, topic
 from tests.spec.scene import START_MS, local, refused
@@ -133,7 +133,7 @@ def test_2425_a_publication_names_no_wildcard_level(session: Session) -> None:
 def test_a_topic_object_and_a_string_behind_it_are_one_topic_string(
     first: str, second: str, full: str
 ) -> None:
-    assert joined(first, second) == full
+    assert full_topic_string(first, second) == full
 
 
 @pytest.mark.in_process

@@ -139,7 +139,7 @@ def table_of(content: bytes, path: str) -> ChannelTable:
         raise _wrong(path, "", f"is no JSON: {error}") from error
     top = _Object(values, path, "")
     channels = [_channel(row) for row in top.objects("channel")]
-    top.refuse_the_rest()
+    top.refuse_unknown_keys()
     return ChannelTable(channels)
 
 
@@ -184,9 +184,9 @@ def _channel(row: _Object) -> ClientChannel:
         inner = row.object(section)
         for key in keys:
             inner.take(key)
-        inner.refuse_the_rest()
+        inner.refuse_unknown_keys()
     for part in (connection, managed, general, security, row):
-        part.refuse_the_rest()
+        part.refuse_unknown_keys()
     tls = Tls(cipher, peer_name=peer) if cipher else None
     endpoint = Endpoint(addresses, name, "", tls, heartbeat_s, share, longest)
     return ClientChannel(endpoint, group, weight, affinity, reconnect, label)
@@ -197,7 +197,7 @@ def _address(row: _Object) -> Address:
     if not host.strip():
         raise row.error("host", f"{host!r} is no host")
     port = row.number("port", 1, 65_535, default=DEFAULT_PORT)
-    row.refuse_the_rest()
+    row.refuse_unknown_keys()
     return Address(host.strip(), port)
 
 
@@ -208,7 +208,7 @@ def _refuse_exits(exits: _Object) -> None:
         entries = value if isinstance(value, list) else [value]
         if any(entry and any(entry.values()) for entry in entries if isinstance(entry, dict)):
             raise exits.error(kind, _NO_EXITS)
-    exits.refuse_the_rest()
+    exits.refuse_unknown_keys()
 
 
 class _Object:
@@ -275,7 +275,7 @@ class _Object:
             for number, row in enumerate(value)
         ]
 
-    def refuse_the_rest(self) -> None:
+    def refuse_unknown_keys(self) -> None:
         """Raise an error for a key that was not read: it is unknown."""
         for key in self._left:
             raise self.error(key, f"is no key here{suggestion(key, self._asked)}")

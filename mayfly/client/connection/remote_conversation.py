@@ -32,7 +32,7 @@ from mayfly.verbs.requests import (
     reason_of,
     verb_name,
 )
-from mayfly.verbs.rows import FORMS
+from mayfly.verbs.rows import WIRE_FORMS
 
 _R = TypeVar("_R")
 
@@ -58,7 +58,7 @@ class Conversation:
         if self.is_closed or self.dropped:
             self._run_dropped()
         time, kind = self.virtual_time, answer_type(type(request))
-        form = FORMS.get(kind)
+        form = WIRE_FORMS.get(kind)
         answer = self.link.call(
             self.number,
             _encoded(request),
@@ -84,7 +84,7 @@ class Conversation:
         if self.is_closed or self.dropped:
             self._run_dropped()
         kind = answer_type(type(request))
-        form = FORMS.get(kind)
+        form = WIRE_FORMS.get(kind)
 
         def on_answer(payload: bytes | MQError) -> None:
             answer: _R | MQError

@@ -28,15 +28,15 @@ from mayfly.verbs.contracts.wire import (
     FAILED_BYTES,
     FIRST_FRAME_BYTES,
     HEADER,
-    MET,
     OURS,
+    REFUSED,
     Frames,
     Preamble,
     WrongFrame,
     decoded,
     framed,
     packed,
-    spoken_by,
+    protocol_of,
 )
 
 #: Is called with the payload of an answer, or with the error in its place.
@@ -591,7 +591,7 @@ class Link:
     def _on_preamble(self, theirs: Preamble | None, first: bytes) -> bool:
         """Accept the server's first bytes and return True; abandon the link on another protocol."""
         if theirs is None:
-            text = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
+            text = f"{self.address} is no server of Mayfly: it speaks {protocol_of(first)}"
         elif (version := OURS.common_with(theirs)) is None:
             text = f"{self.address} speaks {theirs} of the protocol, this client {OURS}"
         else:
@@ -608,7 +608,7 @@ class Link:
                 self._settle(slot, payload)
         elif request == ENDED:
             self._abandon(error_of(decoded(_ENDED, payload, "ended")[1]))
-        elif request == MET:
+        elif request == REFUSED:
             _met_number, number, handle, failure = decoded(_MET, payload, "met")
             slot = self._slots.get(number)
             if slot is not None and slot.on_refused is not None:

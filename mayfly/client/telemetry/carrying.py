@@ -141,8 +141,8 @@ def shown(result: GetResult, *, keeps_context: bool) -> tuple[GetResult, SpanCon
     message has other properties, when they go into a message handle, and when the body was
     truncated.
     """
-    if result.handed is not None:
-        return result, span_context(result.handed.properties)
+    if result.content is not None:
+        return result, span_context(result.content.properties)
     creation, content = context_of(result.message)
     if creation is None or content is None or keeps_context:
         return result, creation
@@ -150,7 +150,7 @@ def shown(result: GetResult, *, keeps_context: bool) -> tuple[GetResult, SpanCon
         return result, creation
     message = TracedMessage(result.message, content, creation)
     length = len(content.body)
-    return GetResult(message, result.warning, length, result.handed, result.failure), creation
+    return GetResult(message, result.warning, length, result.content, result.failure), creation
 
 
 class Continuing:

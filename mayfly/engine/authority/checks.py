@@ -14,7 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.meta import read_user_groups, write_user_groups
-from mayfly.verbs.topic_strings import upwards
+from mayfly.verbs.topic_strings import ancestry
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
@@ -122,7 +122,7 @@ class UserAuthority:
                 return
             if registry.authority.temporary_topics.get(topic) == self.user:
                 return
-            for string in upwards(topic):
+            for string in ancestry(topic):
                 definition = registry.topics.at(string)
                 if definition is not None:
                     missing &= ~self._granted(TOPIC, definition.name)

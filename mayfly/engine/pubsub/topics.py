@@ -19,7 +19,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.verbs.facts import Value
-from mayfly.verbs.topic_strings import joined, upwards
+from mayfly.verbs.topic_strings import ancestry, full_topic_string
 
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
 #: The model of DEFINE TOPIC; it has no topic string.
@@ -106,7 +106,7 @@ class TopicTree:
         definition = self._by_name.get(object_name)
         if definition is None:
             raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {object_name!r} is not defined")
-        return joined(definition.topicstr, topic)
+        return full_topic_string(definition.topicstr, topic)
 
     def values(self, topic: str) -> TopicValues:
         """Return the attributes that apply to a topic string; cached."""
@@ -120,7 +120,7 @@ class TopicTree:
     def effective(self, topic: str) -> dict[str, Value]:
         """Return the MQSC attributes that apply to a topic string, none of them ASPARENT."""
         found: dict[str, Value] = {}
-        for string in upwards(topic):
+        for string in ancestry(topic):
             definition = self._by_string.get(string)
             if definition is not None:
                 own = definition.attributes
@@ -132,7 +132,7 @@ class TopicTree:
 
     def _capped_by(self, topic: str, cap_tenths: int) -> str:
         """Return the cap in words, with the name of the nearest object that sets it."""
-        above = (self._by_string[string] for string in upwards(topic) if string in self._by_string)
+        above = (self._by_string[string] for string in ancestry(topic) if string in self._by_string)
         names = (o.name for o in above if o.capexpry != _PARENT["CAPEXPRY"])
         return Cap(cap_tenths, TOPIC, next(names)).text
 

@@ -22,7 +22,7 @@ from mayfly.verbs.contracts import claims as contract
 from mayfly.verbs.contracts import reasons
 from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.claims import Attached, BackedOut, ConsumerState
-from mayfly.verbs.contracts.messages import DESCRIBED, OWN, MessageColumns
+from mayfly.verbs.contracts.messages import DESCRIPTOR_COLUMNS, OWN_COLUMNS, MessageColumns
 
 
 class QueueManagerRefused(BulkError):
@@ -268,7 +268,7 @@ class QueueClient(LedgerClient):
 class MessagePage(NamedTuple):
     """Messages to be put into a record batch; ``queue`` is one name, or a name for each message.
 
-    ``described`` contains the values of DESCRIBED for each packed descriptor.
+    ``described`` contains the values of DESCRIPTOR_COLUMNS for each packed descriptor.
     """
 
     manager: str
@@ -286,12 +286,12 @@ def message_batch(messages: MessagePage) -> pa.RecordBatch:
         "queue": _queues(messages.queue, count),
         "payload": pa.array(payloads, type=pa.binary()),
     }
-    for name, values in zip(OWN, own, strict=True):
+    for name, values in zip(OWN_COLUMNS, own, strict=True):
         columns[name] = pa.array(values, type=MESSAGE.field(name).type)
     places = {descriptor: n for n, descriptor in enumerate(messages.described)}
     taken = pa.array([places[descriptor] for descriptor in packed], type=pa.int32())
     described = zip(*messages.described.values(), strict=True)
-    for name, values in zip(DESCRIBED, described, strict=True):
+    for name, values in zip(DESCRIPTOR_COLUMNS, described, strict=True):
         columns[name] = pa.array(values, type=MESSAGE.field(name).type).take(taken)
     return pa.RecordBatch.from_arrays([columns[name] for name in MESSAGE.names], schema=MESSAGE)
 

@@ -61,7 +61,7 @@ class OptionReader:
             raise OptionError(f"option {name}: {value!r} is neither true nor false")
         return value == "true"
 
-    def refuse_the_rest(self) -> None:
+    def refuse_unknown_keys(self) -> None:
         """Raise OptionError if an option was not read, because it is unknown."""
         if self._left:
             name, value = next(iter(self._left.values()))

@@ -125,7 +125,7 @@ class QueueOptions(NamedTuple):
             numbers_rows=given.flag(ROW_NUMBERS),
             claimed_rows=_ranges_in(given.optional(CLAIMED_ROWS)),
         )
-        given.refuse_the_rest()
+        given.refuse_unknown_keys()
         return parsed
 
     def connect(self) -> QueueClient:

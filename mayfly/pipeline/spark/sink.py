@@ -105,7 +105,7 @@ class SinkOptions(NamedTuple):
             raise OptionError("option queue is empty: leave it out when each row names its queue")
         if not parsed.job_id:
             raise OptionError(f"option {_JOB} is empty")
-        given.refuse_the_rest()
+        given.refuse_unknown_keys()
         return parsed
 
     def connect(self, manager: str | None) -> StageClient:

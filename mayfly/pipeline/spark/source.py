@@ -77,7 +77,7 @@ class SourceOptions(NamedTuple):
             partition_count=given.number("partitions", 4),
             starting_position=_starting_position(given),
         )
-        given.refuse_the_rest()
+        given.refuse_unknown_keys()
         return parsed
 
     def connect(self) -> LedgerClient:

@@ -20,7 +20,7 @@ from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.service import Amended, AmqpLimits, AmqpService, Unhurried
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
-from mayfly.verbs.contracts.wire import spoken_by
+from mayfly.verbs.contracts.wire import protocol_of
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.amqp")
@@ -221,5 +221,5 @@ class _Handler:
             self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
             return _TLS_HEADER
         text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
-        self.log.warning(text, client, spoken_by(first))
+        self.log.warning(text, client, protocol_of(first))
         return b""

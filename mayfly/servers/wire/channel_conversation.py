@@ -10,12 +10,12 @@ from typing import Any
 
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.channel import (
-    Caller,
     ClientConnection,
     Envelope,
     LinkDown,
     LocalLink,
     Opening,
+    RemoteSender,
     Traffic,
 )
 from mayfly.channel.channels import channels_of
@@ -257,7 +257,7 @@ class ChannelConversation:
         if self._incoming is not None:
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "negotiate: this channel has begun")
         applicant, admitted = self._applicant, self._admitted
-        caller = Caller(
+        remote_sender = RemoteSender(
             applicant.address,
             None if admitted.is_operator else admitted.user,
             admitted.groups,
@@ -275,7 +275,7 @@ class ChannelConversation:
             asked.instance_id,
         )
         try:
-            self._incoming, state = self._channels.incoming.begin(opening, caller)
+            self._incoming, state = self._channels.incoming.begin(opening, remote_sender)
         except (MQError, LinkDown) as error:
             names = applicant.channel, applicant.sending_manager
             _LOG.warning("AMQ9503E: channel %s of %s is refused: %s", *names, error)

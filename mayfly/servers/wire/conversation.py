@@ -29,13 +29,13 @@ from mayfly.verbs.contracts.wire import (
     MAX_GOT_BYTES,
     MAX_GOT_IN_FRAME,
     MAX_REQUESTS,
-    MET,
+    REFUSED,
     WrongFrame,
     decoded,
     packed,
 )
 from mayfly.verbs.messages import PutResult
-from mayfly.verbs.rows import FORMS, FailedPut, PutsRow, row_of_put
+from mayfly.verbs.rows import WIRE_FORMS, FailedPut, PutsRow, row_of_put
 
 _LOG = logging.getLogger("mayfly.wire")
 #: Requests whose answers are long.
@@ -291,8 +291,8 @@ class ProgramConversation:
 
     def report_refusal(self, request: int, handle: int, error: MQError) -> None:
         """Send to the client that a running get cannot get from a queue; any thread may call it."""
-        payload = packed([MET, request, handle, failure_of(error)])
-        self._server_loop.call_soon(partial(self._link.send, 0, MET, payload))
+        payload = packed([REFUSED, request, handle, failure_of(error)])
+        self._server_loop.call_soon(partial(self._link.send, 0, REFUSED, payload))
 
     def done(self, request: int, outcome: Any) -> None:
         """Answer a request that was begun; any thread may call it."""
@@ -443,7 +443,7 @@ def _begin_request(
 
 def _wire_answer(kind: type[ask.Request[Any]], answer: Any) -> Any:
     """Return an answer to a kind of request as it travels."""
-    form = FORMS.get(ask.answer_type(kind))
+    form = WIRE_FORMS.get(ask.answer_type(kind))
     return answer if form is None else form.of_answer(answer)
 
 

@@ -40,10 +40,10 @@ from mayfly.verbs.contracts.wire import (
     Frames,
     Preamble,
     WrongFrame,
-    first_of,
+    first_value,
     framed,
     packed,
-    spoken_by,
+    protocol_of,
 )
 from mayfly.verbs.requests import Connected
 
@@ -342,7 +342,7 @@ class ServerLoop:
         """
         if not first.startswith(MAGIC):
             text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
-            _LOG.warning(text, client, spoken_by(first))
+            _LOG.warning(text, client, protocol_of(first))
             return b""
         _LOG.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
         error = mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, "the server speaks TLS alone")
@@ -698,7 +698,7 @@ class ClientLink(asyncio.Protocol):
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
         """Answer the preamble; return True if frames may follow."""
         if theirs is None:
-            text = f"{self.peer} speaks {spoken_by(first)}"
+            text = f"{self.peer} speaks {protocol_of(first)}"
         else:
             self._write(OURS.packed())
             if OURS.common_with(theirs) is not None:
@@ -724,7 +724,7 @@ class ClientLink(asyncio.Protocol):
                 self.regulate()
             conversation.take(request, payload)
         elif number not in self._conversations and (
-            handler := self.server_loop.handler_of(first_of(payload))
+            handler := self.server_loop.handler_of(first_value(payload))
         ):
             self._connect(number, request, handler, payload)
         else:

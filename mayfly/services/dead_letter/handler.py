@@ -29,7 +29,7 @@ from mayfly.services.dead_letter.dead_letters import (
 from mayfly.services.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import packed_descriptor
-from mayfly.verbs.messages import Message, position_of
+from mayfly.verbs.messages import Message, key_of
 
 #: So many letters are remembered at the most, the latest.
 LIMIT = 100_000
@@ -309,10 +309,10 @@ class DeadLetterHandler:
         self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)
         while message is not None:
-            present.add(position_of(message))
+            present.add(key_of(message))
             self._handle(message)
             if letter_count is not None and len(present) >= letter_count:
-                end = position_of(message)
+                end = key_of(message)
                 break
             message = self._browse(c.MQGMO_BROWSE_NEXT)
         self._forget_others(present, end)
@@ -379,7 +379,7 @@ class DeadLetterHandler:
 
     def _handle(self, message: Message) -> None:
         """Apply the rules to a message, unless it was left alone or its retry is due later."""
-        position, now_ms = position_of(message), message.seen_ms
+        position, now_ms = key_of(message), message.seen_ms
         state = self._waiting.get(position)
         if position in self._left_alone or (state is not None and state.due_ms > now_ms):
             return

@@ -1,10 +1,10 @@
-"""The way of a program to a server: the socket of a folder, the operator's token, files of TLS.
+"""How a program reaches a server: the socket in a folder, the operator's token, TLS files.
 
-The folder of a queue manager is private. So every user that can reach a socket in it can read the
-messages as well, and no other user can listen there. A port on the loopback interface is open to
-all users.
+The folder of a queue manager is private: every user who can reach a socket in it could also read
+the messages, and no other user can listen there. A port of the loopback interface, in contrast, is
+open to all users.
 
-A token is the secret of a server that its commands and pipelines show.
+A token is a secret of a server that commands and pipelines present to it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ MQ_SOCKET_FILE: Final = "mq.sock"
 
 
 class FolderSocket:
-    """The way to a socket of a folder, through a descriptor of the folder; :meth:`close` it.
+    """A short path to a socket in a folder, through a descriptor of the folder.
 
-    The path of a socket has at most 107 bytes, that of a folder may have 4,095. A path through
-    ``/proc/self/fd`` is short, and leads to the same folder though it is renamed meanwhile.
+    :meth:`close` ends it.
+
+    The path of a socket has at most 107 bytes, that of a folder up to 4,095. A path through
+    ``/proc/self/fd`` is short, and stays valid when the folder is renamed.
     """
 
     def __init__(self, folder: Path, file: str = MQ_SOCKET_FILE) -> None:
-        """Open the folder; raises OSError when it is none or cannot be opened."""
+        """Open the folder; raises OSError when it does not exist or cannot be opened."""
         self._descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         self._file = file
 
     @property
     def path(self) -> Path:
-        """The path of the socket, in this process only."""
+        """The path of the socket, valid in this process until :meth:`close`."""
         return Path(f"/proc/self/fd/{self._descriptor}/{self._file}")
 
     def close(self) -> None:
-        """Give the folder up; nothing can be connected any more."""
+        """Close the descriptor; the path cannot be used any more."""
         os.close(self._descriptor)
 
 
@@ -54,14 +56,14 @@ class TokenMissing(ValueError):
 
 
 def check_token(token: str) -> str:
-    """Return a token; raises ValueError for one that cannot stand in a header."""
+    """Return a token; raises ValueError unless it is printable ASCII without outer spaces."""
     if not token.isascii() or not token.isprintable() or token != token.strip():
         raise ValueError("the token has characters other than printable ASCII, or spaces around it")
     return token
 
 
 def read_token(token_file: str | Path | None = None) -> str:
-    """Return the token in a file, without one that in MAYFLY_TOKEN; raises TokenMissing."""
+    """Return the token in a file, or by default that of MAYFLY_TOKEN; raises TokenMissing."""
     if token_file is not None:
         return _token_in(token_file)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
@@ -71,6 +73,7 @@ def read_token(token_file: str | Path | None = None) -> str:
 
 
 def _token_in(token_file: str | Path) -> str:
+    """Return the token in a file; raises TokenMissing with the reason."""
     try:
         with local_path(token_file).open("rb") as file:
             # At most the bytes of a token are read: the name may be that of a device.

@@ -1,11 +1,11 @@
-"""The forms that contracts of the bulk plane share: columns of rows, requests and answers in JSON.
+"""Forms common to the contracts of the bulk plane: columns of rows, JSON requests and answers.
 
-Columns are described in plain words, for modules that have no pyarrow;
+Columns are described in plain words, for modules without pyarrow;
 `mayfly.pipeline.bulk.schema.schema_of` makes an Arrow schema of them.
 
 Requests and answers are NamedTuples whose fields are the keys of a JSON object. A value is a text,
-a whole number of 64 bits, a flag, a list, or null where the field may be None. A request may say
-``protocol``, the version of the contract that its sender speaks.
+a whole number of 64 bits, a flag, a list, or null where the field may be None. A request may
+contain ``protocol``, the version of the contract that its sender speaks.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class Kind(StrEnum):
 
 
 class Column(NamedTuple):
-    """One column; ``is_nullable`` False promises a value in each row."""
+    """One column; with ``is_nullable`` False every row has a value."""
 
     name: str
     kind: Kind
     is_nullable: bool = True
 
 
-def always(name: str, kind: Kind) -> Column:
-    """Return a column that has a value in each row."""
+def not_null(name: str, kind: Kind) -> Column:
+    """Return a column that has a value in every row."""
     return Column(name, kind, is_nullable=False)
 
 
-def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
+def column_names(columns: Iterable[Column]) -> tuple[str, ...]:
     """Return the names of columns, in order."""
     return tuple(column.name for column in columns)
 
@@ -53,12 +53,13 @@ PROTOCOL = "protocol"
 
 
 @cache
-def kinds_of(row: type) -> dict[str, tuple[type, ...]]:
-    """Return which types the values of a request may have, by field."""
-    return {name: _kinds(hint) for name, hint in get_type_hints(row).items()}
+def field_types(row: type) -> dict[str, tuple[type, ...]]:
+    """Return the types that each field of a request may have, by the name of the field."""
+    return {name: _types(hint) for name, hint in get_type_hints(row).items()}
 
 
-def _kinds(hint: Any) -> tuple[type, ...]:
+def _types(hint: Any) -> tuple[type, ...]:
+    """Return the runtime types that a type hint allows."""
     kinds = [get_origin(kind) or kind for kind in get_args(hint) or (hint,)]
     if get_origin(hint) is list:
         kinds = [list]

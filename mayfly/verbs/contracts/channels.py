@@ -1,7 +1,7 @@
 """Verbs, requests and answers between a sender channel and its receiver (docs/WIRE.md).
 
-A conversation begins with CONNECT, which names the version of the verbs that follow. A request is
-an array: first the number of its verb, then its fields in order.
+A conversation begins with CONNECT, which gives the version of the verbs that follow. A request is
+an array: the number of its verb, then its fields in order.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import msgspec
 
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.verbs.contracts.wire import (
-    AT_MAX,
-    Natural,
+    BOUNDED,
+    FullId,
+    Int64,
+    NonNegative,
     PackedDescriptor,
     Positive,
     Text,
-    Whole,
-    WholeId,
     WrongFrame,
     decoded,
     descriptor_of,
-    first_of,
+    first_value,
     packed,
     packed_descriptor,
-    shown,
+    quoted,
     verb_of,
 )
 
@@ -37,19 +37,19 @@ _HEAD_BYTES: Final = 400
 
 
 class Welcome(NamedTuple):
-    """The answer to CONNECT: the receiving queue manager, and how often both sides speak."""
+    """The answer to CONNECT: the receiving queue manager, and the interval of heartbeats in ms."""
 
     queue_manager: Text
-    heartbeat_ms: Natural
+    heartbeat_ms: NonNegative
 
 
 class Opening(NamedTuple):
     """The state and the limits of a sender when its channel starts.
 
-    ``sequence`` is the number of the last message that both sides know to be received. With
+    ``sequence`` is the number of the last message known to be committed by both sides. With
     ``is_reset`` the receiver takes this number over. The sender sends something at least every
-    ``heartbeat_s``; with 0 it makes no such promise. ``instance_id`` tells queue managers of one
-    name apart.
+    ``heartbeat_s`` seconds; 0 is no promise. ``instance_id`` distinguishes queue managers of the
+    same name.
     """
 
     channel: str
@@ -63,19 +63,20 @@ class Opening(NamedTuple):
 
 
 class ReceiverState(NamedTuple):
-    """The state of a receiver: the last batch that it has committed, and its limits."""
+    """The state of a receiver: its last committed batch, and the limits for this connection."""
 
     manager: Text
     luw: Text
-    sequence: Natural
+    sequence: NonNegative
     batch_size: Positive
-    max_message_bytes: Natural
+    max_message_bytes: NonNegative
 
 
 class Envelope(NamedTuple):
-    """A message on its way; ``life_ms`` is the life left when it was sent, None without end.
+    """A message between two queue managers, with its target.
 
-    A message with ``is_fast`` is put outside of the batch: it can be lost, and is visible at once.
+    ``life_ms`` is the life left when it was sent, None for an unlimited life. A message with
+    ``is_fast`` is put outside of the batch: it can be lost, and is visible at once.
     """
 
     queue: str
@@ -89,105 +90,108 @@ class Envelope(NamedTuple):
 
 
 class EnvelopeRow(NamedTuple):
-    """A message on its way, as it travels: a :class:`Envelope` with its descriptor packed."""
+    """An :class:`Envelope` as it travels, with its descriptor packed."""
 
     queue: Text
     manager: Text
     descriptor: PackedDescriptor
-    msg_id: WholeId
-    correl_id: WholeId
-    life_ms: Natural | None
+    msg_id: FullId
+    correl_id: FullId
+    life_ms: NonNegative | None
     body: bytes
     is_fast: bool
 
 
-_Envelopes: TypeAlias = Annotated[list[EnvelopeRow], AT_MAX]
+_Envelopes: TypeAlias = Annotated[list[EnvelopeRow], BOUNDED]
 
 
 class ChannelRequest(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A request of a sender; none has the number of a verb of `verbs.requests`."""
+    """A request of a sender; its verb has another number than those of `verbs.requests`."""
 
     #: The type of its answer.
     ANSWER: ClassVar[Any] = type(None)
 
 
 class Introduction(ChannelRequest, tag=80):
-    """CONNECT: the sending queue manager, and the channel and queue manager that receive.
+    """CONNECT: the sending queue manager, and the receiving channel and queue manager.
 
-    A blank ``queue_manager`` means the one that is served, when the server serves just one. A
-    blank ``token`` shows none. With ``heartbeat_ms`` 0 the server sends no signs of life.
+    A blank ``queue_manager`` means the only one that the server serves. A blank ``token`` is none.
+    With ``heartbeat_ms`` 0 the server sends no heartbeats.
     """
 
     ANSWER = Welcome
 
-    version: Whole
+    version: Int64
     channel: Text
     queue_manager: Text
     sending_manager: Text
     token: Text
-    heartbeat_ms: Natural
+    heartbeat_ms: NonNegative
 
 
 class Negotiation(ChannelRequest, tag=81):
-    """NEGOTIATE: an opening without the names, which were in CONNECT; PING needs none."""
+    """NEGOTIATE: an :class:`Opening` without the names, which CONNECT had."""
 
     ANSWER = ReceiverState
 
-    sequence: Natural
+    sequence: NonNegative
     batch_size: Positive
-    max_message_bytes: Natural
+    max_message_bytes: NonNegative
     is_reset: bool
-    heartbeat_s: Natural
+    heartbeat_s: NonNegative
     instance_id: Text
 
 
 class Envelopes(ChannelRequest, tag=82):
-    """PARCELS: a part of a batch that is too long for one frame; the first such frame begins it."""
+    """PARCELS: a part of a batch that is too long for one frame."""
 
     envelopes: _Envelopes
 
 
 class PutBatch(ChannelRequest, tag=83):
-    """PUT_BATCH: the number of messages of the batch, and those not yet sent; put them all now.
+    """PUT_BATCH: put a batch now; the request has its last messages, and how many it has in all.
 
-    The answer is None, or the ms after which the sender may send GO_ON.
+    The answer is None when all are put, or the ms after which the sender may send GO_ON.
     """
 
-    ANSWER = Natural | None
+    ANSWER = NonNegative | None
 
-    message_count: Natural
+    message_count: NonNegative
     envelopes: _Envelopes
 
 
 class KeepBatch(ChannelRequest, tag=84):
-    """KEEP_BATCH: as PUT_BATCH, but keep the messages until GO_ON.
+    """KEEP_BATCH: keep a batch, as in PUT_BATCH, until GO_ON.
 
-    The answer is how many ms ago the receiver began to take the batch.
+    The answer is for how many ms the receiver has had the first messages of the batch.
     """
 
-    ANSWER = Natural
+    ANSWER = NonNegative
 
-    message_count: Natural
+    message_count: NonNegative
     envelopes: _Envelopes
 
 
 class GoOn(ChannelRequest, tag=85):
-    """GO_ON: the time in ms that the batch was on the link; the answer is that of PUT_BATCH."""
+    """GO_ON: put the kept batch, or try again; ``transit_ms`` is how long it was on the link.
 
-    ANSWER = Natural | None
+    The answer is that of PUT_BATCH.
+    """
 
-    transit_ms: Natural
+    ANSWER = NonNegative | None
+
+    transit_ms: NonNegative
 
 
 class Confirm(ChannelRequest, tag=86):
-    """CONFIRM: the name of the batch, and the number of its last message."""
+    """CONFIRM: commit the batch, with its name and the sequence number of its last message."""
 
     luw: Text
-    sequence: Natural
+    sequence: NonNegative
 
 
 class Ping(ChannelRequest, tag=87):
-    """PING: is the receiver of the channel there?"""
+    """PING: ask whether the receiver of the channel accepts."""
 
 
 class End(ChannelRequest, tag=88):
@@ -202,7 +206,7 @@ REQUESTS: Final[dict[int, type[ChannelRequest]]] = {
     )
 }
 #: The name of each request in errors.
-_SAID: Final[dict[type[ChannelRequest], str]] = {
+_NAMES: Final[dict[type[ChannelRequest], str]] = {
     Negotiation: "negotiate",
     Envelopes: "envelopes",
     PutBatch: "put_batch",
@@ -215,39 +219,40 @@ _SAID: Final[dict[type[ChannelRequest], str]] = {
 
 
 def introduction_of(payload: bytes) -> Introduction:
-    """Return the CONNECT that came; raises WrongFrame, for another version before anything else."""
+    """Return the CONNECT in a payload; raises WrongFrame, first of all for another version."""
     versioned = decoded(list[msgspec.Raw], payload, "connect")
     version = (
         decoded(Any, bytes(versioned[1]), "connect.version") if len(versioned) > 1 else VERSION
     )
     if version != VERSION:
-        text = f"message channels of version {shown(version)} are not spoken here: {VERSION}"
+        text = f"message channels of version {quoted(version)} are not spoken here: {VERSION}"
         raise WrongFrame(f"connect.version: {text}")
     introduction: Introduction = decoded(Introduction, payload, "connect")
     return introduction
 
 
 def channel_request_of(payload: bytes) -> ChannelRequest:
-    """Return a request that came behind CONNECT; raises WrongFrame naming field and value.
+    """Return the request in a payload after CONNECT; raises WrongFrame with field and value.
 
     The field of the error is ``verb`` for a number that is no verb of a sender.
     """
-    verb = first_of(payload)
+    verb = first_value(payload)
     kind = REQUESTS.get(verb) if type(verb) is int else None
     if kind is None or kind is Introduction:
-        raise WrongFrame(f"verb: {shown(verb)} is not known on a message channel", "verb")
-    request: ChannelRequest = decoded(kind, payload, _SAID[kind])
+        raise WrongFrame(f"verb: {quoted(verb)} is not known on a message channel", "verb")
+    request: ChannelRequest = decoded(kind, payload, _NAMES[kind])
     return request
 
 
 def row_of_envelope(envelope: Envelope) -> EnvelopeRow:
+    """Return a message as it travels; raises MQRC_MD_ERROR for an unsuitable descriptor."""
     queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast = envelope
     packed_one = packed_descriptor(descriptor)
     return EnvelopeRow(queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast)
 
 
 def envelope_of(row: EnvelopeRow) -> Envelope:
-    """Return a message that has travelled; raises WrongFrame for a wrong descriptor."""
+    """Return a received message; raises WrongFrame for a malformed descriptor."""
     queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast = row
     try:
         descriptor = descriptor_of(packed_one)
@@ -262,19 +267,19 @@ def packed_request(request: ChannelRequest) -> bytes:
 
 
 def parts(envelopes: Sequence[Envelope], max_bytes: int) -> list[list[Envelope]]:
-    """Return messages in parts of at most ``max_bytes``; one that is longer is a part alone.
+    """Split messages into parts of at most ``max_bytes``; a longer message is a part alone.
 
     There is at least one part, which is empty for no messages.
     """
     found: list[list[Envelope]] = [[]]
-    room = max_bytes
+    space = max_bytes
     for envelope in envelopes:
         bytes_needed = (
             len(packed_descriptor(envelope.descriptor)) + len(envelope.body) + _HEAD_BYTES
         )
-        if bytes_needed > room and found[-1]:
+        if bytes_needed > space and found[-1]:
             found.append([])
-            room = max_bytes
-        room -= bytes_needed
+            space = max_bytes
+        space -= bytes_needed
         found[-1].append(envelope)
     return found

@@ -1,7 +1,7 @@
-"""Reading a queue by claims, or by a browse: verbs, requests and answers.
+"""Reading a queue by claims or by a browse: verbs, requests and answers (docs/SPARK.md).
 
-docs/SPARK.md describes claims. A verb stands beside its request; CONSUMERS and MARK have no
-fields. Ids in a request are hex.
+The comment at each verb names its request and answer; CONSUMERS and MARK have no fields. Ids in a
+request are hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ QUIESCE = "quiesce-claims"
 HEARTBEAT = "renew-claims"
 #: ClaimsRequest -> ClaimedRows: the rows that claims hold.
 ROWS = "claim-rows"
-#: BackOutRequest -> BackedOut: back out single messages, which the reader cannot use.
+#: BackOutRequest -> BackedOut: back out single messages that the reader cannot process.
 BACK_OUT = "back-out-claimed"
 #: {} -> Mark: a mark that separates messages put by now from later ones.
 MARK = "claim-mark"
-#: ReleaseRequest -> Counted: give claimed messages back.
+#: ReleaseRequest -> Counted: return claimed messages to their queue.
 RELEASE = "release-claims"
-#: {} -> {"consumers": [Standing, …]}: how all consumers stand.
+#: {} -> {"consumers": [ConsumerState, …]}: the state of all consumers.
 CONSUMERS = "consumers"
 #: RangesRequest -> {"ranges": [[low, high], …]}: parts of a queue to be browsed.
 RANGES = "browse-ranges"
@@ -43,14 +43,17 @@ VERBS = (
 
 
 class AttachRequest(NamedTuple):
-    """The consumer that a reader wants to be, and the queue of this consumer."""
+    """Attach a reader to a queue, under the name of a consumer."""
 
     consumer: str
     queue: str
 
 
 class Attached(NamedTuple):
-    """An attached reader: its consumer, epoch, queue and store."""
+    """The answer to an attach: the consumer, its epoch, its queue and the store of the queue.
+
+    Claims up to ``closed`` have been ended.
+    """
 
     manager: str
     instance_id: str
@@ -61,7 +64,10 @@ class Attached(NamedTuple):
 
 
 class ClaimRequest(NamedTuple):
-    """Claim behind ``after`` at most so much; ``up_to`` is a mark, None claims all there is."""
+    """Claim the next messages behind claim number ``after``, within two limits.
+
+    ``up_to`` is a :class:`Mark` that no claimed message follows; None is no such limit.
+    """
 
     consumer: str
     epoch: int
@@ -72,21 +78,21 @@ class ClaimRequest(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """The last claim there is to read, and how many messages it holds."""
+    """The number of the last claim that can be read, and how many messages it holds."""
 
     until: int
     messages: int
 
 
 class Reader(NamedTuple):
-    """A consumer under the epoch that its attach gave."""
+    """A reader: the name of its consumer, and the epoch of its attach."""
 
     consumer: str
     epoch: int
 
 
 class EndRequest(NamedTuple):
-    """End claims up to ``until``."""
+    """End the open claims of a consumer up to number ``until``."""
 
     consumer: str
     epoch: int
@@ -94,7 +100,7 @@ class EndRequest(NamedTuple):
 
 
 class EndWrittenRequest(NamedTuple):
-    """End claims up to ``until`` of a store, whoever reads under the name of the consumer."""
+    """End the claims of one store up to ``until``, whichever reader has the consumer's name."""
 
     consumer: str
     instance_id: str
@@ -102,20 +108,20 @@ class EndWrittenRequest(NamedTuple):
 
 
 class ReleaseRequest(NamedTuple):
-    """Give back what a consumer has claimed; with an epoch only for the reader that has it."""
+    """Return the claimed messages of a consumer; with an epoch only those of that reader."""
 
     consumer: str
     epoch: int | None
 
 
 class Counted(NamedTuple):
-    """How many messages a call has changed."""
+    """The number of messages that a call has changed."""
 
     messages: int
 
 
 class ClaimsRequest(NamedTuple):
-    """Ask which rows the claims ``(after, until]`` hold."""
+    """Ask for the rows that the claims after ``after`` up to ``until`` hold."""
 
     consumer: str
     epoch: int
@@ -124,13 +130,13 @@ class ClaimsRequest(NamedTuple):
 
 
 class ClaimedRows(NamedTuple):
-    """Ranges ``[after_row, until_row]``: the rows after the first one, up to the second."""
+    """Ranges of rows, each the rows after the first number up to the second."""
 
     ranges: list[tuple[int, int]]
 
 
 class BackOutRequest(NamedTuple):
-    """Back out rows of open claims; ``reason`` is an MQRC_* for a dead-letter header."""
+    """Back out single rows of open claims; ``reason`` is an MQRC_* for a dead-letter header."""
 
     consumer: str
     epoch: int
@@ -139,20 +145,24 @@ class BackOutRequest(NamedTuple):
 
 
 class BackedOut(NamedTuple):
-    """How many messages went back to their queue, and how many were moved away from it."""
+    """How many messages returned to their queue, and how many were moved to another one."""
 
     returned: int
     moved: int
 
 
 class Mark(NamedTuple):
-    """A mark: messages put by now are before it, later ones behind it."""
+    """A position in time: messages put by now are before it, later ones behind it."""
 
     mark: int
 
 
 class ConsumerState(NamedTuple):
-    """The state of a consumer: claims after ``closed`` up to ``last`` are open."""
+    """The state of a consumer: its claims after ``closed`` up to ``last`` are open.
+
+    ``message_count`` is how many messages they hold, ``oldest_claimed_ms`` since when, in ms since
+    1970, None without any.
+    """
 
     consumer: str
     queue: str
@@ -164,14 +174,14 @@ class ConsumerState(NamedTuple):
 
 
 class RangesRequest(NamedTuple):
-    """Cut what is on a queue into about so many parts."""
+    """Divide the messages of a queue into about ``part_count`` ranges of keys."""
 
     queue: str
     part_count: int
 
 
 class ClaimedRequest(NamedTuple):
-    """The claimed rows ``(after_row, until_row]`` of a consumer."""
+    """Read the claimed rows after ``after_row`` up to ``until_row`` of a consumer."""
 
     consumer: str
     epoch: int
@@ -180,7 +190,7 @@ class ClaimedRequest(NamedTuple):
 
 
 class BrowseRequest(NamedTuple):
-    """The live messages of a half-open range of keys; None is any id, any priority."""
+    """Browse the live messages with keys from ``low`` to below ``high``; None matches any value."""
 
     queue: str
     low: int

@@ -1,10 +1,10 @@
-"""Files that a person names and writes: places, and the checked tables of a TOML file.
+"""Places that a person names, and the checked tables of a TOML file.
 
-A place is a path of this machine or a URL. It stays a text until its scheme is known: a ``Path``
-makes one slash of two, and ``s3a://lake`` would become a folder ``s3a:`` of this machine.
+A place is a path of this machine or a URL. It stays a str until its scheme is known: ``Path``
+merges double slashes, and would turn ``s3a://lake`` into a folder ``s3a:`` of this machine.
 
-The files of pipelines and of servers are read by tables: each key is checked, unknown ones are
-refused. An error names file, line, table and key.
+The configuration files of pipelines and servers are read as tables: each key is checked, an unknown
+one is refused. An error names file, line, table and key.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
 
 
 def scheme_of(place: str | Path) -> str:
-    """Return the scheme of a URL in small letters, "" for a path of this machine."""
+    """Return the scheme of a URL in lower case, "" for a path of this machine."""
     found = _SCHEME.match(str(place))
     return "" if found is None else found[1].lower()
 
 
 def local_path(place: str | Path) -> Path:
-    """Return a path of this machine, which may be spelled ``file:///PATH``.
+    """Return a path of this machine, which may be written as ``file:///PATH``.
 
-    Raises ValueError, which names the scheme, for a URL of anywhere else.
+    Raises ValueError, which names the scheme, for any other URL.
     """
     text = str(place)
     scheme = scheme_of(text)
@@ -56,10 +56,10 @@ _TOKENS = (
 
 
 class ConfigurationError(ValueError):
-    """A key of a file is unknown, missing, or has a value that cannot be used."""
+    """A key of a configuration file is unknown, missing, or has an unusable value."""
 
     def __init__(self, path: Path, where: str, text: str, line: int | None = None) -> None:
-        """Say in ``text`` what is wrong in the table or key ``where`` of the file ``path``."""
+        """Compose the message: file, line, table or key (``where``), and what is wrong."""
         place = f"{path}" if line is None else f"{path}, line {line}"
         super().__init__(f"{place}: {where}: {text}" if where else f"{place}: {text}")
         self.path = path
@@ -68,12 +68,12 @@ class ConfigurationError(ValueError):
         self.line = line
 
     def __reduce__(self) -> tuple[type[ConfigurationError], tuple[Path, str, str, int | None]]:
-        """Return the parts to pickle: an error of a worker travels between processes."""
+        """Return the parts to pickle, for an error that crosses processes."""
         return type(self), (self.path, self.where, self.text, self.line)
 
 
 class _File:
-    """A file, with the line of each key as far as a look at its lines tells."""
+    """A file, with the line of each key as far as a look at single lines finds it."""
 
     def __init__(self, path: Path, text: str, error: type[ConfigurationError]) -> None:
         self.path = path
@@ -90,11 +90,15 @@ class _File:
                 self._lines.setdefault((header, counts.get(header, 1), found[1]), number)
 
     def error(self, where: str, text: str, place: tuple[str, int, str]) -> ConfigurationError:
+        """Return the error about a key, with the line of the key."""
         return self._error(self.path, where, text, self._lines.get(place))
 
 
 def read_tables(path: Path, error: type[ConfigurationError] = ConfigurationError) -> Table:
-    """Return the tables of a file; raises OSError, and ``error`` for a file that is not TOML."""
+    """Return the root table of a file.
+
+    Raises OSError, and ``error`` for a file that is not TOML.
+    """
     try:
         text = path.read_bytes().decode()
         values = tomllib.loads(text)
@@ -104,7 +108,10 @@ def read_tables(path: Path, error: type[ConfigurationError] = ConfigurationError
 
 
 class Table:
-    """A table and its place in the file; remembers the keys that were read."""
+    """A table and its place in the file; it remembers which keys were read.
+
+    Each method that reads a key raises ConfigurationError for a value of another type.
+    """
 
     def __init__(
         self,
@@ -113,8 +120,8 @@ class Table:
         where: str = "",
         header: tuple[str, int] = ("", 1),
     ) -> None:
-        self._left = dict(values)
-        self._asked: list[str] = []
+        self._unread = dict(values)
+        self._read_keys: list[str] = []
         self._file = file
         self._where = where
         self._header = header
@@ -125,7 +132,7 @@ class Table:
         return self._file.error(where, text, (*self._header, key))
 
     def optional_text(self, key: str) -> str | None:
-        """Return a text that is not empty, None when it is not there."""
+        """Return a text that is not blank, None when the key is missing."""
         value = self._take(key)
         if value is None:
             return None
@@ -134,7 +141,7 @@ class Table:
         return value
 
     def plain_text(self, key: str) -> str | None:
-        """Return a text that is no expression: a reference to the environment is refused."""
+        """Return a text, None when the key is missing; one with ``${NAME}`` is refused."""
         value = self.optional_text(key)
         if value is not None and _REFERENCE.search(value):
             raise self.error(
@@ -143,7 +150,7 @@ class Table:
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text; raises ConfigurationError when it is missing and there is no default."""
+        """Return a text, or the default; raises ConfigurationError when both are missing."""
         value = self.plain_text(key)
         if value is None:
             value = default
@@ -152,7 +159,7 @@ class Table:
         return value
 
     def one_of(self, key: str, known: Iterable[str], default: str | None = None) -> str:
-        """Return a text that is one of those known."""
+        """Return a text, or the default, which must be one of the known ones."""
         names = list(known)
         value = self.text(key, default)
         if value not in names:
@@ -162,33 +169,36 @@ class Table:
         return value
 
     def place(self, key: str) -> str | None:
-        """Return a path, a relative one counted from the folder of the file; a URL stays."""
+        """Return a path or a URL, None when missing.
+
+        A path is relative to the folder of the file.
+        """
         value = self.plain_text(key)
         if value is None or scheme_of(value):
             return value
         return str(self._here(value))
 
     def local_place(self, key: str) -> Path | None:
-        """Return a path of this machine as :meth:`place` does; a URL of elsewhere is refused."""
+        """Return a path of this machine, relative to the folder of the file; refuse other URLs."""
         value = self.plain_text(key)
         return None if value is None else self._local(key, value)
 
     def number(self, key: str, least: int = 1, most: int = 2**31 - 1) -> int | None:
-        """Return a whole number within bounds, None when it is not there."""
+        """Return a whole number from ``least`` to ``most``, None when the key is missing."""
         value = self._take(key)
         if value is not None and not (type(value) is int and least <= value <= most):
             raise self.error(key, f"{value!r} is not a whole number from {least} to {most}")
         return value
 
-    def truth(self, key: str) -> bool:
-        """Return true or false, false when it is not there."""
+    def boolean(self, key: str) -> bool:
+        """Return a boolean, False when the key is missing."""
         value = self._take(key)
         if not isinstance(value, bool | None):
             raise self.error(key, f"{value!r} is not true or false")
         return bool(value)
 
     def places(self, key: str) -> list[Path]:
-        """Return the paths of a list, relative ones counted from the folder of the file."""
+        """Return a list of paths relative to the folder of the file, [] when the key is missing."""
         values = self._take(key)
         if values is None:
             return []
@@ -197,7 +207,10 @@ class Table:
         return [self._local(key, value) for value in values]
 
     def texts(self, key: str) -> dict[str, str]:
-        """Return a table of texts; numbers and truth values become text as Spark spells them."""
+        """Return a table of texts, {} when missing.
+
+        Numbers and booleans become text as in Spark.
+        """
         values = self._take(key)
         if values is None:
             return {}
@@ -206,37 +219,46 @@ class Table:
         return {name: self._as_text(f"{key}.{name}", value) for name, value in values.items()}
 
     def table(self, key: str) -> Table:
-        """Return a table, an empty one when it is not there."""
+        """Return a table, an empty one when the key is missing."""
         values = self._take(key)
         if not isinstance(values, dict | None):
             raise self.error(key, f"{values!r} is not a table: write [{key}]")
-        return Table(values or {}, self._file, self._named(f"[{key}]"), (self._inner(key), 1))
+        return Table(
+            values or {}, self._file, self._place_of(f"[{key}]"), (self._header_of(key), 1)
+        )
 
     def tables(self, key: str) -> list[Table]:
-        """Return the tables of an array, numbered from 1."""
+        """Return the tables of an array, [] when the key is missing."""
         values = self._take(key)
         if values is None:
             return []
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise self.error(key, f"is not an array of tables: write [[{key}]]")
         return [
-            Table(value, self._file, self._named(f"[[{key}]] {number}"), (self._inner(key), number))
+            Table(
+                value,
+                self._file,
+                self._place_of(f"[[{key}]] {number}"),
+                (self._header_of(key), number),
+            )
             for number, value in enumerate(values, 1)
         ]
 
-    def refuse_the_rest(self) -> None:
-        """Raise ConfigurationError for a key that was not read: it is unknown."""
-        for key in self._left:
+    def refuse_unknown_keys(self) -> None:
+        """Raise ConfigurationError for a key that was not read by now."""
+        for key in self._unread:
             if key == "token":
                 raise self.error(key, _TOKENS)
-            raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
+            raise self.error(key, f"is no key here{suggestion(key, self._read_keys)}")
 
     def fail(self, key: str, text: str) -> NoReturn:
+        """Raise ConfigurationError about a key."""
         raise self.error(key, text)
 
     def _take(self, key: str) -> Any:
-        self._asked.append(key)
-        return self._left.pop(key, None)
+        """Return and note the value of a key, None when it is missing."""
+        self._read_keys.append(key)
+        return self._unread.pop(key, None)
 
     def _local(self, key: str, value: str) -> Path:
         try:
@@ -247,10 +269,10 @@ class Table:
     def _here(self, path: str | Path) -> Path:
         return Path(os.path.normpath(self._file.path.parent.absolute() / path))
 
-    def _named(self, inner: str) -> str:
+    def _place_of(self, inner: str) -> str:
         return f"{self._where} {inner}".strip()
 
-    def _inner(self, key: str) -> str:
+    def _header_of(self, key: str) -> str:
         return ".".join(filter(None, (self._header[0], key)))
 
     def _as_text(self, key: str, value: Any) -> str:
@@ -262,6 +284,6 @@ class Table:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ", did you mean …?" when a name is like one of those known."""
+    """Return ", did you mean …?" when a known name is similar, otherwise ""."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f", did you mean {found[0]!r}?" if found else ""

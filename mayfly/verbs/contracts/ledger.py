@@ -1,8 +1,8 @@
 """The ledger as it travels, and as the lake keeps it: its verbs, requests and columns.
 
-A row is a life (kind 0) or a balance (kind 1), with the queue manager that it comes from.
-``instance_id`` tells two stores of the same name apart; (instance_id, position) is unique for ever.
-Columns and outcomes may be added; docs/LEDGER.md says what each holds.
+A row is a life (kind 0) or a balance (kind 1), with its queue manager. ``instance_id``
+distinguishes two stores of the same name; (instance_id, position) is unique for ever. Columns and
+outcomes may be added; docs/LEDGER.md describes each.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.lifetime.life import LEDGER_COLUMNS
-from mayfly.verbs.contracts.bulk import Column, Kind, always, names_of
+from mayfly.verbs.contracts.bulk import Column, Kind, column_names, not_null
 
 VERSION = 2
-#: The verb of reading the ledger, in a ticket: answers with rows.
+#: The verb, in a ticket, of reading the ledger; it answers with rows.
 LEDGER_VERB = "ledger"
 #: The action that answers with a LedgerInfo.
 INFO_ACTION = "ledger-info"
 VERBS = (LEDGER_VERB, INFO_ACTION)
 
 COLUMNS: tuple[Column, ...] = (
-    always("manager", Kind.TEXT),
-    always("instance_id", Kind.TEXT),
-    always("position", Kind.INT64),
-    always("kind", Kind.INT8),
-    always("queue", Kind.TEXT),
+    not_null("manager", Kind.TEXT),
+    not_null("instance_id", Kind.TEXT),
+    not_null("position", Kind.INT64),
+    not_null("kind", Kind.INT8),
+    not_null("queue", Kind.TEXT),
     Column("msg_id", Kind.BYTES),
     Column("correl_id", Kind.BYTES),
     Column("origin_id", Kind.BYTES),
     Column("put_ms", Kind.INT64),
     Column("deliver_at_ms", Kind.INT64),
     Column("expire_at_ms", Kind.INT64),
-    always("ended_ms", Kind.INT64),
+    not_null("ended_ms", Kind.INT64),
     Column("outcome", Kind.TEXT),
     Column("reason", Kind.INT32),
     Column("priority", Kind.INT32),
@@ -49,11 +49,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("present", Kind.INT64),
     Column("ended", Kind.COUNTS),
 )
-assert names_of(COLUMNS)[2:] == LEDGER_COLUMNS, "what travels and the ledger have parted"
+assert column_names(COLUMNS)[2:] == LEDGER_COLUMNS, "what travels and the ledger have parted"
 
 
 class LedgerRequest(NamedTuple):
-    """The range ``(after, until]`` of one ledger, as a ticket names it."""
+    """Read the positions after ``after`` up to ``until`` of one ledger."""
 
     after: int
     until: int
@@ -61,7 +61,7 @@ class LedgerRequest(NamedTuple):
 
 
 class LedgerInfo(NamedTuple):
-    """The queue manager and the positions of a ledger; empty when first = last + 1."""
+    """The queue manager and the positions of a ledger; it is empty when first = last + 1."""
 
     manager: str
     instance_id: str
@@ -70,10 +70,10 @@ class LedgerInfo(NamedTuple):
 
 
 class PositionTrimmed(Exception):
-    """A reader asks for positions that retention has removed; their rows are gone."""
+    """A reader asks for positions whose rows retention has removed."""
 
     def __init__(self, after_position: int, first_position: int) -> None:
-        """Name the position read from and the first one still held."""
+        """Compose the message of the position read from and the first one still held."""
         super().__init__(
             f"ledger position {after_position + 1} is trimmed; the first one held is "
             f"{first_position}: start from there, or raise ledger.retention_count"

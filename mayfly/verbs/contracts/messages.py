@@ -1,4 +1,4 @@
-"""A message with its lifetime, as sources of the bulk plane give it.
+"""A message with its lifetime, as sources of the bulk plane deliver it.
 
 ``expire_at_ms`` null is unlimited, ``persistence`` an MQPER_* value, ``report`` the MQRO_* options.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mayfly.verbs.contracts.bulk import Column, Kind, always
+from mayfly.verbs.contracts.bulk import Column, Kind, not_null
 
 VERSION = 1
 COLUMNS: tuple[Column, ...] = (
     Column("manager", Kind.TEXT),
-    always("queue", Kind.TEXT),
+    not_null("queue", Kind.TEXT),
     Column("msg_id", Kind.BYTES),
     Column("correl_id", Kind.BYTES),
-    always("put_ms", Kind.INT64),
+    not_null("put_ms", Kind.INT64),
     Column("deliver_at_ms", Kind.INT64),
     Column("expire_at_ms", Kind.INT64),
     Column("priority", Kind.INT32),
@@ -30,10 +30,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("coded_char_set_id", Kind.INT32),
     Column("backout_count", Kind.INT32),
     Column("user_identifier", Kind.TEXT),
-    always("payload", Kind.BYTES),
+    not_null("payload", Kind.BYTES),
 )
-#: The columns that a descriptor says, by the names of its fields: many messages have one in common.
-DESCRIBED = (
+#: The columns that are fields of the descriptor, which many messages share.
+DESCRIPTOR_COLUMNS = (
     "priority",
     "persistence",
     "report",
@@ -48,10 +48,10 @@ DESCRIBED = (
 
 
 class MessageColumns(NamedTuple):
-    """Messages on their way into COLUMNS: one descriptor, packed, in the place of DESCRIBED.
+    """Messages before they become COLUMNS: one packed descriptor replaces DESCRIPTOR_COLUMNS.
 
-    In columns, since they leave in columns: a row of Python values for each would cost more than
-    reading it. A CorrelId is None when none was given.
+    They are kept by column because a Python row for each message would cost more than reading it. A
+    CorrelId is None when the putter gave none.
     """
 
     msg_id: Sequence[bytes]
@@ -65,5 +65,5 @@ class MessageColumns(NamedTuple):
 
 
 NO_MESSAGES = MessageColumns(*((),) * len(MessageColumns._fields))
-#: The columns that each message has for itself, as MessageColumns has them.
-OWN = MessageColumns._fields[: MessageColumns._fields.index("descriptor")]
+#: The columns of MessageColumns other than the descriptor and the payload.
+OWN_COLUMNS = MessageColumns._fields[: MessageColumns._fields.index("descriptor")]

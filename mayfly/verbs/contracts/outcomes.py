@@ -26,14 +26,14 @@ _ENCODER = json.JSONEncoder()
 
 
 def pack_counts(counts: Mapping[str, int]) -> str:
-    """Return how often lives ended, by code, as it is stored."""
+    """Return counts of ended lives by outcome code, as stored JSON."""
     return _ENCODER.encode(counts)
 
 
 def unpack_counts(stored: str) -> dict[str, int]:
-    """Return how often lives ended, by code, from what any version has stored.
+    """Return counts of ended lives by outcome code, without zeros, from stored JSON.
 
-    Raises ValueError for other text.
+    Codes of later versions are kept. Raises ValueError for other text.
     """
     counts = json.loads(stored)
     if not isinstance(counts, dict) or {type(count) for count in counts.values()} - {int}:

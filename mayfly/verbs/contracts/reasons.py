@@ -1,4 +1,4 @@
-"""Why a call on the bulk plane is refused, in words for programs: each has its line here.
+"""Reasons for which the bulk plane refuses a call, as words for programs.
 
 A server sends the reason with a text for people, a client raises the error class of the reason
 (`bulk.errors`, `bulk.queue_client`, `bulk.stages`). A reason never changes its meaning.

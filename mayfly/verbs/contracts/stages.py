@@ -1,7 +1,4 @@
-"""Writing rows into queues by stages: verbs, requests, answers, and the columns of a row.
-
-docs/SPARK.md describes stages.
-"""
+"""Writing rows into queues by stages: verbs, requests, answers, and columns (docs/SPARK.md)."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ VERSION = 2
 STAGE_VERB = "stage"
 #: CommitRequest -> CommitAnswer: puts what was uploaded.
 COMMIT_ACTION = "stage-commit"
-#: SurrenderedRequest -> SurrenderedRows: rows of a batch that nobody has taken.
+#: SurrenderedRequest -> SurrenderedRows: rows of a batch that no queue accepts.
 SURRENDERED_ACTION = "stage-surrendered"
 VERBS = (STAGE_VERB, COMMIT_ACTION, SURRENDERED_ACTION)
-#: Prefix of the name of a query that is one batch only; the name is forgotten after a day.
+#: Prefix of the name of a query with a single batch; the name is forgotten after a day.
 JOB_PREFIX = "job:"
 #: Row count in the answer to a stage of a batch that is decided already.
 DECIDED = -1
@@ -48,9 +45,9 @@ TIMES = ("delay_ms", "deliver_at_ms", "time_to_live_ms", "expire_at_ms")
 IDS = ("msg_id", "correl_id")
 #: Columns that rows of one kind share: where they go and their descriptor.
 KIND_COLUMNS = ("queue", "manager", *NUMBERS, *TEXT_BYTES)
-#: The columns that each row has for itself, but for its data.
+#: The columns that differ from row to row, except the data.
 ROW_COLUMNS = (*TIMES, *IDS)
-#: The number that a row has at its source, which can take it back; null where none can.
+#: The number of a row at its source, which can take the row back; null where it cannot.
 SOURCE_ROW = "source_row"
 #: One row as it is put. Every column but the data may be null. Values are checked when the row is
 #: put.
@@ -65,7 +62,7 @@ COLUMNS: tuple[Column, ...] = (
 
 
 class StageRequest(NamedTuple):
-    """The place of an upload; an attempt that is made again has another name."""
+    """Where an upload belongs; a repeated attempt of a task has another ``attempt``."""
 
     query: str
     batch: int
@@ -74,7 +71,7 @@ class StageRequest(NamedTuple):
 
 
 class StageAnswer(NamedTuple):
-    """How many rows the stage has, or DECIDED."""
+    """The number of rows in the stage, or DECIDED for a batch that is decided already."""
 
     row_count: int
 
@@ -82,8 +79,8 @@ class StageAnswer(NamedTuple):
 class CommitRequest(NamedTuple):
     """Put the rows of a batch; ``stages`` are [partition, attempt] in the order of their rows.
 
-    With ``surrenders`` a row that has a SOURCE_ROW, and that neither its queue nor the dead-letter
-    queue will ever take, is left out and kept for a SurrenderedRequest.
+    With ``surrenders`` a row with a SOURCE_ROW that neither its queue nor the dead-letter queue
+    will ever accept is left out, and kept for a SurrenderedRequest.
     """
 
     query: str
@@ -101,13 +98,13 @@ class SurrenderedRequest(NamedTuple):
 
 
 class SurrenderedRows(NamedTuple):
-    """Rows, each with its SOURCE_ROW, the reason code and the reason in words."""
+    """The left-out rows: SOURCE_ROW, reason code, and the reason in words."""
 
     rows: list[tuple[int, int, str]]
 
 
 class CommitAnswer(NamedTuple):
-    """How far a batch has come; ``is_done`` False asks to be called again."""
+    """The progress of a batch; with ``is_done`` False the caller commits again."""
 
     batch: int
     is_done: bool

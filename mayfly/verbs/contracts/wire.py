@@ -1,9 +1,10 @@
 """The wire between a client and a server of queue managers: first bytes, frames, values, limits.
 
-A client begins with a preamble: magic and the versions that it speaks. A server answers with its
-own. Both then speak the highest version that both know. All that follows are frames in both
-directions: a header of three numbers, and one msgpack array (docs/WIRE.md). A value of a frame has
-bounds; an error names a wrong one. Both sides cut the bytes that come by :class:`Frames`.
+A client begins with a preamble: a magic word and the versions that it speaks. A server answers with
+its own. Both then speak the highest version that both know. Everything that follows are frames in
+both directions: a header of three numbers, and one msgpack array (docs/WIRE.md). Values in a frame
+have bounds; an error names the wrong value. Both sides cut received bytes into frames by
+:class:`Frames`.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ PREAMBLE: Final = Struct(">4sHH")
 #: of the request.
 HEADER: Final = Struct(">III")
 
-#: The longest frame, in bytes, before a conversation of the connection was let in.
+#: The longest frame, in bytes, until the first conversation of a connection is admitted.
 FIRST_FRAME_BYTES: Final = 65_536
 #: The most bytes of a frame beside the data of its message: descriptor, properties, names.
 HEAD_BYTES: Final = 65_536
-#: The longest frame, in bytes, that a client takes from a server: the longest message, and its
-#: properties in a message handle.
+#: The longest frame, in bytes, that a client accepts: the longest message, and its properties in
+#: a message handle.
 ANSWER_BYTES: Final = 2 * 104_857_600 + HEAD_BYTES
-#: A list in a request has at most so many elements; longer lists of numbers travel as bytes.
+#: The most elements of a list in a request; longer lists of numbers travel as bytes.
 MAX_ELEMENTS: Final = 4_096
-#: A connection may have so many requests that wait for their answers.
+#: The most requests of a conversation that wait for their answers.
 MAX_REQUESTS: Final = 16_384
-#: A putter that does not wait for answers has at most so many of them ahead: they fit into the
-#: buffers of a server whose client does not read.
+#: The most unanswered puts of a putter that does not wait for answers: these fit into the buffers
+#: of a server whose client does not read.
 MAX_UNANSWERED_PUTS: Final = 256
-#: So many puts one frame may have: the loop of a server does nothing else meanwhile.
+#: The most puts in one frame: the loop of a server does nothing else meanwhile.
 MAX_PUTS_IN_FRAME: Final = 32
-#: So many messages one answer may have, and about so many bytes of their bodies.
+#: The most messages in one answer, and about how many bytes of bodies.
 MAX_GOT_IN_FRAME: Final = 1_000
 MAX_GOT_BYTES: Final = 1_048_576
 
@@ -71,7 +72,7 @@ DONE_BYTES: Final = bytes((0x92, DONE))
 FAILED_BYTES: Final = bytes((0x92, FAILED))
 #: Frames of conversation 0 have one of these in the place of the request number: a sign of life;
 #: the end of the connection with its reason; a queue that a get under way cannot get from.
-ALIVE, ENDED, MET = 0, 1, 2
+ALIVE, ENDED, REFUSED = 0, 1, 2
 
 #: First bytes of other protocols -> name of the protocol, for the log.
 _OTHERS: Final = (
@@ -89,17 +90,17 @@ TELLING_BYTES: Final = 12
 
 
 class Preamble(NamedTuple):
-    """The versions that one side speaks."""
+    """The lowest and the highest version that one side speaks."""
 
     lowest: int
     highest: int
 
     def packed(self) -> bytes:
-        """Return it as it travels."""
+        """Return the preamble as it travels."""
         return PREAMBLE.pack(MAGIC, *self)
 
     def common_with(self, other: Preamble) -> int | None:
-        """Return the version that both sides speak from now on, None when there is none."""
+        """Return the highest version that both sides speak, None when they share none."""
         version = min(self.highest, other.highest)
         return version if version >= max(self.lowest, other.lowest) else None
 
@@ -113,13 +114,13 @@ OURS: Final = Preamble(LOWEST_VERSION, HIGHEST_VERSION)
 
 
 def preamble_of(first: bytes) -> Preamble | None:
-    """Return the preamble that a connection begins with, None when it begins with another thing."""
+    """Return the preamble at the start of a connection, None for other bytes."""
     magic, lowest, highest = PREAMBLE.unpack_from(first)
     return Preamble(lowest, highest) if magic == MAGIC and lowest <= highest else None
 
 
-def spoken_by(first: bytes) -> str:
-    """Return a name, for a log, of the protocol that begins with these bytes."""
+def protocol_of(first: bytes) -> str:
+    """Return the name, for a log, of the protocol that begins with these bytes."""
     if first[3:8] == _SETTINGS:
         return "HTTP/2 or gRPC, as a port of Arrow Flight does"
     for start, name in _OTHERS:
@@ -129,18 +130,19 @@ def spoken_by(first: bytes) -> str:
 
 
 def framed(conversation: int, request: int, payload: bytes) -> bytes:
+    """Return a frame: header and payload; ``request`` is the number of the request."""
     return HEADER.pack(len(payload), conversation, request) + payload
 
 
 _TEXT_CHARACTERS: Final = 65_536
 _SHOWN_CHARACTERS: Final = 60
-#: A value in a longer frame is not shown: it would be decoded for that.
+#: A value in a longer frame is not quoted, because that would decode the frame.
 _SHOWN_FRAME_BYTES: Final = 65_536
 
 #: A whole number of 8 bytes.
-Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: A whole number that is not negative, and one of at least 1.
-Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+NonNegative: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 #: Longer than any name, topic string or selector may be: the queue manager refuses those that are
 #: too long by their own reason codes.
@@ -148,9 +150,9 @@ Text: TypeAlias = Annotated[str, Meta(max_length=_TEXT_CHARACTERS)]
 #: A MsgId, CorrelId, GroupId or token.
 Identifier: TypeAlias = Annotated[bytes, Meta(max_length=24)]
 #: A MsgId or CorrelId of a message that is there.
-WholeId: TypeAlias = Annotated[bytes, Meta(min_length=24, max_length=24)]
-#: Lists have so many elements at the most, and lists of numbers so many.
-AT_MAX: Final = Meta(max_length=MAX_ELEMENTS)
+FullId: TypeAlias = Annotated[bytes, Meta(min_length=24, max_length=24)]
+#: The bound of a list, and the most elements of a list of numbers.
+BOUNDED: Final = Meta(max_length=MAX_ELEMENTS)
 MAX_NUMBERS: Final = 1_048_576
 #: A descriptor as :func:`packed_descriptor` makes it: an array of its own. Most messages of a
 #: program share one.
@@ -158,9 +160,9 @@ PackedDescriptor: TypeAlias = Annotated[bytes, Meta(max_length=4_096)]
 
 
 class WrongFrame(Exception):
-    """A frame that makes no sense; the text names the field and its value.
+    """A malformed frame; the text names the field and its value.
 
-    ``field`` is the name of the field of a request, empty where the whole is wrong.
+    ``field`` is the name of the field of a request, empty when the frame as a whole is malformed.
     """
 
     def __init__(self, text: str, field: str = "") -> None:
@@ -168,8 +170,8 @@ class WrongFrame(Exception):
         self.field = field
 
 
-def _plain(value: object) -> object:
-    """Return a value of a class of its own, as an enumeration has, as the number or text it is."""
+def _base_value(value: object) -> object:
+    """Return a value of an enumeration or other subclass as the int or str that it is."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
@@ -177,11 +179,11 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} does not travel")
 
 
-_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_base_value)
 
 
 def packed(values: object) -> bytes:
-    """Return values as they travel; raises ValueError or TypeError for one that cannot travel."""
+    """Return values as they travel; raises ValueError or TypeError for an unsuitable one."""
     try:
         return _encoder.encode(values)
     except OverflowError as error:
@@ -190,24 +192,27 @@ def packed(values: object) -> bytes:
 
 @cache
 def decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Return the decoder of a type, whose rows are named tuples, or structs that are arrays."""
+    """Return the decoder of a type whose rows are named tuples, or structs coded as arrays."""
     return msgspec.msgpack.Decoder(kind)
 
 
-def decoded(kind: Any, payload: bytes, text: str) -> Any:
-    """Return the value of a type in a payload; raises WrongFrame; ``text`` is what it is called."""
+def decoded(kind: Any, payload: bytes, name: str) -> Any:
+    """Return the payload as a value of type ``kind``.
+
+    Raises WrongFrame, whose text calls the value ``name``.
+    """
     try:
         found = decoder(kind).decode(payload)
     except msgspec.ValidationError as error:
-        raise _wrong(kind, payload, str(error), text) from None
+        raise _wrong(kind, payload, str(error), name) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        told = str(error) or type(error).__name__
-        raise WrongFrame(f"{text}: the frame is no msgpack array: {told[:200]}") from None
+        message = str(error) or type(error).__name__
+        raise WrongFrame(f"{name}: the frame is no msgpack array: {message[:200]}") from None
     return found
 
 
-def first_of(payload: bytes) -> object:
-    """Return the first value of an array, the number of a verb; raises WrongFrame."""
+def first_value(payload: bytes) -> object:
+    """Return the first value of an array, in a request its verb; raises WrongFrame."""
     first = decoded(list[msgspec.Raw], payload, "frame")[:1]
     if not first:
         raise WrongFrame("the frame is no msgpack array with something in it")
@@ -218,7 +223,7 @@ def first_of(payload: bytes) -> object:
 _DESCRIPTOR: Final = msgspec.defstruct(
     "descriptor",
     [
-        (name, Whole if number < 13 else Text if number < 22 else bytes)
+        (name, Int64 if number < 13 else Text if number < 22 else bytes)
         for number, name in enumerate(Descriptor._fields)
     ],
     array_like=True,
@@ -228,7 +233,7 @@ _DESCRIPTOR: Final = msgspec.defstruct(
 
 @lru_cache(maxsize=1_024)
 def packed_descriptor(descriptor: Descriptor) -> PackedDescriptor:
-    """Return a descriptor as it travels; raises MQRC_MD_ERROR for one that cannot."""
+    """Return a descriptor as it travels; raises MQRC_MD_ERROR for an unsuitable field."""
     try:
         return packed(descriptor)
     except (ValueError, TypeError) as error:
@@ -237,7 +242,7 @@ def packed_descriptor(descriptor: Descriptor) -> PackedDescriptor:
 
 @lru_cache(maxsize=1_024)
 def descriptor_of(data: PackedDescriptor) -> Descriptor:
-    """Return a descriptor that has travelled; raises WrongFrame, whose field is ``descriptor``."""
+    """Return a received descriptor; raises WrongFrame, whose field is ``descriptor``."""
     try:
         found = decoded(_DESCRIPTOR, data, "descriptor")
     except WrongFrame as wrong:
@@ -246,14 +251,14 @@ def descriptor_of(data: PackedDescriptor) -> Descriptor:
 
 
 def verb_of(kind: type[msgspec.Struct]) -> int:
-    """Return the number of the verb that a type of request travels under."""
+    """Return the number of the verb of a type of request."""
     tag = kind.__struct_config__.tag
     assert isinstance(tag, int)
     return tag
 
 
-def shown(value: object) -> str:
-    """Return a value as an error quotes it."""
+def quoted(value: object) -> str:
+    """Return a value as an error text quotes it: long ones are cut."""
     if isinstance(value, str | bytes) and len(value) > _SHOWN_CHARACTERS:
         return f"{value[:_SHOWN_CHARACTERS]!r}…"
     if isinstance(value, list):
@@ -264,21 +269,21 @@ def shown(value: object) -> str:
 _PLACE: Final = re.compile(r" - at `\$((?:\[[^]]*\])*)`$")
 
 
-def _wrong(kind: Any, payload: bytes, error: str, text: str) -> WrongFrame:
+def _wrong(kind: Any, payload: bytes, error: str, name: str) -> WrongFrame:
     """Return the error of a value that is not of its type, with field and value."""
     found = _PLACE.search(error)
-    told = (error[: found.start()] if found else error).replace("`", "")
-    told = told[:1].lower() + told[1:]
+    message = (error[: found.start()] if found else error).replace("`", "")
+    message = message[:1].lower() + message[1:]
     places = [int(each) for each in re.findall(r"\[(\d+)\]", found[1])] if found else []
     names, field = _names_of(kind, places)
     value = _value_at(payload, places) if places else ""
-    return WrongFrame(f"{text}{''.join(names)}: {value}{told}", field)
+    return WrongFrame(f"{name}{''.join(names)}: {value}{message}", field)
 
 
 def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
-    """Return the names of places in a type, ``.properties``, ``[0]``, ``.dt``, and the field.
+    """Return the names along a path in a type, ``.properties``, ``[0]``, ``.dt``, and the field.
 
-    That is the innermost one of a struct: a part of a row is no field of a request.
+    The field is the innermost one of a struct: a part of a row is no field of a request.
     """
     names, field = [], ""
     for place in places:
@@ -303,7 +308,7 @@ def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
 
 
 def _value_at(payload: bytes, places: list[int]) -> str:
-    """Return the value at a place of a frame as an error quotes it, with a colon behind it."""
+    """Return the value at a path of a frame as quoted in errors, with a colon; "" if unknown."""
     if len(payload) > _SHOWN_FRAME_BYTES:
         return ""
     try:
@@ -312,32 +317,32 @@ def _value_at(payload: bytes, places: list[int]) -> str:
             found = found[place]
     except (msgspec.DecodeError, ValueError, RecursionError, TypeError, IndexError):
         return ""
-    return f"{shown(found)}: "
+    return f"{quoted(found)}: "
 
 
-#: Is called with the preamble, or None when the first bytes are none, and with the first bytes;
-#: it returns False to take nothing more.
+#: Called with the preamble, None for other first bytes, and with the first bytes; it returns False
+#: to end the input.
 OnBegin: TypeAlias = Callable[[Preamble | None, bytes], bool]
-#: Is called with each frame: conversation, number of the request, payload.
+#: Called with each frame: conversation, number of the request, payload.
 OnFrame: TypeAlias = Callable[[int, int, bytes], object]
-#: Is called with the length of a long frame of which a part has come.
+#: Called with the length of a long frame of which a part was received.
 OnLong: TypeAlias = Callable[[int], object]
-#: A longer frame is a long one.
+#: A frame with a longer payload is a long one.
 LONG_FRAME_BYTES: Final = 65_536
 
 
 class Frames:
-    """Cuts received bytes into frames, and keeps the beginning of a frame until the rest comes.
+    """Cuts received bytes into frames, and keeps an incomplete frame until the rest arrives.
 
     A frame longer than ``max_bytes`` is refused by its header, before the rest is received. While
-    ``is_paused`` is set, whole frames are kept as well.
+    ``is_paused`` is True, complete frames are kept as well.
     """
 
     __slots__ = (
         "_buffer",
         "_has_begun",
+        "_is_noted",
         "_is_over",
-        "_is_told",
         "_on_begin",
         "_on_frame",
         "_on_long",
@@ -352,14 +357,14 @@ class Frames:
         max_bytes: int,
         on_long: OnLong | None = None,
     ) -> None:
-        """Begin before the preamble; ``max_bytes`` is the longest frame that may come."""
+        """Begin before the preamble; ``max_bytes`` is the longest payload of a frame."""
         self._on_begin, self._on_frame, self._on_long = on_begin, on_frame, on_long
         self.max_bytes = max_bytes
         self._buffer = bytearray()
-        self._has_begun = self._is_over = self._is_told = self.is_paused = False
+        self._has_begun = self._is_over = self._is_noted = self.is_paused = False
 
     def take(self, data: bytes) -> None:
-        """Take received bytes, and call ``on_frame`` for each whole frame; raises WrongFrame."""
+        """Add received bytes, and call ``on_frame`` for each complete frame; raises WrongFrame."""
         if not self._buffer and self._has_begun and len(data) >= HEADER.size:
             # The usual case: exactly one frame.
             length, conversation, request = HEADER.unpack_from(data)
@@ -373,16 +378,17 @@ class Frames:
             self._cut()
 
     def go_on(self) -> None:
-        """Call ``on_frame`` for the frames that have come while it paused; raises WrongFrame."""
+        """Call ``on_frame`` for the frames received while paused; raises WrongFrame."""
         if self._has_begun and not self._is_over:
             self._cut()
 
     def end(self) -> None:
-        """Take nothing more."""
+        """Drop what was received, and ignore everything that follows."""
         self._is_over = True
         self._buffer.clear()
 
     def _begin(self) -> bool:
+        """Pass on the preamble once it is complete; return True if frames may follow."""
         if len(self._buffer) < PREAMBLE.size:
             return False
         first = bytes(self._buffer[: PREAMBLE.size])
@@ -394,6 +400,7 @@ class Frames:
         return True
 
     def _cut(self) -> None:
+        """Call ``on_frame`` for each complete frame of the buffer."""
         buffer, at = self._buffer, 0
         while len(buffer) - at >= HEADER.size and not (self._is_over or self.is_paused):
             length, conversation, request = HEADER.unpack_from(buffer, at)
@@ -401,11 +408,11 @@ class Frames:
                 raise WrongFrame(f"length: a frame of {length} bytes; {self.max_bytes} may come")
             end = at + HEADER.size + length
             if len(buffer) < end:
-                if length > LONG_FRAME_BYTES and self._on_long is not None and not self._is_told:
-                    self._is_told = True
+                if length > LONG_FRAME_BYTES and self._on_long is not None and not self._is_noted:
+                    self._is_noted = True
                     self._on_long(length)
                 break
-            self._is_told = False
+            self._is_noted = False
             payload = bytes(memoryview(buffer)[at + HEADER.size : end])
             at = end
             self._on_frame(conversation, request, payload)

@@ -23,8 +23,8 @@ from mayfly.verbs.contracts.wire import (
     MAX_PUTS_IN_FRAME,
     MAX_REQUESTS,
     MAX_UNANSWERED_PUTS,
-    MET,
     PREAMBLE,
+    REFUSED,
 )
 
 DOCS = (Path(__file__).parents[3] / "docs/WIRE.md").read_text("utf-8")
@@ -49,7 +49,7 @@ def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
     assert f"there is version {HIGHEST_VERSION}" in said
     assert f"{PREAMBLE.size} bytes: `{MAGIC.decode()}`" in said
     assert Limits().outstanding_bytes == 1_048_576
-    assert [f"| {number} | `[{number}" in DOCS for number in (ALIVE, ENDED, MET)] == [True] * 3
+    assert [f"| {number} | `[{number}" in DOCS for number in (ALIVE, ENDED, REFUSED)] == [True] * 3
 
 
 def test_every_verb_has_a_form_and_somebody_who_runs_it() -> None:
