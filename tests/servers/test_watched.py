@@ -204,14 +204,14 @@ def test_one_kind_of_due_work_that_fails_keeps_no_other_and_ends_no_queue_manage
 
 def test_a_settlement_that_fails_takes_no_other_clients_with_it() -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is built by a C compiler")
-    from mayfly.servers.amqp.service import Unhurried
+    from mayfly.servers.amqp.service import DeferredSettlements
 
     loop, made = asyncio.new_event_loop(), []
-    unhurried = Unhurried(loop)
+    deferred = DeferredSettlements(loop)
     calls: list[Callable[[], object]] = [lambda: 1 / 0, lambda: made.append("second")]
     for call in calls:
-        unhurried.add(call)
-    unhurried.make()
+        deferred.add(call)
+    deferred.make()
     loop.close()
     assert made == ["second"]
 

@@ -1,9 +1,9 @@
 """Names of nodes: the address of a terminus, its capabilities and filters, and dynamic nodes.
 
-``queue://``, ``topic://`` and capabilities decide; without them a name is that of a queue if there
-is one, else of a topic. A name of a queue manager before the queue's is as in JMS:
-``queue://QM2/REPLIES``. Dynamic nodes are temporary queues and topics, for the client alone whose
-link has made them.
+``queue://``, ``topic://`` and capabilities decide the kind; without them a name is that of a queue
+if one exists, otherwise of a topic. The name of a queue manager may precede the queue's as in JMS:
+``queue://QM2/REPLIES``. Dynamic nodes are temporary queues and topics; only the client whose link
+has made one can receive from it.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _OPTIONS: Final = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
 _POLICY: Final = "lifetime-policy"
 #: By code and by name. A node with another policy stays until its conversation ends.
 _DELETE_ON_CLOSE: Final = (0x2B, "amqp:delete-on-close:list")
-#: Deleted topics that are known; the oldest are forgotten.
+#: The most deleted topics that are remembered.
 _MAX_GONE: Final = 10_000
 
 
 class NodeAddress(NamedTuple):
-    """A name with its kind: QUEUE, TOPIC, or "" when the address does not name the kind.
+    """A name with its kind: QUEUE, TOPIC, or "" when the address does not give the kind.
 
     ``manager`` is a queue manager named before the queue.
     """
@@ -68,7 +68,10 @@ class NodeAddress(NamedTuple):
 
 
 def read(address: str, capabilities: tuple[str, ...] = ()) -> NodeAddress:
-    """Return the name behind an address; a prefix wins over the capabilities of its terminus."""
+    """Return the name in an address.
+
+    Its prefix takes precedence over the terminus's capabilities.
+    """
     for prefix, kind in _PREFIXES:
         if address.startswith(prefix):
             name = address[len(prefix) :]
@@ -81,13 +84,14 @@ def read(address: str, capabilities: tuple[str, ...] = ()) -> NodeAddress:
 
 
 def capabilities_of(terminus: Terminus) -> tuple[str, ...]:
+    """Return the capabilities of a terminus."""
     found = object_of(terminus.capabilities)
     given = found.elements if isinstance(found, Array) else [found]
     return tuple(str(one) for one in given if isinstance(one, (symbol, str)))
 
 
 def filters_of(terminus: Terminus) -> tuple[str, bool]:
-    """Return the selector of a source, "" without one, and True if it has the no-local filter."""
+    """Return the selector of a source, "" without one, and whether it has the no-local filter."""
     given = object_of(terminus.filter)
     selector, no_local = "", False
     for name, value in given.items() if isinstance(given, dict) else ():
@@ -102,15 +106,16 @@ def filters_of(terminus: Terminus) -> tuple[str, bool]:
 
 
 def object_of(data: Data) -> Any:
-    """Return the first value of an object of proton, None for an empty one."""
+    """Return the first value of a proton ``Data`` object, None for an empty one."""
     data.rewind()
     return data.get_object() if data.next() else None
 
 
 class DynamicNode(NamedTuple):
-    """A node that was made; ``handle`` is that of a queue, whose close deletes it, 0 for a topic.
+    """A temporary queue or topic; ``handle`` is that of the queue, 0 for a topic.
 
-    One that does not end with its link ends with its connection.
+    Closing the handle deletes the queue. With ``ends_with_link`` False the node ends with its
+    connection.
     """
 
     address: NodeAddress
@@ -118,41 +123,43 @@ class DynamicNode(NamedTuple):
     ends_with_link: bool
 
 
-class Nodes:
-    """The temporary topics of all clients of a server that have been deleted; in its loop alone.
+class DeletedTopics:
+    """The deleted temporary topics of all clients of a server; only its event loop uses it.
 
-    Anybody may publish to a topic string; a client that answers to one that is gone is told so.
+    A topic string exists for anybody; a client that replies to a deleted one gets an error.
     """
 
     def __init__(self) -> None:
-        self._gone: dict[str, None] = {}
+        self._topics: dict[str, None] = {}
 
-    def note_gone(self, topic: str) -> None:
-        self._gone[topic] = None
-        if len(self._gone) > _MAX_GONE:
-            del self._gone[next(iter(self._gone))]
+    def add(self, topic: str) -> None:
+        """Note that a temporary topic was deleted; the oldest of more than 10,000 is forgotten."""
+        self._topics[topic] = None
+        if len(self._topics) > _MAX_GONE:
+            del self._topics[next(iter(self._topics))]
 
     def check_topic(self, topic: str) -> None:
-        """Raise AmqpError amqp:not-found for a topic that has been deleted."""
-        if topic in self._gone:
-            raise _gone(topic)
+        """Raise AmqpError amqp:not-found for a temporary topic that was deleted."""
+        if topic in self._topics:
+            raise _deleted(topic)
 
 
 class OwnNodes:
-    """The nodes of one client, which alone receives from them.
+    """The temporary queues and topics of one client, who alone can receive from them.
 
     See JMS, "Creating temporary destinations".
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: DeletedTopics) -> None:
         self.all = nodes
         self._names: frozenset[str] = frozenset()
 
     def make(self, connection: Connection, asked: Terminus, answer: Terminus) -> DynamicNode:
-        """Make a temporary queue, or topic string, and write its address into the answer.
+        """Make a temporary queue or topic string, and write its address into the answer.
 
-        It is deleted when its link is closed, or its conversation ends, whatever is on it; with
-        another lifetime policy than delete-on-close when its conversation ends. Raises MQError.
+        It is deleted, with its messages, when its link is closed or its conversation ends; with
+        another lifetime policy than delete-on-close only when its conversation ends. Raises
+        MQError.
         """
         answer.copy(asked)
         ends = _ends_with_its_link(asked)
@@ -169,32 +176,32 @@ class OwnNodes:
         return node
 
     def delete(self, connection: Connection, node: DynamicNode) -> None:
-        """Delete a node whose link has been closed; raises MQError."""
+        """Delete a node whose link was closed; raises MQError."""
         name = node.address.name
         self._names -= {name}
         if node.handle:
             connection.call(ask.CloseObject(node.handle))
         else:
-            self.all.note_gone(name)
+            self.all.add(name)
             connection.call(ask.DeleteTemporaryTopic(name))
 
     def end(self) -> None:
-        """Forget them: the conversation ends, and they with it."""
+        """Forget all nodes: they end with the conversation."""
         for name in self._names:
             if is_temporary_topic(name):
-                self.all.note_gone(name)
+                self.all.add(name)
         self._names = frozenset()
 
     def check_reader(self, name: str) -> None:
-        """Raise AmqpError amqp:resource-locked for a temporary queue or topic of another client.
+        """Raise AmqpError amqp:resource-locked for a temporary node of another client.
 
-        One of its own that is deleted is amqp:not-found.
+        For a deleted one it is amqp:not-found.
         """
         self.all.check_topic(name)
         if name not in self._names:
             text = f"{name} is a temporary queue or topic of another connection"
-            told = mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
-            raise AmqpError(LOCKED, str(told))
+            refusal = mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, text)
+            raise AmqpError(LOCKED, str(refusal))
 
 
 def is_temporary_queue(name: str) -> bool:
@@ -203,17 +210,19 @@ def is_temporary_queue(name: str) -> bool:
 
 
 def check_no_queue(name: str) -> None:
-    """Raise AmqpError amqp:not-found for the name of a temporary queue, where there is none."""
+    """Raise AmqpError amqp:not-found for the name of a temporary queue, which does not exist."""
     if is_temporary_queue(name):
-        raise _gone(name)
+        raise _deleted(name)
 
 
-def _gone(name: str) -> AmqpError:
+def _deleted(name: str) -> AmqpError:
+    """Return amqp:not-found for a deleted temporary queue or topic."""
     text = f"temporary queue or topic {name} has been deleted"
     return AmqpError(NOT_FOUND, str(mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, text)))
 
 
 def _ends_with_its_link(asked: Terminus) -> bool:
+    """Return True unless a terminus asks for another lifetime policy than delete-on-close."""
     found = object_of(asked.properties)
     policy = found.get(_POLICY) if isinstance(found, dict) else None
     return not isinstance(policy, Described) or policy.descriptor in _DELETE_ON_CLOSE

@@ -1,8 +1,8 @@
 """AMQP values and the sections of a message, as bytes and as Python values.
 
-proton's codec does the work. Its C functions are called one by one, because its Python classes take
-twice as long a message. A value of a known AMQP type is a :class:`Scalar`, so that an integer keeps
-its width.
+proton's codec does the work. Its C functions are called directly, because its Python classes take
+twice as long for a message. A value of a scalar AMQP type is a :class:`Scalar`, so that an integer
+keeps its width.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _ORDER = (
 )
 _PLACES: Final = {code: place for place, code in enumerate(_ORDER)}
 _REPEATED = (DATA, SEQUENCE)
-#: Sections that most messages of a client have alike; their bytes are read once.
-_ALIKE = (HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS)
+#: Sections that are the same in most messages of a client; their bytes are decoded once.
+_SHARED_SECTIONS = (HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS)
 _SHORT_BYTES, _MAX_KNOWN = 128, 256
 #: Maps and lists within each other; a message with more is refused.
 _DEEPEST = 32
 _FIRST_BYTES = 1024
-#: How bodies begin is known by their length, up to this one.
+#: The front of a body is cached by the length of the body, up to this length.
 LONGEST_KNOWN_BYTES: Final = 16 * 1024
 
 Value: TypeAlias = "Scalar | list[Value] | Mapping[Value, Value] | Described | Array | None"
@@ -66,9 +66,9 @@ class Described(NamedTuple):
 
 
 class Array(NamedTuple):
-    """Values of one AMQP type, a ``Data`` constant; of a described type, with its descriptor.
+    """Values of one AMQP type, a ``Data`` constant, or of one described type.
 
-    ``descriptor`` is a list of one, as a descriptor may be null; it is empty for a plain type.
+    ``descriptor`` is a list with the descriptor, which may be None; it is empty for a plain type.
     """
 
     type: int
@@ -77,20 +77,20 @@ class Array(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section of a message by its code; messages share the value, which is never changed."""
+    """One section of a message by its code; messages share the value, which never changes."""
 
     code: int
     value: Value
 
 
 _known: dict[bytes, Section] = {}
-#: Objects of proton that hold decoded values, not in use; making one takes longer than its use.
+#: Data objects of proton that are not in use; making one takes longer than using it.
 _spares: list[Data] = []
 
 
 @contextmanager
 def _spare_data() -> Iterator[Any]:
-    """Lend an object of proton that holds values, in whatever state; any thread may have one."""
+    """Lend a proton ``Data`` object, whose content is undefined; any thread may use one."""
     try:
         data = _spares.pop()
     except IndexError:
@@ -102,45 +102,49 @@ def _spare_data() -> Iterator[Any]:
 
 
 def _char(data: Any) -> str:
-    """Return one character; half of a pair of UTF-16 is none."""
+    """Return one character; raises UnicodeEncodeError for a lone surrogate."""
     found = chr(p.pn_data_get_char(data))
     found.encode()
     return found
 
 
 #: Types whose values proton takes and gives as Python has them.
-_ALIKE_IN_PYTHON = (
+_SAME_IN_PYTHON = (
     "bool ubyte byte ushort short uint int ulong long timestamp float double"
     " decimal32 decimal64 decimal128 uuid string symbol".split()
 )
 _GET: Final[Mapping[int, Callable[[Any], Any]]] = {
-    **{getattr(Data, n.upper()): getattr(p, f"pn_data_get_{n}") for n in _ALIKE_IN_PYTHON},
+    **{getattr(Data, n.upper()): getattr(p, f"pn_data_get_{n}") for n in _SAME_IN_PYTHON},
     Data.CHAR: _char,
     Data.BINARY: lambda data: bytes(p.pn_data_get_binary(data)),
 }
 _PUT: Final[Mapping[int, Callable[[Any, Any], Any]]] = {
-    **{getattr(Data, n.upper()): getattr(p, f"pn_data_put_{n}") for n in _ALIKE_IN_PYTHON},
+    **{getattr(Data, n.upper()): getattr(p, f"pn_data_put_{n}") for n in _SAME_IN_PYTHON},
     Data.CHAR: lambda data, value: p.pn_data_put_char(data, ord(value)),
     Data.BINARY: p.pn_data_put_binary,
 }
 
 
 def text(value: str) -> Scalar:
+    """Return a string value."""
     return Scalar(Data.STRING, value)
 
 
 def symbol(value: str) -> Scalar:
+    """Return a symbol value."""
     return Scalar(Data.SYMBOL, value)
 
 
 def symbols(values: Sequence[str]) -> Value:
+    """Return an array of symbols."""
     return Array(Data.SYMBOL, [], [symbol(value) for value in values])
 
 
 def decoded(raw: bytes) -> list[Section]:
-    """Return the sections of a message; raises AmqpError amqp:decode-error for anything else.
+    """Return the sections of a message.
 
-    A section that may come once comes once, and all come in the order of the specification.
+    Raises AmqpError amqp:decode-error for malformed bytes, and for sections that are repeated or
+    out of the order of the specification.
     """
     sections: list[Section] = []
     with _spare_data() as data:
@@ -161,7 +165,10 @@ def decoded(raw: bytes) -> list[Section]:
 
 
 def encoded(sections: Sequence[Section], *, size_bytes: int = 0) -> bytes:
-    """Return a message of these sections; ``size_bytes`` is about its length, without headers."""
+    """Return the bytes of a message with these sections.
+
+    ``size_bytes`` is its approximate length.
+    """
     with _spare_data() as data:
         p.pn_data_clear(data)
         for code, value in sections:
@@ -175,17 +182,17 @@ def encoded(sections: Sequence[Section], *, size_bytes: int = 0) -> bytes:
 
 @lru_cache(maxsize=1024)
 def body_front(length_bytes: int, *, is_text: bool) -> bytes:
-    """Return the bytes before the data of a body: one data section, or one text."""
+    """Return the bytes before the data of a body of this length: one data section, or one text."""
     if is_text:
         section = Section(VALUE, text("x" * length_bytes))
     else:
         section = Section(DATA, Scalar(Data.BINARY, bytes(length_bytes)))
-    whole = encoded([section], size_bytes=length_bytes)
-    return whole[: len(whole) - length_bytes]
+    message = encoded([section], size_bytes=length_bytes)
+    return message[: len(message) - length_bytes]
 
 
 def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
-    """Return the data of a body that is all of a message from a place on; None for another body."""
+    """Return the data of a body that fills a message from ``place`` on; None for another body."""
     rest_bytes = len(raw) - place
     if rest_bytes > LONGEST_KNOWN_BYTES:
         return None
@@ -203,7 +210,7 @@ def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
 
 @lru_cache(maxsize=1024)
 def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
-    """Return the front of a body whose section has this length; None where none has it."""
+    """Return the front of a body whose section has this length; None if there is none."""
     for length in (0, _SHORT_BYTES * 2):
         # AMQP has a short form and a long one.
         front_bytes = len(body_front(length, is_text=is_text))
@@ -215,6 +222,7 @@ def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
 
 
 def encoded_value(value: Value) -> bytes:
+    """Return the bytes of a value."""
     with _spare_data() as data:
         p.pn_data_clear(data)
         _put(data, value)
@@ -222,6 +230,7 @@ def encoded_value(value: Value) -> bytes:
 
 
 def _encoded(data: Any, size_bytes: int) -> bytes:
+    """Return the encoded content of a Data object; the buffer grows as needed."""
     while True:
         count, raw = p.pn_data_encode(data, size_bytes)
         if count >= 0:
@@ -230,18 +239,18 @@ def _encoded(data: Any, size_bytes: int) -> bytes:
 
 
 def decoded_value(raw: bytes) -> Value:
-    """Return the one value that bytes hold; raises AmqpError amqp:decode-error."""
+    """Return the one value that bytes encode; raises AmqpError amqp:decode-error."""
     with _spare_data() as data:
         p.pn_data_clear(data)
         if p.pn_data_decode(data, raw) != len(raw):
             raise AmqpError(DECODE_ERROR, "a value is malformed")
         p.pn_data_rewind(data)
         p.pn_data_next(data)
-        return _guarded(data)
+        return _checked_value(data)
 
 
 def plain(value: Value) -> Any:
-    """Return a value as Python has it, without its AMQP types."""
+    """Return a value as plain Python, without its AMQP types."""
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, Described):
@@ -256,14 +265,14 @@ def plain(value: Value) -> Any:
 
 
 def _section_of(data: Any, raw: memoryview) -> Section:
-    """Return the section that was decoded from ``raw``; one that repeats is read once."""
+    """Return the section just decoded from ``raw``; repeated short ones are cached."""
     if len(raw) > _SHORT_BYTES:
         return _section(data)
     key = bytes(raw)
     known = _known.get(key)
     if known is None:
         known = _section(data)
-        if known.code in _ALIKE:
+        if known.code in _SHARED_SECTIONS:
             if len(_known) >= _MAX_KNOWN:
                 _known.clear()
             _known[key] = known
@@ -271,20 +280,22 @@ def _section_of(data: Any, raw: memoryview) -> Section:
 
 
 def _section(data: Any) -> Section:
+    """Return the section just decoded; raises AmqpError amqp:decode-error."""
     p.pn_data_rewind(data)
     p.pn_data_next(data)
     if p.pn_data_type(data) != Data.DESCRIBED:
         raise AmqpError(DECODE_ERROR, "a section of the message has no descriptor")
     p.pn_data_enter(data)
     p.pn_data_next(data)
-    code = plain(_guarded(data))
+    code = plain(_checked_value(data))
     if not isinstance(code, int) or code not in _PLACES:
         raise AmqpError(DECODE_ERROR, f"{code!r} is no section of a message")
     p.pn_data_next(data)
-    return Section(code, _guarded(data))
+    return Section(code, _checked_value(data))
 
 
-def _guarded(data: Any) -> Value:
+def _checked_value(data: Any) -> Value:
+    """Return the current value; raises AmqpError amqp:decode-error."""
     try:
         return _value(data, 0)
     except (UnicodeDecodeError, ValueError, OverflowError) as error:
@@ -331,7 +342,7 @@ def _array(data: Any, depth: int) -> Array:
 
 
 def _key(value: Value) -> Value:
-    """Return the key of a map; raises AmqpError for one with a list, a map or an array in it."""
+    """Return the key of a map; raises AmqpError for one that contains a list, map or array."""
     try:
         hash(value)
     except TypeError:
@@ -340,7 +351,7 @@ def _key(value: Value) -> Value:
 
 
 def _put(data: Any, value: Value) -> None:
-    # Most values are scalars, absent fields and sections; in this order it takes a third less time.
+    # Most values are scalars, absent fields and sections: this order takes a third less time.
     if isinstance(value, Scalar):
         _PUT[value[0]](data, value[1])
     elif value is None:

@@ -1,7 +1,7 @@
-"""One connection of a client: its bytes go through proton, whose events go to the links.
+"""One connection of a client: proton processes its bytes, and the links handle proton's events.
 
-All of it runs in the loop of the server. A queue manager calls back from threads of its own; these
-calls come into the loop by :class:`LaterCalls`.
+All of it runs in the event loop of the server. A queue manager calls back on its own threads;
+:class:`DeferredCalls` moves these calls into the loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.servers.acceptor import send_at_once
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
-from mayfly.servers.amqp.entrance import Handshake, claim_container, greet
+from mayfly.servers.amqp.entrance import Handshake, claim_container, open_connection
 from mayfly.servers.amqp.errors import DECODE_ERROR, NOT_FOUND, AmqpError, amqp_error
 from mayfly.servers.amqp.frames import (
     ClientFrames,
@@ -42,10 +42,10 @@ from mayfly.servers.amqp.frames import (
     SessionBegun,
     close_with,
 )
-from mayfly.servers.amqp.links import LinkEndpoint, PutsOfPass
+from mayfly.servers.amqp.links import BatchedPuts, LinkEndpoint
 from mayfly.servers.amqp.receiving import ReceivingClient
 from mayfly.servers.amqp.sending import SendingClient
-from mayfly.servers.amqp.service import AmqpService, LaterCalls
+from mayfly.servers.amqp.service import AmqpService, DeferredCalls
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Reservation
@@ -53,7 +53,7 @@ from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: The time that a client has for its SASL exchange and the open of its connection.
-ENTRANCE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 10.0
 _SESSION_BYTES = 16 * 1024 * 1024
 _REST_BYTES = 64 * 1024
 
@@ -107,7 +107,7 @@ class AmqpConnection(asyncio.Protocol):
     )
 
     def __init__(self, service: AmqpService, number: int, open_here: set[AmqpConnection]) -> None:
-        """Take the shared parts of the server; ``open_here`` has it from its first bytes on."""
+        """Take the shared parts of the server; the connection adds itself to ``open_here``."""
         self.service, self._number = service, number
         self.conversations: ClientConversations | None = None
         self.links: dict[Raw, LinkEndpoint] = {}
@@ -135,8 +135,8 @@ class AmqpConnection(asyncio.Protocol):
         self._echoes: list[tuple[Echo, Raw]] = []
         self._collector = Collector()
         self._handlers: Handlers | None = None
-        self.puts: PutsOfPass | None = None
-        self.calls = LaterCalls(service.loop, self.pump)
+        self.puts: BatchedPuts | None = None
+        self.calls = DeferredCalls(service.loop, self.pump)
         self._timer: asyncio.TimerHandle | None = None
         self._client: AmqpClient | None = None
         #: Messages that came and that were sent.
@@ -152,22 +152,23 @@ class AmqpConnection(asyncio.Protocol):
         self._later = Later(budget, service.loop.call_soon_threadsafe)
         self._is_waiting = False
         self._is_reading = True
-        self._reading = Patience(budget, service.loop, self._late)
+        self._reading = Patience(budget, service.loop, self._abort_slow)
         #: The longest message that the terms of this connection allow.
         self.message_limit = 0
 
     # Bytes.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first bytes, for ten seconds at most."""
         # One whose TLS handshake fails never comes so far.
         self._open_here.add(self)
         send_at_once(transport)
         self.wire = cast(asyncio.Transport, transport)
         self._handshake = Handshake(self.service, self.wire, self._authenticate, self._close)
-        self._timer = self.service.loop.call_later(ENTRANCE_SECONDS, self._too_slow)
+        self._timer = self.service.loop.call_later(HANDSHAKE_SECONDS, self._end_late_handshake)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes to the handshake, or to proton."""
+        """Pass bytes to the handshake, or to proton."""
         self._buffer += data
         self._received_bytes += len(data)
         if self._handshake is None:
@@ -176,7 +177,7 @@ class AmqpConnection(asyncio.Protocol):
             self._handshake.feed(self._buffer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the conversations: messages that are not settled go back counted."""
+        """End the conversations: unsettled messages return with their backout count raised."""
         if self._timer is not None:
             self._timer.cancel()
         wire, self.wire = self.wire, None
@@ -184,15 +185,16 @@ class AmqpConnection(asyncio.Protocol):
             if isinstance(exc, ConnectionError) and wire is not None and self._handshake is None:
                 self._read_rest(wire)
             # These calls are still to be made where a pass has failed.
-            self.calls.carry_out()
+            self.calls.run_at_end()
         finally:
             self._leave()
 
     def _leave(self) -> None:
+        """Release everything that belongs to the connection."""
         if self._handshake is not None:
             self._handshake.leave()
         self._leave_links()
-        self._give_back()
+        self._end_counting()
         if self._client is not None:
             self._client.leave()
         # Callbacks under way have deliveries, which proton frees now.
@@ -204,10 +206,10 @@ class AmqpConnection(asyncio.Protocol):
         self._open_here.discard(self)
 
     def _read_rest(self, wire: asyncio.Transport) -> None:
-        """Read the frames that came before the socket was closed.
+        """Read the frames that arrived before the client closed the socket.
 
-        An answer that the client's machine refuses ends the transport, whatever is still to be
-        read. Under TLS it cannot be read any more.
+        An answer refused by the client's machine ends the transport, even if bytes are still
+        unread. Under TLS they cannot be read any more.
         """
         if wire.get_extra_info("ssl_object") is not None:
             return
@@ -233,6 +235,7 @@ class AmqpConnection(asyncio.Protocol):
         self._count_unread()
 
     def resume_writing(self) -> None:
+        """Continue to write: the client has read."""
         self._is_paused = False
         self._reading.stop()
         self._unread.note(0)
@@ -240,15 +243,16 @@ class AmqpConnection(asyncio.Protocol):
 
     # Bytes in memory.
 
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Call something when something is left of it again, unless the connection has ended."""
+    def when_memory_is_free(self, call: Callable[[], None]) -> None:
+        """Call ``call`` in the loop once memory is free, unless the connection has ended."""
         self._later.call(call)
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Return room for a message of which a part has come; None where it is to be refused.
+        """Reserve memory for an incomplete message; return None when it must be refused.
 
-        A connection that has room for another message does not wait: the other one would wait with
-        it. Nothing is read from the client until the room is there.
+        Nothing is read from the client until the memory is there; after a time ``refuse`` is
+        called. A connection with another reservation does not wait, because that message would wait
+        as well.
         """
         budget, loop = self.service.budget, self.service.loop
         if self._reservations:
@@ -256,7 +260,7 @@ class AmqpConnection(asyncio.Protocol):
         else:
             reservation = budget.reserve(count, partial(loop.call_soon_threadsafe, self._regulate))
         if reservation is not None:
-            self._reservations[reservation] = Patience(budget, loop, self._late)
+            self._reservations[reservation] = Patience(budget, loop, self._abort_slow)
             if reservation.is_there:
                 self._reservations[reservation].begin(count)
             else:
@@ -266,25 +270,25 @@ class AmqpConnection(asyncio.Protocol):
         return reservation
 
     def end_reservation(self, reservation: Reservation) -> None:
-        """Give room back, or wait for it no longer."""
+        """Return reserved memory, or stop waiting for it."""
         reservation.end()
         self._reservations.pop(reservation).stop()
         if reservation is self._awaited:
             self._await_no_more()
 
     def count_parts(self, change: int) -> None:
-        """Count bytes of messages that have come in part, and have no room."""
+        """Change the counted bytes of incomplete messages without a reservation."""
         self._part_bytes += change
         self._in_memory.note(self._part_bytes + self._put_bytes)
 
     def count_puts(self, change: int) -> None:
-        """Count bytes on their way to the disk; too many, and no more is read."""
+        """Change the counted bytes of puts under way; above a limit nothing is read."""
         self._put_bytes += change
         self._in_memory.note(self._part_bytes + self._put_bytes)
         self._regulate()
 
     def _regulate(self) -> None:
-        """Read from the client as long as its messages do not pile up, and there is room."""
+        """Read from the client while its messages do not pile up and memory is free."""
         awaited = self._awaited
         if awaited is not None and awaited.is_there:
             self._reservations[awaited].begin(awaited.count)
@@ -316,11 +320,15 @@ class AmqpConnection(asyncio.Protocol):
         self._regulate()
 
     def _refuse(self, refuse: Callable[[], None]) -> None:
-        """Refuse the message that waits: the client would take a longer silence for the end."""
+        """Refuse the message that waits for memory.
+
+        The client could take longer silence for an end.
+        """
         refuse()
         self.pump()
 
     def _count_unread(self) -> None:
+        """Count the bytes that the client has not read."""
         if self.wire is None:
             return
         count = self.wire.get_write_buffer_size() + transfers.unsent_bytes_of(self.links)
@@ -328,15 +336,16 @@ class AmqpConnection(asyncio.Protocol):
             self._reading.begin(count)
         self._unread.note(count)
 
-    def _give_back(self) -> None:
+    def _end_counting(self) -> None:
+        """Count no bytes any more."""
         self._later.end()
         self._reading.stop()
         self._part_bytes = 0
         self._in_memory.note(0)
         self._unread.note(0)
 
-    def _late(self) -> None:
-        """End a connection that is slow, with bytes that others wait for."""
+    def _abort_slow(self) -> None:
+        """Cut a slow connection whose bytes take memory that others wait for."""
         text = "slow to send or to read a message, and others wait for the room that it has"
         _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, text)
         self.cut()
@@ -344,7 +353,7 @@ class AmqpConnection(asyncio.Protocol):
     # The engine of proton.
 
     def _authenticate(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Go on with AMQP: proton reads the bytes that have come, and those that come now."""
+        """Begin with AMQP after the handshake: proton gets all further bytes."""
         self._client = AmqpClient(self.service, self._number, applicant, admitted)
         self._handshake = None
         self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
@@ -370,6 +379,7 @@ class AmqpConnection(asyncio.Protocol):
         self._feed_engine()
 
     def _feed_engine(self) -> None:
+        """Pass received frames to proton, each after a check of its own."""
         engine = self._engine
         assert engine is not None
         while self._buffer and self._push(engine):
@@ -377,14 +387,14 @@ class AmqpConnection(asyncio.Protocol):
             if not self._push(engine):
                 break
             if self._found is not None:
-                self._deal_with(self._found)
+                self._apply(self._found)
             elif self._buffer:
                 # The rest is no whole frame.
                 break
         self.pump()
 
     def _push(self, engine: Transport) -> bool:
-        """Let proton have the bytes that it may; False when it takes no more."""
+        """Pass the allowed bytes to proton; return False when it accepts no more."""
         while self._allowed_count:
             capacity = engine.capacity()
             if capacity <= 0:
@@ -399,8 +409,8 @@ class AmqpConnection(asyncio.Protocol):
             self._handle_events()
         return True
 
-    def _deal_with(self, found: Found) -> None:
-        """Do what a frame asks for beside what proton has made of it."""
+    def _apply(self, found: Found) -> None:
+        """Do what a frame requires beside proton's processing."""
         if isinstance(found, (SessionBegun, LinkAttached)):
             if self._sent_frames is None:
                 self._sent_frames = bytearray()
@@ -416,6 +426,7 @@ class AmqpConnection(asyncio.Protocol):
             self._refuse_frame(found.channel, found.error)
 
     def _refuse_frame(self, channel: int | None, error: AmqpError | None) -> None:
+        """End the connection or the session of a malformed frame."""
         if error is None:
             return
         if channel is None:
@@ -433,7 +444,7 @@ class AmqpConnection(asyncio.Protocol):
             session.close()
 
     def _echo(self, asked: Echo) -> None:
-        """Let proton tell the state of a session, or of a link; the specification says echo."""
+        """Answer a flow with ``echo``: let proton send the state of the session or link."""
         session = self._sessions.get(asked.channel)
         if session is None:
             return
@@ -449,7 +460,7 @@ class AmqpConnection(asyncio.Protocol):
         Session.wrap(session).incoming_capacity = _SESSION_BYTES
 
     def pump(self) -> None:
-        """End a pass of the loop: handle what has happened, and send what is to be sent."""
+        """End a pass of the loop: handle events, and send what is to be sent."""
         if self._engine is None:
             return
         self._handle_events()
@@ -464,6 +475,7 @@ class AmqpConnection(asyncio.Protocol):
             self._count_unread()
 
     def _flush(self) -> None:
+        """Write the bytes that proton has for the client."""
         engine, wire = self._engine, self.wire
         if engine is None or wire is None:
             return
@@ -480,12 +492,12 @@ class AmqpConnection(asyncio.Protocol):
         if self._sent_frames and engine.pending() == 0:
             self._note_frames(bytes(self._sent_frames))
         if has_sent:
-            self.calls.note_sent()
+            self.calls.run_when_sent()
         if engine.pending() < 0 or engine.closed:
             wire.close()
 
     def _note_frames(self, sent: bytes) -> None:
-        """Note the numbers of sessions and links in what was sent, and answer to echo."""
+        """Note the numbers of sessions and links in the sent frames, and answer echoes."""
         self._sent_frames = None
         self._numbers.note(sent)
         echoes, self._echoes = self._echoes, []
@@ -494,7 +506,7 @@ class AmqpConnection(asyncio.Protocol):
                 link = self._numbers.link(asked.channel, Link.wrap(raw).name)
                 if link is not None:
                     credit = transfers.unsent_credit(raw)
-                    answer = self._numbers.with_link(sent, link, asked.limit, credit)
+                    answer = self._numbers.flow_of(sent, link, asked.limit, credit)
                     if self.wire is not None:
                         self.wire.write(answer)
 
@@ -509,6 +521,7 @@ class AmqpConnection(asyncio.Protocol):
             self.stop(DECODE_ERROR, f"a field is malformed: {error}")
 
     def _tick(self) -> None:
+        """Let proton send its heartbeat, and check that of the client."""
         loop, engine = self.service.loop, self._engine
         if engine is None or self.wire is None:
             return
@@ -521,7 +534,7 @@ class AmqpConnection(asyncio.Protocol):
             self._timer = loop.call_later(max(due - now, 0.001), self._tick)
 
     def end(self, condition: str, why: str) -> None:
-        """Close the connection with a condition: the server ends, or the client is sent away."""
+        """Close the connection with a condition and its reason."""
         if self._connection is None:
             self._close(why)
             return
@@ -532,19 +545,20 @@ class AmqpConnection(asyncio.Protocol):
         self.pump()
 
     def cut(self) -> None:
-        """End the bytes, whatever the client does."""
+        """Abort the socket at once."""
         if self.wire is not None:
             self.wire.abort()
 
     # Events.
 
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
-        """Begin or end something after what came before it is on its way."""
-        self.calls.carry_out()
-        self.service.unhurried.make()
+        """Handle the begin or end of an endpoint after everything before it was sent."""
+        self.calls.run_at_end()
+        self.service.deferred_settlements.make()
         handler(endpoint)
 
     def _opened(self, connection: Connection) -> None:
+        """Answer the open of a client, or refuse it."""
         hostname = connection.remote_hostname or ""
         wanted = self.service.manager_named(hostname)
         client = self._client
@@ -557,13 +571,13 @@ class AmqpConnection(asyncio.Protocol):
         else:
             refused = self._begin_conversations(client, connection)
         if self.conversations is None:
-            greet(connection, client.applicant.queue_manager, refused)
+            open_connection(connection, client.applicant.queue_manager, refused)
         else:
             level = self.conversations.main.call(ask.AskCommandLevel())
-            greet(connection, client.applicant.queue_manager, refused, level)
+            open_connection(connection, client.applicant.queue_manager, refused, level)
 
     def _begin_conversations(self, client: AmqpClient, connection: Connection) -> Condition | None:
-        """Open the first conversation; returns why it is refused."""
+        """Open the first conversation; return the condition of a refusal, or None."""
         try:
             conversations = client.begin(connection.remote_container or "")
         except MQError as error:
@@ -572,21 +586,22 @@ class AmqpConnection(asyncio.Protocol):
         refused = claim_container(connection, conversations)
         if refused is None:
             self.conversations = conversations
-            self.puts = PutsOfPass(conversations, self)
+            self.puts = BatchedPuts(conversations, self)
             # Only now: before a client has opened, proton has no times for it.
             self.service.loop.call_soon(self._tick)
         return refused
 
     def status(self) -> list[ClientConnection]:
+        """Return the client's conversations, as DISPLAY CONN shows them."""
         if self._client is None:
             return []
         return self._client.status(self.message_count, self._sent_bytes, self._received_bytes)
 
     def quiesce(self, condition: str, why: str) -> None:
-        """End the connection with a condition, once its client has nothing left to end.
+        """End the connection with a condition once its client has no work left.
 
-        Its links send no messages meanwhile. A message that the client holds, one that is being put
-        and an open transaction are left to end. Call it again until the connection is gone.
+        Meanwhile its links send no messages. Work is a message that the client holds, one that is
+        being put, and an open transaction. Call it again until the connection has ended.
         """
         have_ended = [link.quiesce() for link in list(self.links.values())]
         conversations = self.conversations
@@ -598,7 +613,7 @@ class AmqpConnection(asyncio.Protocol):
     def stop(self, condition: str, why: str, *, then: bytes = b"") -> None:
         """End the connection and its socket; open units of work are backed out.
 
-        The bytes ``then`` are the last ones.
+        The bytes ``then`` are written last.
         """
         self.end(condition, why)
         if self.wire is not None:
@@ -606,6 +621,7 @@ class AmqpConnection(asyncio.Protocol):
             self.wire.close()
 
     def _session_opened(self, session: Session) -> None:
+        """Open a session, unless the connection was refused."""
         if self.conversations is None:
             # The connection is refused, and this came behind its open.
             return
@@ -615,6 +631,7 @@ class AmqpConnection(asyncio.Protocol):
         session.open()
 
     def _ended(self, endpoint: Endpoint) -> None:
+        """Answer the end of a session, or the close of the connection."""
         if isinstance(endpoint, Session):
             self._end_links(endpoint)
             self._forget_session(endpoint._impl)
@@ -629,11 +646,12 @@ class AmqpConnection(asyncio.Protocol):
             self.conversations.end(partial(self.calls.soon, self._answer_close))
 
     def _end_links(self, session: Session) -> None:
+        """End all links of a session."""
         for link in [one for one in self.links.values() if one.session_is(session)]:
             self._forget(link, is_closed=False)
 
     def _forget_session(self, session: Raw) -> None:
-        """Forget the numbers of a session; its links were ended before."""
+        """Forget the numbers of a session, whose links have ended."""
         gone = {channel for channel, raw in self._sessions.items() if raw == session}
         self._sessions = {c: raw for c, raw in self._sessions.items() if c not in gone}
         self._places = {raw: place for raw, place in self._places.items() if place[0] not in gone}
@@ -644,7 +662,8 @@ class AmqpConnection(asyncio.Protocol):
     def _free(self, link: Link) -> None:
         """Let proton forget a link that both sides have ended.
 
-        Else it keeps the link as long as the connection: clients attach a link for each receive.
+        Otherwise proton keeps it as long as the connection, and clients attach a link for each
+        receive.
         """
         place = self._places.pop(raw_of(link), None)
         if place is not None:
@@ -657,6 +676,7 @@ class AmqpConnection(asyncio.Protocol):
             self._connection.close()
 
     def _attached(self, proton_link: Link) -> None:
+        """Open a link, or refuse it."""
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:
             return
         try:
@@ -674,9 +694,9 @@ class AmqpConnection(asyncio.Protocol):
     def _endpoint(
         self, link: Link, conversations: ClientConversations, source: bytes
     ) -> LinkEndpoint:
-        """Open the object that a link names; ``source`` is the client's as it came.
+        """Open the object that a link names; ``source`` is the client's encoded source.
 
-        Raises AmqpError or MQError when that is refused.
+        Raises AmqpError or MQError.
         """
         if link.is_sender:
             return ReceivingClient(self, link, conversations)
@@ -685,7 +705,7 @@ class AmqpConnection(asyncio.Protocol):
         return SendingClient(self, link, conversations, source)
 
     def _refuse_link(self, link: Link, error: AmqpError) -> None:
-        """Answer an attach as the specification says: with no terminus, then a detach."""
+        """Refuse an attach as specified: answer without a terminus, then detach."""
         (link.source if link.is_sender else link.target).type = Terminus.UNSPECIFIED
         link.open()
         link.condition = error.as_condition()
@@ -721,10 +741,12 @@ class AmqpConnection(asyncio.Protocol):
         self._free(proton_link)
 
     def _forget(self, link: LinkEndpoint, *, is_closed: bool) -> None:
+        """End a link: closed or detached by the client."""
         self.links.pop(link.key, None)
         link.end(is_closed=is_closed)
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
+        """End a link from this side, with a condition."""
         self.links.pop(link.key, None)
         link.end(is_closed=False)
         ended = link.link
@@ -733,12 +755,13 @@ class AmqpConnection(asyncio.Protocol):
 
     # The end of bytes.
 
-    def _too_slow(self) -> None:
+    def _end_late_handshake(self) -> None:
+        """Close a connection whose client has not opened it in time."""
         if self.conversations is None:
             self._close("a client that has not come in in time")
 
     def _close(self, why: str) -> None:
-        """End the connection; the log has the reason."""
+        """Close the connection, and log the reason."""
         if self.wire is not None:
             address = self.wire.get_extra_info("peername")
             _LOG.info("connection of %s closed: %s", address, why, extra={"cause": why})

@@ -19,9 +19,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp.addresses import (
     TOPIC,
+    DeletedTopics,
     DynamicNode,
     NodeAddress,
-    Nodes,
     OwnNodes,
     check_no_queue,
 )
@@ -34,19 +34,19 @@ from mayfly.verbs.messages import Settlement
 _LOG = logging.getLogger("mayfly.amqp")
 #: APPLTAG, and MQMD.PutApplName.
 _APPLICATION_LENGTH: Final = 28
-#: Reason codes by which an open says that there is no queue of a name.
+#: Reason codes of an open that finds no queue of a name.
 _NAMES_NO_QUEUE = frozenset((rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_NAME_ERROR))
 _PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
-#: Conversations of ended transactions that are kept for the next ones.
+#: The most conversations of ended transactions that are kept for reuse.
 _IDLE_KEPT = 8
-#: The longest wait of the end of a client for its verbs: they do not end where the store failed.
+#: The longest wait for running verbs at the end of a client; after a store failure none ends.
 _LONGEST_WAIT_SECONDS: Final = 30.0
-#: Targets that one conversation has open; the default of MAXHANDS is 256.
+#: The most open targets of one conversation; the default of MAXHANDS is 256.
 MAX_OPEN: Final = 64
 
 
 class AmqpClient:
-    """A client that admission has let in, on its terms."""
+    """A client that admission has accepted, with its terms."""
 
     def __init__(
         self, service: AmqpService, number: int, applicant: Applicant, admitted: Admitted
@@ -58,9 +58,10 @@ class AmqpClient:
         self._connected_ms = 0
 
     def begin(self, container: str) -> ClientConversations:
-        """Open the first conversation, whose application is the id of the client's container.
+        """Open the first conversation, whose application is the client's container id.
 
-        Raises MQRC_CHANNEL_NOT_AVAILABLE for one too many, and why a conversation is refused.
+        Raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC, and the MQError of a refused
+        connect.
         """
         service, admitted = self._service, self._admitted
         place = Place(self.applicant.queue_manager, self.applicant.channel, self.applicant.address)
@@ -77,7 +78,7 @@ class AmqpClient:
         return found
 
     def leave(self) -> None:
-        """End its conversations: messages that are not settled go back counted."""
+        """End the conversations: unsettled messages return with their backout count raised."""
         if self._conversations is not None:
             self._conversations.end()
         if self._place is not None:
@@ -86,7 +87,7 @@ class AmqpClient:
     def status(
         self, message_count: int, sent_bytes: int, received_bytes: int
     ) -> list[ClientConnection]:
-        """Return the status of its conversations; all messages are counted at the first one."""
+        """Return the status of its conversations; the first one counts all messages."""
         if self._conversations is None:
             return []
         applicant = self.applicant
@@ -111,9 +112,10 @@ class AmqpClient:
 
 
 class OpenTarget(NamedTuple):
-    """A queue or topic that is open to put to; a temporary queue takes no persistent message.
+    """A queue or topic that is open for puts.
 
-    A ``temporary_topic`` may be gone before its handle.
+    A temporary queue accepts no persistent messages. A ``temporary_topic`` may be deleted before
+    its handle is closed.
     """
 
     handle: int
@@ -121,10 +123,10 @@ class OpenTarget(NamedTuple):
     temporary_topic: str = ""
 
 
-class AtEnd(NamedTuple):
+class SettlementAtEnd(NamedTuple):
     """A delivery that is settled when its transaction is committed.
 
-    ``on_refused`` is called on any thread with the reason why it cannot be a dead letter.
+    ``on_refused`` is called on any thread with the error of a dead letter that no queue accepts.
     """
 
     number: int
@@ -132,16 +134,18 @@ class AtEnd(NamedTuple):
     reason: int
     on_refused: Callable[[MQError], object]
 
-    def backed_out(self) -> AtEnd:
-        """Return the same delivery, to be given back counted."""
+    def backed_out(self) -> SettlementAtEnd:
+        """Return the same delivery, to be backed out instead."""
         return self._replace(settlement=Settlement.BACKED_OUT, reason=0)
 
 
 class ClientConversations:
-    """Opens conversations as they are needed; those of ended transactions are used again."""
+    """Opens conversations as needed; those of ended transactions are reused."""
 
-    def __init__(self, connect: Callable[[], Connection], executor: Executor, nodes: Nodes) -> None:
-        """Open the first one; raises as ``connect``."""
+    def __init__(
+        self, connect: Callable[[], Connection], executor: Executor, nodes: DeletedTopics
+    ) -> None:
+        """Open the first conversation; raises the MQError of ``connect``."""
         self._connect, self._executor = connect, executor
         self.main = connect()
         #: The owner of all its conversations: ``no-local`` leaves out what any of them publishes.
@@ -152,7 +156,7 @@ class ClientConversations:
         self._putting: Connection | None = None
         self._transactions: dict[bytes, Connection] = {}
         #: Outcomes that deliveries have when their transaction is committed, by its id.
-        self._at_end: dict[bytes, list[AtEnd]] = {}
+        self._at_end: dict[bytes, list[SettlementAtEnd]] = {}
         self._idle: list[Connection] = []
         self._is_ended = False
         #: How many verbs are under way whose outcome :meth:`end` waits for.
@@ -164,7 +168,7 @@ class ClientConversations:
         self._targets: dict[tuple[int, NodeAddress], OpenTarget] = {}
 
     def claim(self, client_id: str) -> None:
-        """Take a client id, which no other client has then; the client id owns all conversations.
+        """Reserve a client id, which becomes the owner of all conversations.
 
         Raises MQRC_OBJECT_IN_USE while another client has it.
         """
@@ -172,7 +176,7 @@ class ClientConversations:
         self._owner = client_id
 
     def putting(self) -> Connection:
-        """Return the conversation whose units of work are the puts of a pass of the loop."""
+        """Return the conversation that puts outside of transactions."""
         if self._putting is None:
             self._putting = self._connect()
             self._putting.call(ask.BelongTo(self._owner))
@@ -188,6 +192,7 @@ class ClientConversations:
 
     @property
     def has_transactions(self) -> bool:
+        """Whether a transaction is open."""
         return bool(self._transactions)
 
     def of_transaction(self, name: bytes) -> Connection:
@@ -200,22 +205,22 @@ class ClientConversations:
     def discharge(
         self, name: bytes, *, fail: bool, on_done: Callable[[MQError | None], None]
     ) -> None:
-        """End a transaction; ``on_done`` is called on any thread when it is durable.
+        """End a transaction; ``on_done`` is called on any thread with None or an error.
 
-        The deliveries of :meth:`settle_at_end` are settled then; after a rollback they go back
-        counted.
+        The deliveries of :meth:`settle_at_end` are settled then; after a rollback they are backed
+        out. A commit is durable when ``on_done`` is called. Raises amqp:transaction:unknown-id.
         """
         connection = self.of_transaction(name)
         del self._transactions[name]
         at_end = self._at_end.pop(name, [])
-        told = self.awaited(on_done)
+        report = self.awaited(on_done)
 
         def done(outcome: MQError | None) -> None:
-            self._use_again(connection)
+            self._reuse(connection)
             is_committed = outcome is None and not fail
             for each in at_end:
                 self._settle(each if is_committed else each.backed_out())
-            told(outcome)
+            report(outcome)
 
         if not fail:
             connection.begin(ask.Commit(), done)
@@ -233,18 +238,19 @@ class ClientConversations:
 
         self._executor.submit(back_out)
 
-    def settle_at_end(self, name: bytes, delivery: AtEnd) -> None:
+    def settle_at_end(self, name: bytes, delivery: SettlementAtEnd) -> None:
         """Settle a delivery when its transaction is discharged."""
         self._at_end.setdefault(name, []).append(delivery)
 
-    def _settle(self, delivery: AtEnd) -> None:
+    def _settle(self, delivery: SettlementAtEnd) -> None:
+        """Settle a delivery; one that cannot become a dead letter is backed out."""
         number, settlement, reason, on_refused = delivery
 
         def noted(outcome: MQError | None) -> None:
             if outcome is None:
                 return
             if settlement is Settlement.DEAD_LETTERED:
-                # No queue takes the dead letter: the message stays, counted.
+                # No queue accepts the dead letter: the message is backed out.
                 on_refused(outcome)
                 self._settle(delivery.backed_out())
             else:
@@ -253,7 +259,7 @@ class ClientConversations:
         self.main.begin(ask.Settle([number], settlement, reason=reason), self.awaited(noted))
 
     def awaited(self, on_done: Callable[[MQError | None], object]) -> Callable[..., None]:
-        """Let :meth:`end` wait for a verb; return its callback, which calls ``on_done``."""
+        """Wrap the callback of a verb, so that :meth:`end` waits for the verb."""
         with self._lock:
             self._awaited_count += 1
 
@@ -269,39 +275,40 @@ class ClientConversations:
         return done
 
     def attach_target(self, address: NodeAddress) -> None:
-        """Open the queue or topic of a link that begins; raises AmqpError."""
+        """Open the queue or topic of a new link; raises AmqpError."""
         putting = self.putting()
         known = self._targets.get((putting.number, address))
         if known is not None and known.is_temporary:
-            # The handle of another link may be that of a queue that is gone.
+            # The handle of another link may be that of a deleted queue.
             self.forget_target(address)
         self.target(putting, address)
 
     def target(self, connection: Connection, address: NodeAddress) -> OpenTarget:
-        """Return the open queue or topic of an address on a conversation; raises AmqpError."""
+        """Return the open queue or topic of an address in a conversation; raises AmqpError."""
         key = connection.number, address
         known = self._targets.pop(key, None) or self._opened(connection, address)
-        # In again at the end: the first is the one that was longest not used.
+        # Reinserted at the end, so that the first is the least recently used.
         self._targets[key] = known
         if known.temporary_topic:
             self.nodes.all.check_topic(known.temporary_topic)
         return known
 
     def _opened(self, connection: Connection, address: NodeAddress) -> OpenTarget:
+        """Open a queue or topic; the least recently used one makes place if necessary."""
         of_connection = [key for key in self._targets if key[0] == connection.number]
         if len(of_connection) >= MAX_OPEN:
             close_quietly(connection, self._targets.pop(of_connection[0]).handle)
         return open_target(connection, address)
 
     def forget_target(self, address: NodeAddress) -> None:
-        """Close the handles of an address: its link has ended."""
+        """Close the handles of an address, whose link has ended."""
         for connection in self._all():
             target = self._targets.pop((connection.number, address), None)
             if target is not None:
                 close_quietly(connection, target.handle)
 
     def node_closed(self, node: DynamicNode | None, *, is_closed: bool) -> None:
-        """Delete the dynamic node that a link has made, and ends with; an error is logged."""
+        """Delete the dynamic node of a closed link if it ends with the link; an error is logged."""
         if node is None or not is_closed or not node.ends_with_link or not self.main.is_open:
             return
         try:
@@ -310,10 +317,10 @@ class ClientConversations:
             _LOG.info("deleting %s: %s", node.address.name, error)
 
     def end(self, then: Callable[[], object] = lambda: None) -> None:
-        """Back out and close all conversations, on another thread: that may wait for the disk.
+        """Back out and close all conversations, on another thread that may wait for the disk.
 
-        Verbs that are under way end first, so that puts, outcomes and discharges of the client take
-        effect. ``then`` is called on that thread, or at once when they have ended before.
+        Running verbs end first, so that puts, outcomes and discharges of the client take effect.
+        ``then`` is called on that thread, or at once when the conversations have ended before.
         """
         if self._is_ended:
             then()
@@ -323,6 +330,7 @@ class ClientConversations:
         self._executor.submit(self._end).add_done_callback(lambda _closed: then())
 
     def _end(self) -> None:
+        """Wait for running verbs, 30 s at most, and close all conversations."""
         with self._lock:
             if self._awaited_count:
                 self._is_over = threading.Event()
@@ -333,14 +341,15 @@ class ClientConversations:
         _close_all(ending)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all conversations, by which operators know them."""
+        """Return the connection numbers of all conversations."""
         return [connection.number for connection in self._all()]
 
     def _all(self) -> list[Connection]:
         putting = [] if self._putting is None else [self._putting]
         return [self.main, *putting, *self._transactions.values(), *self._idle]
 
-    def _use_again(self, connection: Connection) -> None:
+    def _reuse(self, connection: Connection) -> None:
+        """Keep the conversation of an ended transaction for the next one, or close it."""
         if connection.is_open and len(self._idle) < _IDLE_KEPT:
             self._idle.append(connection)
         else:
@@ -348,9 +357,9 @@ class ClientConversations:
 
 
 def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
-    """Open a queue or a topic to put to; raises AmqpError.
+    """Open a queue or a topic for puts; raises AmqpError.
 
-    A name of neither kind is that of a queue, or else of a topic.
+    A name without a kind is that of a queue, or if there is none of a topic.
     """
     try:
         if address.kind == TOPIC:
@@ -377,8 +386,8 @@ def _topic(connection: Connection, address: NodeAddress) -> OpenTarget:
 def check_is_topic(connection: Connection, address: NodeAddress, refused: MQError) -> None:
     """Raise AmqpError unless a name that is no queue's may be that of a topic.
 
-    A name that is a queue's in upper case is refused: nobody wants a topic called ``orders`` beside
-    a queue ORDERS without saying so. So is that of a temporary queue, which is gone.
+    A name that is a queue's in upper case is refused, because ``orders`` beside a queue ORDERS is
+    most likely an error. So is the name of a temporary queue, which was deleted.
     """
     if refused.reason not in _NAMES_NO_QUEUE:
         raise amqp_error(refused)
@@ -395,16 +404,16 @@ def check_is_topic(connection: Connection, address: NodeAddress, refused: MQErro
 
 
 def not_found(address: NodeAddress, error: MQError) -> AmqpError:
-    """Return an error that tells which queue was meant, where only upper case is missing."""
-    told = amqp_error(error)
-    if told.condition == NOT_FOUND and address.name != address.name.upper():
+    """Return the error of an address, with a hint when only upper case is missing."""
+    refusal = amqp_error(error)
+    if refusal.condition == NOT_FOUND and address.name != address.name.upper():
         hint = f"; names of queues are exact: is {address.name.upper()} meant?"
-        return AmqpError(told.condition, told.description + hint)
-    return told
+        return AmqpError(refusal.condition, refusal.description + hint)
+    return refusal
 
 
 def close_quietly(connection: Connection, handle: int) -> None:
-    """Close an object of a link that has ended; an error is logged."""
+    """Close an object of an ended link; an error is logged."""
     try:
         if connection.is_open:
             connection.call(ask.CloseObject(handle))
@@ -413,6 +422,7 @@ def close_quietly(connection: Connection, handle: int) -> None:
 
 
 def _close_all(connections: list[Connection]) -> None:
+    """Close conversations without a commit; errors are logged."""
     for connection in connections:
         try:
             connection.close(commit=False)

@@ -1,8 +1,8 @@
-"""The way in: a client's first bytes, its SASL exchange, admission, and the answer to its open.
+"""The handshake: a client's first bytes, SASL, admission, and the answer to its open.
 
-SASL has the mechanisms PLAIN, EXTERNAL and ANONYMOUS (RFC 4616, 4422, 4505). proton has no server
-side of PLAIN in this build, so the three performatives are handled here; its codec makes their
-bytes.
+SASL has the mechanisms PLAIN, EXTERNAL and ANONYMOUS (RFC 4616, 4422, 4505). This build of proton
+has no server side of PLAIN; so the three performatives are handled here, and proton's codec encodes
+them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mayfly.servers.clients import Peer
 
 _LOG = logging.getLogger("mayfly.amqp")
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-#: Bytes that a client may send before it is let in.
+#: The most bytes that a client may send before it is admitted.
 _EARLY_BYTES = 64 * 1024
 #: First bytes of other protocols.
 _OTHERS: Final = (
@@ -50,7 +50,7 @@ _OFFERED: Final = (PLAIN, EXTERNAL, ANONYMOUS)
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 _OK, _REFUSED = 0, 1
 _FRAME_TYPE, _HEADER_BYTES = 1, 8
-#: The longest first frame in bytes: user and password are in it.
+#: The longest sasl-init frame in bytes; it contains user and password.
 _MAX_BYTES: Final = 4096
 #: Capabilities of the JMS mapping of AMQP that a client may ask for.
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
@@ -61,15 +61,15 @@ _PROPERTIES: Final = {
     "topic-prefix": "topic://",
 }
 _SOLE = "sole-connection-for-container"
-#: Tells a client that a close with the reason follows. A client of JMS waits for that before it
-#: takes its connection for good.
+#: The property that announces a close with the reason. A JMS client waits for the close before it
+#: uses the connection.
 _FAILED: Final = "amqp:connection-establishment-failed"
-#: The exception of JMS for a client id that is in use follows from this, as two symbols.
+#: From these two symbols a JMS client derives its exception for a client id in use.
 _CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
 
 class Handshake:
-    """Reads the first bytes of a client until it is let in or sent away."""
+    """Reads the first bytes of a client until it is admitted or refused."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Handshake:
     ) -> None:
         """Wait for a protocol header.
 
-        ``authenticate`` goes on with AMQP, whose first bytes may have come already and are still
-        to be read. ``close`` ends the connection; its argument is for the log.
+        ``authenticate`` begins with AMQP, whose first bytes may be in the buffer already. ``close``
+        ends the connection; its argument is the reason for the log.
         """
         self._service, self._wire, self._authenticate, self._close = (
             service,
@@ -94,7 +94,7 @@ class Handshake:
         self._asking: asyncio.Task[None] | None = None
 
     def feed(self, buffer: bytearray) -> None:
-        """Take the bytes of the entrance from those that have come; bytes of AMQP are left."""
+        """Process the bytes of the handshake, and remove them; bytes of AMQP are left."""
         if self._is_asking:
             if len(buffer) > _EARLY_BYTES:
                 self._close("a client that sends before it is let in")
@@ -104,6 +104,7 @@ class Handshake:
             self._feed_header(buffer)
 
     def leave(self) -> None:
+        """Cancel admission: the connection has ended."""
         if self._asking is not None:
             self._asking.cancel()
 
@@ -118,7 +119,7 @@ class Handshake:
         elif header == _AMQP_HEADER and ANONYMOUS in mechanisms:
             self._admit(SaslCredentials(ANONYMOUS, "", "", ""))
         else:
-            # The header says what would be spoken here.
+            # The header tells the client which protocol is expected.
             self._wire.write(SASL_HEADER)
             text = (what for start, what in _OTHERS if header.startswith(start))
             no_sasl = "AMQP without SASL, which is needed here"
@@ -129,7 +130,8 @@ class Handshake:
     def _offered(self) -> list[str]:
         """Return the mechanisms for this client.
 
-        EXTERNAL is for a client with a certificate: others would prefer it to their password.
+        EXTERNAL is only for a client with a certificate: other clients would prefer it to their
+        password.
         """
         has_certificate = bool(self._partner.certificate_subject)
         return [name for name in _OFFERED if has_certificate or name != EXTERNAL]
@@ -150,6 +152,7 @@ class Handshake:
         self._admit(credentials)
 
     def _admit(self, credentials: SaslCredentials) -> None:
+        """Ask admission."""
         self._is_asking, partner = True, self._partner
         applicant = Applicant(
             queue_manager=self._service.manager_named(credentials.hostname),
@@ -167,8 +170,8 @@ class Handshake:
     async def _ask(self, applicant: Applicant) -> None:
         service = self._service
         try:
-            # The answer to a wrong password comes late. A thread that waited for it would be lost
-            # to other clients.
+            # The answer to a wrong password is late. No thread waits for it, because other clients
+            # need the threads.
             admitted = await asyncio.wrap_future(service.admission.submit(applicant))
         except MQError as error:
             self._refuse(str(error))
@@ -185,13 +188,14 @@ class Handshake:
         self._authenticate(applicant, admitted)
 
     def _refuse(self, why: str) -> None:
+        """Refuse the client, and close the connection."""
         if self._has_sasl:
             self._wire.write(sasl_outcome(is_admitted=False))
         self._close(why)
 
 
 class SaslCredentials(NamedTuple):
-    """A client's answer: its mechanism, user and password ("" for none), and the host it wants."""
+    """The sasl-init of a client: mechanism, user and password ("" for none), and host name."""
 
     mechanism: str
     user: str
@@ -200,7 +204,7 @@ class SaslCredentials(NamedTuple):
 
 
 def sasl_mechanisms(names: Sequence[str]) -> bytes:
-    """Return the protocol header, and the frame that offers mechanisms."""
+    """Return the protocol header and the frame that offers mechanisms."""
     return SASL_HEADER + _frame(_MECHANISMS, [symbols(names)])
 
 
@@ -210,9 +214,9 @@ def sasl_outcome(*, is_admitted: bool) -> bytes:
 
 
 def read_sasl_init(raw: bytes) -> tuple[SaslCredentials, int] | None:
-    """Return the answer of a client and the bytes it took; None until all of it is there.
+    """Return the sasl-init of a client and its length in bytes; None until it is complete.
 
-    Raises AmqpError amqp:connection:framing-error for another frame or a malformed answer.
+    Raises AmqpError amqp:connection:framing-error for another frame or a malformed one.
     """
     if len(raw) < _HEADER_BYTES:
         return None
@@ -240,6 +244,7 @@ def _credentials(fields: object) -> SaslCredentials:
 
 
 def _plain(response: object) -> tuple[str, str]:
+    """Return user and password of a PLAIN response."""
     parts = response.split(b"\0") if isinstance(response, bytes) else []
     try:
         _identity, user, password = (part.decode() for part in parts)
@@ -254,16 +259,16 @@ def _frame(code: int, fields: list[Value]) -> bytes:
     return size.to_bytes(4, "big") + bytes((2, _FRAME_TYPE, 0, 0)) + body
 
 
-def greet(
+def open_connection(
     connection: Connection,
     queue_manager: str,
     refused: Condition | None = None,
     command_level: int = DELAY_COMMAND_LEVEL,
 ) -> None:
-    """Open the connection from here, in the name of a queue manager, and close it if refused.
+    """Open the connection in the name of a queue manager, and close it if ``refused``.
 
-    A queue manager whose command level knows no delivery delay offers none (D5): a client of JMS
-    then refuses a delay by itself.
+    With a command level that lacks delivery delay (D5), DELAYED_DELIVERY is not offered: a JMS
+    client then refuses delays itself.
     """
     connection.container = queue_manager
     knows_delay = command_level >= DELAY_COMMAND_LEVEL
@@ -277,9 +282,9 @@ def greet(
 
 
 def claim_container(connection: Connection, conversations: ClientConversations) -> Condition | None:
-    """Keep the id of its container for a client that wants to be alone with it.
+    """Reserve the container id for a client that wants to be its only user.
 
-    Where another client has the id, returns why the connection is refused: amqp:invalid-field.
+    Returns None, or the condition amqp:invalid-field when another client has the id.
     """
     desired = connection.remote_desired_capabilities
     if _SOLE not in {str(name) for name in (desired or ())}:

@@ -1,4 +1,4 @@
-"""Errors as AMQP tells them: a condition and a description."""
+"""Errors of AMQP: a condition and a description."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ HANDLE_IN_USE: Final = "amqp:session:handle-in-use"
 UNKNOWN_TRANSACTION: Final = "amqp:transaction:unknown-id"
 ROLLED_BACK: Final = "amqp:transaction:rollback"
 
-#: Conditions that clients have an exception of their own for; all other reason codes are
-#: amqp:internal-error when the queue manager fails, amqp:not-allowed when it refuses.
+#: Conditions for which clients have a specific exception; every other reason code becomes
+#: amqp:not-allowed.
 CONDITIONS: Final = {
     rc.MQRC_NOT_AUTHORIZED: UNAUTHORIZED,
     rc.MQRC_IDENTITY_MISMATCH: UNAUTHORIZED,
@@ -62,26 +62,27 @@ CONDITIONS: Final = {
 
 
 class AmqpError(Exception):
-    """A condition of AMQP with its description, for a peer."""
+    """An AMQP error to send to the client."""
 
     def __init__(
         self, condition: str, description: str, info: Mapping[symbol, Any] | None = None
     ) -> None:
-        """Name the condition and say why; ``info`` is for programs."""
+        """Take the condition and its description; ``info`` is a map for programs."""
         super().__init__(description)
         self.condition, self.description, self.info = condition, description, info
 
     def as_condition(self) -> Condition:
+        """Return the error as proton's class."""
         return Condition(self.condition, self.description, self.info)
 
 
 def wrong_field(reason: int, text: str) -> AmqpError:
-    """Return the error of a field of AMQP for which a queue manager has a reason code."""
+    """Return amqp:invalid-field for an AMQP field that has an MQ reason code."""
     return AmqpError(INVALID_FIELD, str(mq_error(reason, text)))
 
 
 def amqp_error(error: MQError | AmqpError) -> AmqpError:
-    """Return an MQError as a condition; the description begins with name and number of the code."""
+    """Return an MQError as an AMQP error, whose description begins with the reason code."""
     if isinstance(error, AmqpError):
         return error
     condition = CONDITIONS.get(error.reason, NOT_ALLOWED)

@@ -1,9 +1,9 @@
-"""Frames as they come and go: the parts of the specification that proton's engine leaves out.
+"""Checks of frames beside proton: parts of the specification that its engine leaves out.
 
-proton takes a mandatory field that is null for 0, ends the connection for a handle that nobody has
-attached, and does not read ``echo``. So each frame of a client is looked at before proton has it;
-of a transfer the handle alone. The frames of the server are looked at where an ``echo`` is to be
-answered, as proton cannot be asked for the flow of a link on which a client receives.
+proton reads a mandatory field that is null as 0, ends the connection for an unattached handle, and
+ignores ``echo``. So each frame of a client is inspected before proton gets it; of a transfer only
+the handle. Frames of the server are inspected where an ``echo`` is to be answered, as proton cannot
+be asked for the flow of a link on which a client receives.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SessionBegun(NamedTuple):
 
 
 class LinkAttached(NamedTuple):
-    """A link is attached; the value of its source, for what proton does not hand out."""
+    """A link is attached; ``source`` is its encoded source, which proton does not provide."""
 
     channel: int
     handle: int
@@ -76,7 +76,7 @@ class LinkAttached(NamedTuple):
 
 
 class LinkDetached(NamedTuple):
-    """A link is detached; what comes behind may attach one of its name."""
+    """A link is detached; the next frame may attach one of the same name."""
 
     channel: int
     handle: int
@@ -85,7 +85,7 @@ class LinkDetached(NamedTuple):
 class Echo(NamedTuple):
     """A flow asks for the state of a session, or of a link.
 
-    ``limit`` is the sum of its delivery-count and link-credit, where that of a sender ends.
+    ``limit`` is the sum of its delivery-count and link-credit: the end of the sender's credit.
     """
 
     channel: int
@@ -94,10 +94,10 @@ class Echo(NamedTuple):
 
 
 class RefusedFrame(NamedTuple):
-    """A frame of ``size`` bytes, which proton is not to have.
+    """A frame of ``size`` bytes that is not passed to proton.
 
-    ``error`` ends its session, or with channel None the connection; None is a frame of a session
-    that has been ended so.
+    ``error`` ends its session, or with ``channel`` None the connection. It is None for a frame of a
+    session that was ended by an earlier error.
     """
 
     size: int
@@ -109,25 +109,25 @@ Found: TypeAlias = SessionBegun | LinkAttached | LinkDetached | Echo | RefusedFr
 
 
 class ClientFrames:
-    """The frames of one client."""
+    """Inspects the frames of one client."""
 
     __slots__ = ("_handles", "_max_bytes", "_refused", "_rest")
 
     def __init__(self, max_bytes: int) -> None:
         """Begin before the protocol header; ``max_bytes`` is the longest frame."""
         self._max_bytes = max_bytes
-        #: Bytes that are still to come of what proton may have.
+        #: How many of the coming bytes proton may have without inspection.
         self._rest = _PROTOCOL_BYTES
         #: The handles that are attached, by the channels of the sessions that have begun.
         self._handles: dict[int, set[int]] = {}
-        #: Channels of sessions that have been ended for a frame that was wrong.
+        #: Channels of sessions that were ended because of a wrong frame.
         self._refused: frozenset[int] = frozenset()
 
     def take(self, buffer: bytearray) -> tuple[int, Found | None]:
-        """Return how many bytes of the front proton may have now, and what comes with them.
+        """Return how many bytes of the buffer proton may have, and what was found at their end.
 
-        A refused frame is behind these bytes. The rest is to be handed in again, with more behind
-        it where nothing was found.
+        A refused frame follows these bytes. The remaining bytes must be passed in again, with more
+        bytes unless something was found.
         """
         place, end = self._rest, len(buffer)
         found: Found | None = None
@@ -135,8 +135,8 @@ class ClientFrames:
             size, offset, kind, channel = _HEAD.unpack_from(buffer, place)
             body, stop = place + offset * 4, place + size
             if offset == 2 and not kind and _LEAST_BYTES <= size <= self._max_bytes:
-                # Most frames are transfers and dispositions of this form. They are seen without a
-                # call, which would take 2 µs for a frame.
+                # Most frames are transfers and dispositions of this form. They are checked inline,
+                # because a call would take 2 µs for a frame.
                 code = buffer[body + 2] if end - place >= _LEAST_BYTES else 0
                 if (
                     code == _TRANSFER
@@ -159,16 +159,16 @@ class ClientFrames:
                     place = stop
                     continue
             if size < _HEAD_BYTES or size > self._max_bytes or kind or not place < body <= stop:
-                # No frame of AMQP: proton says so.
+                # No frame of AMQP: proton reports it.
                 place = end
                 break
             try:
-                if stop > end and not self._goes_on(buffer, body, channel):
+                if stop > end and not self._is_front_of_transfer(buffer, body, channel):
                     break
                 if body < stop <= end:
-                    found = self._look(buffer, body, channel)
+                    found = self._inspect(buffer, body, channel)
             except (IndexError, AmqpError):
-                # Malformed: proton says so.
+                # Malformed: proton reports it.
                 found = None
             if isinstance(found, RefusedFrame):
                 found = found._replace(size=size)
@@ -177,8 +177,8 @@ class ClientFrames:
         self._rest = max(place - end, 0)
         return min(place, end), found
 
-    def _goes_on(self, buffer: bytearray, body: int, channel: int) -> bool:
-        """Return True for the front of a transfer, whose bytes need not be whole."""
+    def _is_front_of_transfer(self, buffer: bytearray, body: int, channel: int) -> bool:
+        """Return True for the front of a transfer, which proton may have incomplete."""
         if len(buffer) - body < _FRONT_BYTES:
             return False
         performative = _performative(buffer, body)
@@ -187,7 +187,8 @@ class ClientFrames:
         known = self._handles.get(channel)
         return known is not None and _uint(buffer, performative[1]) in known
 
-    def _look(self, buffer: bytearray, body: int, channel: int) -> Found | None:
+    def _inspect(self, buffer: bytearray, body: int, channel: int) -> Found | None:
+        """Return what a complete frame contains that proton does not handle, or None."""
         performative = _performative(buffer, body)
         if performative is None:
             return None
@@ -210,9 +211,9 @@ class ClientFrames:
         if code == _BEGIN:
             self._handles[channel] = set()
             return SessionBegun(channel)
-        return None if known is None else self._look_at_handle(buffer, fields, code, channel)
+        return None if known is None else self._inspect_handle(buffer, fields, code, channel)
 
-    def _look_at_handle(
+    def _inspect_handle(
         self, buffer: bytearray, fields: list[int], code: int, channel: int
     ) -> Found | None:
         known, place = self._handles[channel], _HANDLE.get(code, len(fields))
@@ -236,6 +237,7 @@ class ClientFrames:
         )
 
     def _refuse(self, code: int, channel: int, handle: int) -> RefusedFrame:
+        """Refuse a frame with a wrong handle; only the first one of a session has an error."""
         if channel in self._refused:
             return RefusedFrame(0, channel, None)
         self._refused |= {channel}
@@ -246,14 +248,14 @@ class ClientFrames:
 
 
 class ServerLink(NamedTuple):
-    """The numbers that the server has given to a link on which it sends, and to its session."""
+    """The numbers that the server has assigned to a link on which it sends, and to its session."""
 
     channel: int
     handle: int
 
 
 class ServerFrames:
-    """The frames of the server that give numbers to sessions and links."""
+    """The numbers of sessions and links in the frames of the server."""
 
     __slots__ = ("_channels", "_links")
 
@@ -264,7 +266,7 @@ class ServerFrames:
         self._links: dict[tuple[int, str], ServerLink] = {}
 
     def note(self, data: bytes) -> None:
-        """Take note of sessions and links that begin or end in whole frames of the server."""
+        """Note the sessions and links that begin or end in complete frames of the server."""
         for channel, code, fields in _frames(data):
             if code == _BEGIN:
                 self._channels[channel] = fields[0]
@@ -275,16 +277,17 @@ class ServerFrames:
                 self._links = {key: link for key, link in self._links.items() if key[0] != gone}
 
     def forget(self, channel: int, name: str) -> None:
+        """Forget a link, by the client's channel and its name."""
         self._links.pop((channel, name), None)
 
     def link(self, channel: int, name: str) -> ServerLink | None:
-        """Return a link by the client's channel and its name."""
+        """Return a link by the client's channel and its name, None if unknown."""
         return self._links.get((channel, name))
 
-    def with_link(self, data: bytes, link: ServerLink, limit: int, credit: int) -> bytes:
-        """Return a flow of a link: the first one of its session in frames of the server, completed.
+    def flow_of(self, data: bytes, link: ServerLink, limit: int, credit: int) -> bytes:
+        """Return a flow of a link, made from the first flow of its session in the frames ``data``.
 
-        Empty where there is none.
+        Returns b"" when they contain none.
         """
         for channel, code, fields in _frames(data):
             if code == _FLOW and channel == link.channel:
@@ -298,7 +301,7 @@ class ServerFrames:
 
 
 def close_with(error: AmqpError) -> bytes:
-    """Return the close of a connection, which proton does not send before it has an open."""
+    """Return the close of a connection; proton sends none before the client's open."""
     condition = Scalar(Data.SYMBOL, error.condition)
     fields: list[Value] = [condition, Scalar(Data.STRING, error.description)]
     return _frame(0, _CLOSE, [codec.Described(Scalar(Data.ULONG, _ERROR), fields)])
@@ -310,7 +313,7 @@ def _frame(channel: int, code: int, fields: list[Value]) -> bytes:
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
-    """Yield channel, code and fields of the frames that say numbers."""
+    """Yield channel, code and fields of the frames that contain such numbers."""
     place = _PROTOCOL_BYTES if data.startswith(b"AMQP") else 0
     while place + _HEAD_BYTES <= len(data):
         size, offset, _kind, channel = _HEAD.unpack_from(data, place)
@@ -327,7 +330,7 @@ def _frames(data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
 
 
 def _performative(buffer: bytes | bytearray, body: int) -> tuple[int, int, int] | None:
-    """Return its code, where its fields begin, and their count; None for anything else."""
+    """Return its code, the place of its fields, and their count; None for anything else."""
     kind = buffer[body + 1]
     if buffer[body] or kind not in (_SMALL_ULONG, _ULONG):
         return None
@@ -342,7 +345,7 @@ def _performative(buffer: bytes | bytearray, body: int) -> tuple[int, int, int] 
 
 
 def _fields(buffer: bytes | bytearray, place: int, count: int) -> Iterator[int]:
-    """Yield where the first fields begin."""
+    """Yield the places at which the first ``count`` fields begin."""
     for _ in range(count):
         yield place
         place = _behind(buffer, place)
@@ -369,6 +372,7 @@ def _behind(buffer: bytes | bytearray, place: int) -> int:
 
 
 def _uint(buffer: bytes | bytearray, place: int) -> int | None:
+    """Return a uint, None for another type."""
     form = buffer[place]
     if form == _UINT_0:
         return 0

@@ -1,15 +1,15 @@
-"""A message of AMQP as a queue manager takes it: descriptor, properties, data and lifetime.
+"""Conversion of an AMQP message to a put: descriptor, properties, data and lifetime.
 
-The tables of docs/AMQP.md are carried out here. Times are given in relation to ``creation-time``
-where a client sends one, so that its clock and the queue manager's need not agree.
+The tables of docs/AMQP.md are implemented here. Times are relative to ``creation-time`` where a
+client sends one, so that its clock and the queue manager's need not agree.
 
 A :class:`MessageReader` reads the messages of one link. Most messages of a client have the same
-sections before their body, but for ids and times, which have a fixed length each. Such a message is
-not decoded, and takes a fraction of the time.
+sections before their body, except ids and times, which have a fixed length each. Such a message is
+not decoded, which takes a fraction of the time.
 
-Programs that were written for Azure Service Bus, ActiveMQ, Artemis or RabbitMQ go on asking for a
-delay in the words of these. A message that asks to be late is late, or is refused: it never comes
-at once in silence.
+Programs written for Azure Service Bus, ActiveMQ, Artemis or RabbitMQ ask for a delay by the names
+of these brokers. A message that asks for a delay is delayed, or refused; it is never delivered
+early.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DELIVERY_TIME, DELIVERY_DELAY = "x-opt-delivery-time", "x-opt-delivery-delay"
 _MOMENTS: Final = frozenset(("x-opt-scheduled-enqueue-time", "_AMQ_SCHED_DELIVERY"))
 #: A delay in ms: of ActiveMQ, and of RabbitMQ's plugin.
 _DELAYS: Final = frozenset(("AMQ_SCHEDULED_DELAY", "x-delay"))
-#: Plans of ActiveMQ that no single delay stands for; 0 and an empty text are none.
+#: Plans of ActiveMQ, which are no single delay; 0 and an empty text mean no plan.
 _PLANS: Final = frozenset(("AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT"))
 _MAX_DIGITS: Final = 20
 _DELAY_NAMES: Final = _MOMENTS | _DELAYS | _PLANS
@@ -50,16 +50,16 @@ JMS_TYPE, REPORT = "x-opt-jms-msg-type", "x-opt-mq-report"
 FEEDBACK, MESSAGE_TYPE = "x-opt-mq-feedback", "x-opt-mq-message-type"
 #: Bodies by x-opt-jms-msg-type, as an MQRFH2 names them.
 JMS_KINDS: Final = ("jms_none", "jms_object", "jms_map", "jms_bytes", "jms_stream", "jms_text")
-#: The folder of values that MQ has no field for; messages that leave by AMQP have them again.
+#: The folder of values that have no field in MQ; AMQP receivers get them back.
 FOLDER: Final = "amqp"
-#: An application property is none of them, whatever its name is.
+#: An application property with this prefix is kept apart from the folder.
 _OWN_FOLDER: Final = f"{FOLDER}."
 #: IBM MQ sends it with messages of unlimited life.
 UNLIMITED_TTL_MS: Final = 2**32 - 1
-_HIGHEST_PRIORITY, _USUAL_PRIORITY = 9, 4
+_HIGHEST_PRIORITY, _DEFAULT_PRIORITY = 9, 4
 _OWN_ANNOTATIONS = frozenset((DELIVERY_TIME, DELIVERY_DELAY, REPORT))
-#: Annotations about the way of a message to here; a message that leaves gets new ones.
-_OF_THE_WAY = frozenset(("x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-to-type"))
+#: Annotations about the transport of a message; a message that is sent gets new ones.
+_OF_TRANSPORT = frozenset(("x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-to-type"))
 #: Capabilities of a reply address by x-opt-jms-reply-to.
 _CAPABILITIES: Final = ("queue", "topic", "temporary-queue", "temporary-topic")
 _LARGEST_UINT: Final = 2**32 - 1
@@ -102,15 +102,15 @@ class Fields(NamedTuple):
 
     @property
     def is_timeless(self) -> bool:
-        """Whether a message is the same at whatever moment it is put: it says no moment."""
+        """Whether the message does not depend on when it is put: it contains no moment."""
         return self.properties[8] is None and not _says_moment(self.annotations, self.application)
 
 
 def incoming(fields: Fields, now_ms: int) -> Incoming:
     """Return a message as it is put at ``now_ms``, the queue manager's time.
 
-    Raises AmqpError amqp:decode-error, and amqp:invalid-field with field and value for a life or a
-    delay that is none.
+    Raises AmqpError amqp:decode-error, and amqp:invalid-field with field and value for an invalid
+    life, delay or other field.
     """
     properties = _own_properties(fields)
     body, data_format, kind = _body(fields)
@@ -145,7 +145,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
 
 @lru_cache(maxsize=64)
 def _descriptor(report: int, priority: int, persistence: int, data_format: str) -> Descriptor:
-    """Return a descriptor; most messages of a client share one, which hashes the faster for it."""
+    """Return a descriptor; messages of a client share one, so that it is hashed once."""
     return Descriptor(
         report=report,
         msg_type=c.MQMT_DATAGRAM,
@@ -158,7 +158,7 @@ def _descriptor(report: int, priority: int, persistence: int, data_format: str) 
 
 
 def fields_of(sections: list[Section]) -> Fields:
-    """Return the sections of a message by what they are; raises AmqpError amqp:decode-error."""
+    """Return the sections of a message by kind; raises amqp:decode-error, amqp:invalid-field."""
     header: list[Value] = _NO_HEADER
     properties: list[Value] = _NO_PROPERTIES
     annotations = application = _NO_MAP
@@ -181,7 +181,10 @@ def fields_of(sections: list[Section]) -> Fields:
 
 
 def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
-    """Return life and delay in ms; ttl wins over absolute-expiry-time: it needs no equal clocks."""
+    """Return life and delay in ms.
+
+    Ttl takes precedence, as absolute-expiry-time needs equal clocks.
+    """
     expiry, created = fields.properties[8:10]
     base_ms = now_ms if created is None else integer("creation-time", created)
     ttl = fields.header[2]
@@ -201,7 +204,7 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
 
 
 def _says_moment(annotations: Mapping[str, Value], application: Mapping[str, Value]) -> bool:
-    """Return True if the delay of a message depends on when it comes: it says a moment."""
+    """Return True if the delay of a message depends on when it arrives: it names a moment."""
     if not annotations and not application:
         return False
     return DELIVERY_TIME in annotations or not (
@@ -217,10 +220,10 @@ def _delay_asked_ms(
 ) -> int:
     """Return the delay that a message asks for, in ms; ``base_ms`` is the moment of its creation.
 
-    The words of other brokers stand among the annotations or the application properties. Raises
-    AmqpError amqp:invalid-field by MQRC_OPTIONS_ERROR, with the name and value of one that is no
-    delay, or is longer than ``longest_ms``. It names x-opt-delivery-time, too, where that has to
-    take the place of another broker's word.
+    Names of other brokers may be annotations or application properties. Raises AmqpError
+    amqp:invalid-field (MQRC_OPTIONS_ERROR) with name and value for an invalid delay, one above
+    ``longest_ms``, or two that contradict each other. It mentions x-opt-delivery-time where that
+    should replace the name of another broker.
     """
     own_ms = _own_delay_ms(annotations, base_ms, longest_ms)
     if _DELAY_NAMES.isdisjoint(annotations) and _DELAY_NAMES.isdisjoint(application):
@@ -231,7 +234,7 @@ def _delay_asked_ms(
             found_ms = _others_delay_ms(name, place[name], base_ms)
             if asked.setdefault(name, found_ms) != found_ms:
                 raise _contradiction({name: found_ms, f"its other {name}": asked[name]})
-    # One that delays nothing contradicts no other: Qpid JMS sends a time with each message.
+    # A delay of 0 contradicts no other: Qpid JMS sends a time with each message.
     late = {name: found_ms for name, found_ms in asked.items() if found_ms}
     if len(set(late.values())) > 1:
         raise _contradiction(late)
@@ -242,7 +245,7 @@ def _delay_asked_ms(
 
 
 def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: int) -> int:
-    """Return the delay that AMQP's own annotations ask for; raises AmqpError amqp:invalid-field."""
+    """Return the delay of AMQP's own annotations, in ms; raises AmqpError amqp:invalid-field."""
     name, time = DELIVERY_TIME, annotations.get(DELIVERY_TIME)
     if time is not None:
         # A moment that is past delays nothing.
@@ -257,6 +260,7 @@ def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: in
 
 
 def _others_delay_ms(name: str, value: Value, base_ms: int) -> int:
+    """Return the delay in ms that a name of another broker asks for."""
     if name in _PLANS:
         if plain(value) not in (None, "", 0):
             raise _refused(f"{name} {plain(value)!r} is a plan, and a message is delivered once")
@@ -272,7 +276,7 @@ def _others_delay_ms(name: str, value: Value, base_ms: int) -> int:
 
 
 def _number(name: str, value: Value) -> int:
-    """Return a number of ms, which properties of JMS may have as text."""
+    """Return a number of ms, which JMS properties may have as text."""
     if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
         digits = str(value.value).strip()
         if digits.isascii() and digits.isdecimal() and len(digits) < _MAX_DIGITS:
@@ -284,11 +288,12 @@ def _number(name: str, value: Value) -> int:
 
 
 def _contradiction(asked: Mapping[str, int]) -> AmqpError:
-    told = ", ".join(f"{name} asks for {found_ms} ms" for name, found_ms in sorted(asked.items()))
-    return _refused(told)
+    delays = ", ".join(f"{name} asks for {found_ms} ms" for name, found_ms in sorted(asked.items()))
+    return _refused(delays)
 
 
 def _refused(why: str) -> AmqpError:
+    """Return the error of a delay under a name of another broker."""
     text = f"{why}: say the delivery time in {DELIVERY_TIME} alone"
     return wrong_field(rc.MQRC_OPTIONS_ERROR, text)
 
@@ -296,33 +301,34 @@ def _refused(why: str) -> AmqpError:
 def _keep_times(
     properties: list[Property], fields: Fields, now_ms: int, life_ms: int | None, delay_ms: int
 ) -> int | None:
-    """Add moments as the client has text them; those that count are reckoned from the arrival.
+    """Keep moments as the client has named them, as properties.
 
-    Returns the moment at which the delay ends, None where its length counts.
+    Returns the moment at which the delay ends, None when the length of the delay counts.
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
         _keep(properties, life.CREATION, str(created_ms))
     if expiry is not None and life_ms is not None:
-        said_ms = integer("absolute-expiry-time", expiry)
-        if said_ms:
-            _keep(properties, life.EXPIRY, life.as_kept(said_ms, now_ms + life_ms))
+        named_ms = integer("absolute-expiry-time", expiry)
+        if named_ms:
+            _keep(properties, life.EXPIRY, life.as_kept(named_ms, now_ms + life_ms))
     time = fields.annotations.get(DELIVERY_TIME)
     if time is not None:
-        said_ms, base_ms = integer(DELIVERY_TIME, time), now_ms
+        named_ms, base_ms = integer(DELIVERY_TIME, time), now_ms
         if created is not None:
             base_ms = integer("creation-time", created)
-        if delay_ms != max(0, said_ms - base_ms):
+        if delay_ms != max(0, named_ms - base_ms):
             # It delays nothing, and the words of another broker do.
             return None
         if delay_ms and created is None:
             # The client's own moment counts, and need not be kept as well.
-            return said_ms
-        _keep(properties, life.DELIVERY, life.as_kept(said_ms, now_ms + delay_ms))
+            return named_ms
+        _keep(properties, life.DELIVERY, life.as_kept(named_ms, now_ms + delay_ms))
     return None
 
 
 def _life(name: str, life_ms: int) -> int:
+    """Return a life in ms, the longest possible at most; raises AmqpError unless it is positive."""
     if life_ms <= 0:
         text = f"{name}: a life of {life_ms} ms has ended before the message came"
         raise wrong_field(rc.MQRC_EXPIRY_ERROR, text)
@@ -331,11 +337,12 @@ def _life(name: str, life_ms: int) -> int:
 
 def _priority(given: Value) -> int:
     if given is None:
-        return _USUAL_PRIORITY
+        return _DEFAULT_PRIORITY
     return min(integer("priority", given, rc.MQRC_PRIORITY_ERROR), _HIGHEST_PRIORITY)
 
 
 def _report(annotations: Mapping[str, Value]) -> int:
+    """Return the report options of an annotation as a signed 32-bit number."""
     given = annotations.get(REPORT)
     report = 0 if given is None else integer(REPORT, given, rc.MQRC_REPORT_OPTIONS_ERROR)
     if not -(2**31) <= report < 2**32:
@@ -346,6 +353,7 @@ def _report(annotations: Mapping[str, Value]) -> int:
 
 
 def _correl_id(value: Value, properties: list[Property]) -> bytes:
+    """Return the CorrelId; one that MQ cannot hold is kept as property and hashed."""
     if value is None:
         return b""
     identifier = mq_id(value)
@@ -359,6 +367,7 @@ def _correl_id(value: Value, properties: list[Property]) -> bytes:
 def _with_reply_to(
     descriptor: Descriptor, fields: Fields, properties: list[Property]
 ) -> Descriptor:
+    """Return the descriptor with ReplyToQ; the topic of a reply becomes a property."""
     reply_to = _text("reply-to", fields.properties[4])
     if not reply_to:
         return descriptor
@@ -369,7 +378,7 @@ def _with_reply_to(
         uri = f"topic://{found.name}"
         properties.append(Property("jms.Rto", Typed("string", uri)))
         if found.name != reply_to:
-            # Its receivers have the prefix as well; others, a name with its annotation.
+            # AMQP receivers get the prefix as well, others the name with its annotation.
             _keep(properties, f"{FOLDER}.ReplyTo", reply_to)
         return descriptor
     return descriptor._replace(
@@ -378,20 +387,20 @@ def _with_reply_to(
 
 
 def _own_properties(fields: Fields) -> list[Property]:
-    """Return properties with the values that the descriptor has no field for."""
+    """Return properties for the values that have no field in a descriptor."""
     found: list[Property] = []
     given = fields.properties
     if given is not _NO_PROPERTIES:
         _keep_fields(found, given)
     if fields.header[3] is not None and plain(fields.header[3]) is False:
-        # Another link may have had it before this sender: nobody here is its first acquirer.
+        # Another link had it before this sender: no receiver here is its first acquirer.
         found.append(Property(f"{FOLDER}.FirstAcquirer", Typed("boolean", False)))
     if not fields.annotations and not fields.application:
         return found
     others = {
         name: value
         for name, value in fields.annotations.items()
-        if name not in _OWN_ANNOTATIONS and name not in _OF_THE_WAY and name != JMS_TYPE
+        if name not in _OWN_ANNOTATIONS and name not in _OF_TRANSPORT and name != JMS_TYPE
     }
     if others:
         _keep(found, f"{FOLDER}.Annotations", _as_json(others))
@@ -426,7 +435,7 @@ def _application_properties(given: Mapping[str, Value]) -> list[Property]:
         try:
             found.append(Property(checked_name(name), of_value))
         except MQError:
-            # Names such as x-colour are none in MQ; programs of AMQP have them back.
+            # Names such as x-colour are invalid in MQ; AMQP receivers get them back.
             odd[name] = value
     if odd:
         _keep(found, f"{FOLDER}.Properties", _as_json(odd))
@@ -434,7 +443,7 @@ def _application_properties(given: Mapping[str, Value]) -> list[Property]:
 
 
 def _as_json(values: Mapping[str, Value]) -> str:
-    """Return scalars by name as text: AMQP type and value of each."""
+    """Return values by name as JSON: AMQP type and value of each."""
     kept: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Scalar) and value.type != Data.DECIMAL128:
@@ -446,7 +455,7 @@ def _as_json(values: Mapping[str, Value]) -> str:
 
 
 def _body(fields: Fields) -> tuple[bytes, str, str]:
-    """Return the data, their format, and the kind of body that the MQRFH2 is to name."""
+    """Return the data, their format, and the kind of body for the MQRFH2."""
     kind = _jms_kind(fields.annotations.get(JMS_TYPE))
     if not fields.body:
         return b"", "", kind
@@ -461,7 +470,7 @@ def _body(fields: Fields) -> tuple[bytes, str, str]:
         return _typed_body(kind, first), "MQSTR", kind
     if first is None and kind == "jms_text":
         return b"", "MQSTR", kind
-    # Any other body stays as it came; the folder says so.
+    # Any other body stays encoded; its format is AMQP.
     return encoded(fields.body), "AMQP", kind
 
 
@@ -475,7 +484,7 @@ def _jms_kind(number: Value) -> str:
 
 
 def _typed_body(kind: str, value: Value) -> bytes:
-    """Return a map or a stream as XML, as JMS messages of MQ have it."""
+    """Return a map or a stream as XML, the form of JMS messages in MQ."""
     parts: Sequence[tuple[str | None, Value]]
     if kind == "jms_map" and isinstance(value, dict):
         root, parts = "map", [(str(plain(key)), part) for key, part in value.items()]
@@ -522,7 +531,7 @@ def _symbol(name: str, value: Value) -> str:
 
 
 def _list(name: str, value: Value, absent: list[Value]) -> list[Value]:
-    """Return the fields of a section, all that it may have; ``absent`` is one without any."""
+    """Return all fields of a section; ``absent`` is a section without any."""
     if value is None or value == []:
         return absent
     if isinstance(value, list):
@@ -531,6 +540,7 @@ def _list(name: str, value: Value, absent: list[Value]) -> list[Value]:
 
 
 def _map(name: str, value: Value) -> dict[str, Value]:
+    """Return a section that is a map with names; raises amqp:decode-error."""
     if value is None:
         return {}
     if isinstance(value, dict) and all(isinstance(plain(key), str) for key in value):
@@ -539,7 +549,7 @@ def _map(name: str, value: Value) -> dict[str, Value]:
 
 
 class _Slot(NamedTuple):
-    """A value that may differ: in which section, under which name or number, and its length."""
+    """A value that differs from message to message: section, name or number, type, length."""
 
     section: str
     key: Any
@@ -552,7 +562,7 @@ _Piece: TypeAlias = "tuple[bytes, _Slot | None]"
 
 
 class MessageReader:
-    """Reads the messages of one link."""
+    """Reads the messages of one link, and decodes only what differs from the last one."""
 
     def __init__(self) -> None:
         self._front = b""
@@ -564,7 +574,7 @@ class MessageReader:
         self._pieces: list[_Piece] = []
 
     def read(self, raw: bytes, now_ms: int) -> Incoming:
-        """Return a message as it is put at ``now_ms``; raises as :func:`incoming`."""
+        """Return a message as it is put at ``now_ms``; raises AmqpError as :func:`incoming`."""
         last = self._last
         if last is not None and raw.startswith(self._front):
             body = codec.body_behind(raw, len(self._front), is_text=self._is_text)
@@ -580,7 +590,10 @@ class MessageReader:
         return message
 
     def _like_last(self, raw: bytes, last: Fields) -> Fields | None:
-        """Return the sections of a message with other ids, times and data; None for any other."""
+        """Return the sections of a message like the last one, with its own values.
+
+        Otherwise None.
+        """
         place = 0
         header, annotations, properties, _application, _body = last
         for fixed, slot in self._pieces:
@@ -610,6 +623,7 @@ class MessageReader:
         return Fields(header, annotations, properties, last.application, [section])
 
     def _remember(self, raw: bytes, fields: Fields, message: Incoming) -> None:
+        """Keep the front of a message for comparison with the next one."""
         if len(fields.body) != 1 or len(message.body) > codec.LONGEST_KNOWN_BYTES:
             return
         is_text = fields.body[0].code == codec.VALUE
@@ -624,6 +638,7 @@ class MessageReader:
 
 
 def _value_of(raw: bytes, slot: _Slot) -> Scalar | None:
+    """Return the value in the bytes of a slot, None when they are malformed."""
     if slot.type == Data.STRING:
         try:
             return Scalar(Data.STRING, raw.decode())
@@ -633,7 +648,7 @@ def _value_of(raw: bytes, slot: _Slot) -> Scalar | None:
 
 
 def _pieces_of(front: bytes, fields: Fields) -> list[_Piece]:
-    """Return a front in pieces; a value whose bytes occur twice is taken for fixed."""
+    """Split a front at its slots; a value whose bytes occur twice counts as fixed."""
     places: list[tuple[int, _Slot]] = []
     for slot, value in _slots(fields):
         mark = _bytes_of(value)
@@ -651,6 +666,7 @@ def _pieces_of(front: bytes, fields: Fields) -> list[_Piece]:
 
 
 def _slots(fields: Fields) -> list[tuple[_Slot, Value]]:
+    """Return the values of a message that can be slots."""
     found: list[tuple[_Slot, Value]] = []
     for name, value in fields.annotations.items():
         if isinstance(value, Scalar) and value.type in (Data.LONG, Data.TIMESTAMP):
@@ -667,7 +683,7 @@ def _slots(fields: Fields) -> list[tuple[_Slot, Value]]:
 
 
 def _bytes_of(value: Value) -> bytes:
-    """Return the bytes of a value behind its type, empty for one that may have another length."""
+    """Return the encoded value without its type, b"" if its length may vary."""
     assert isinstance(value, Scalar)
     if value.type == Data.STRING:
         return str(value.value).encode()

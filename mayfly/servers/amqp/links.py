@@ -1,4 +1,4 @@
-"""Links of a client: what their connection does for them, their common part, and their puts.
+"""Links of a client: the interface to their connection, their common part, and their puts.
 
 The kinds of links are in ``sending.py``, ``receiving.py`` and ``transactions.py``.
 """
@@ -23,65 +23,66 @@ from mayfly.servers.amqp.addresses import NodeAddress
 from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.incoming import Incoming
-from mayfly.servers.amqp.service import AmqpService, LaterCalls
+from mayfly.servers.amqp.service import AmqpService, DeferredCalls
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import Reservation
 from mayfly.verbs import requests as ask
 
-#: Is called in the loop when a message is durable, or with the error of its put.
+#: Called in the loop with None when a message is durable, or with the error of its put.
 OnPut: TypeAlias = Callable[[MQError | None], object]
 _SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
 
 
 class LinkHost(Protocol):
-    """The connection of a client, for its links."""
+    """What links need of the connection of a client."""
 
     service: AmqpService
     message_limit: int
     message_count: int
-    puts: PutsOfPass | None
-    calls: LaterCalls
+    puts: BatchedPuts | None
+    calls: DeferredCalls
 
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Call something, in the loop, when something is left of the memory for messages again."""
+    def when_memory_is_free(self, call: Callable[[], None]) -> None:
+        """Let the event loop call ``call`` once memory for messages is free again."""
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Return room for a message of which a part has come; None where it is to be refused.
+        """Reserve memory for an incomplete message; return None when it must be refused.
 
-        Nothing is read from the client until it is there. After a time ``refuse`` is called.
+        Nothing is read from the client until the memory is there; after a time ``refuse`` is
+        called.
         """
 
     def end_reservation(self, room: Reservation) -> None:
-        """Give room back, or wait for it no longer."""
+        """Return reserved memory, or stop waiting for it."""
 
     def count_parts(self, change: int) -> None:
-        """Count bytes of messages that have come in part, and have no room."""
+        """Change the counted bytes of incomplete messages without a reservation."""
 
     def pump(self) -> None:
         """Send what is to be sent."""
 
     def count_puts(self, change: int) -> None:
-        """Count bytes on their way to the disk; a client that is ahead of the disk waits."""
+        """Change the counted bytes of puts under way; a client that is too far ahead waits."""
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
-        """End a link from here, with a condition."""
+        """End a link from this side, with a condition."""
 
 
 class LinkEndpoint(ABC):
     """The server's end of one link of a client."""
 
     def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
-        """Take a link that is not open yet here."""
+        """Take a link that is not open yet on this side."""
         self.key = transfers.raw_of(link)
         self._host, self._conversations = host, conversations
         self._is_over = False
 
     @property
     def link(self) -> Link:
-        """Return the link with all that proton's class knows of it.
+        """The link as an object of proton's class, made for each use.
 
-        None is kept: this object goes with its outcomes, by a look for circles that any thread may
-        take, and proton is not to be called by another thread than the loop's.
+        It is not kept, because the garbage collector may free this object on any thread, and only
+        the event loop may call proton.
         """
         return Link.wrap(self.key)
 
@@ -90,44 +91,43 @@ class LinkEndpoint(ABC):
         return bool(self.link.session == session)
 
     def flow(self) -> None:
-        """Take note of credit; a client that sends gives none."""
+        """React to new credit of a receiving client; a sending client gives none."""
         return
 
     @abstractmethod
     def delivery(self, delivery: Raw) -> None:
-        """Take a message that comes, or the outcome of one that went."""
+        """Handle a message from the client, or the outcome of one sent to it."""
 
     @abstractmethod
     def quiesce(self) -> bool:
-        """Begin nothing more; return True once nothing that was begun is left to end."""
+        """Begin no new work; return True once no work is left."""
 
     @abstractmethod
     def end(self, *, is_closed: bool) -> None:
-        """End in good order: closed, or detached by the client to come back."""
+        """End a link that the client has closed, or detached to resume it later."""
 
     @abstractmethod
     def lost(self) -> None:
         """End with the connection."""
 
 
-class PutsOfPass:
-    """The messages that a client sends in one pass of the loop: one unit of work.
+class BatchedPuts:
+    """Puts the messages that a client sends in one pass of the loop in one unit of work.
 
-    In a unit of work a message costs half of what a put alone costs; a sync they would share
-    anyhow.
+    In a unit of work a message costs half of a single put.
     """
 
     def __init__(self, conversations: ClientConversations, host: LinkHost) -> None:
         self._conversations, self._host = conversations, host
-        #: Those that are put and not committed, and how many bytes they have.
+        #: The callbacks of puts that are not committed, and the bytes of the messages.
         self._waiting: list[OnPut] = []
         self._waiting_bytes = 0
 
     def put(self, address: NodeAddress, message: Incoming, on_done: OnPut) -> None:
-        """Put a message; ``on_done`` is called when it is durable.
+        """Put a message; ``on_done`` is called with None when it is durable, or with the error.
 
-        Raises AmqpError for an address that leads nowhere, and MQError as a put: nothing is put
-        then, and ``on_done`` is not called.
+        Raises AmqpError for an address that cannot be opened, and the MQError of a put that fails;
+        then nothing was put, and ``on_done`` is not called.
         """
         connection = self._conversations.putting()
         try:
@@ -145,12 +145,13 @@ class PutsOfPass:
         self._host.message_count += 1
 
     def _commit(self) -> None:
+        """Commit the puts of this pass."""
         waiting, self._waiting = self._waiting, []
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:
             return
         self._host.count_puts(count)
-        self._host.service.unhurried.make()
+        self._host.service.deferred_settlements.make()
         end, soon = partial(self._end, waiting, count), self._host.calls.soon
         self._conversations.putting().begin(
             ask.Commit(), self._conversations.awaited(lambda outcome: soon(partial(end, outcome)))
@@ -172,7 +173,7 @@ def put_within(
     target = conversations.target(connection, address)
     descriptor = message.descriptor
     if target.is_temporary:
-        # Durable means nothing on a queue that ends with its connection.
+        # Durability has no use on a queue that ends with its connection.
         descriptor = descriptor._replace(persistence=c.MQPER_NOT_PERSISTENT)
     try:
         connection.put(
@@ -188,6 +189,6 @@ def put_within(
         )
     except MQError as error:
         if error.reason in OUTDATED:
-            # The next message opens it as it is defined then.
+            # The next message opens the target again.
             conversations.forget_target(address)
         raise

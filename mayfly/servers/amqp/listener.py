@@ -1,4 +1,4 @@
-"""The listener for AMQP 1.0 of a host; proton is imported when it starts."""
+"""The listener for AMQP 1.0 of a server process; proton is imported when it starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class AmqpListener(Listener):
     """AMQP 1.0 over TCP or TLS; proton ends connections that are silent for too long.
 
-    Administration of the queue managers knows its clients from the start to the stop.
+    From start to stop its clients are registered for administration of the queue managers.
     """
 
     name = "amqp"
@@ -36,9 +36,9 @@ class AmqpListener(Listener):
         tls: TlsFiles,
         budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server; the rules of ``channel`` are for its clients.
+        """Take the settings of the server; the rules of ``channel`` apply to its clients.
 
-        A ``budget`` may be shared with other listeners.
+        ``budget`` limits the memory for messages and may be shared with other listeners.
         """
         self._budget = budget
         self._managers = {manager.name: manager for manager in managers}
@@ -49,10 +49,10 @@ class AmqpListener(Listener):
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
-        """Begin to listen.
+        """Begin to listen; return the address.
 
-        Raises OSError for an address that is taken, for files of TLS that cannot be used, and where
-        python-qpid-proton is not installed.
+        Raises OSError for an address in use, for unusable TLS files, and when python-qpid-proton is
+        not installed.
         """
         try:
             from mayfly.servers.amqp.server import AmqpServer
@@ -81,11 +81,11 @@ class AmqpListener(Listener):
         return address
 
     def reload(self) -> None:
-        """Load the certificate, its key and the authorities of clients into the context in use."""
+        """Load the certificate, its key and the client authorities again, for new connections."""
         reload_tls(self._context, self._tls)
 
     def drain(self, timeout_ms: int) -> None:
-        """Take no new connection; return when those there have gone, or after a time."""
+        """Accept no new connection; return when all clients have left, or after ``timeout_ms``."""
         if self._server is not None:
             self._server.drain(timeout_ms)
 

@@ -1,4 +1,4 @@
-"""The messages that a client holds on one link: their settlement by its outcomes, and pauses."""
+"""The messages that a client holds on one link: settlement by their outcomes, and retry pauses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
-from mayfly.servers.amqp.conversations import AtEnd, ClientConversations
+from mayfly.servers.amqp.conversations import ClientConversations, SettlementAtEnd
 from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkHost
 from mayfly.servers.amqp.service import Call
@@ -23,27 +23,27 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
-#: A rejected message is dead-lettered for this reason.
+#: The reason code in the dead letter of a rejected message.
 REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
-#: No more are settled together.
-_MAX_OVER: Final = 500
+#: The most messages that are settled together.
+_MAX_SETTLED: Final = 500
 _FIRST_PAUSE_MS: Final = SECOND_MS
 _LONGEST_PAUSE_MS: Final = 60 * SECOND_MS
-#: Failures are told together, once in this time.
-_TELL_MS: Final = 60 * SECOND_MS
-#: Those noted longest ago are forgotten, and tried again at once.
+#: Failures are logged together, once in this time.
+_LOG_INTERVAL_MS: Final = 60 * SECOND_MS
+#: The most postponed messages; the oldest is forgotten, and tried again at once.
 _MAX_MESSAGES: Final = 10_000
 
 
 class _Pause(NamedTuple):
-    """The moment until which a message is left alone, and the length of the pause before it."""
+    """A pause of a message: its end in ms since 1970, and its length."""
 
     until_ms: int
     length_ms: int
 
 
 class Postponed:
-    """Messages that no queue takes, of one link: each is left alone for a pause that grows.
+    """Messages of one link that no queue accepts: each waits for a pause that grows.
 
     Moments are those of the queue manager's clock.
     """
@@ -51,20 +51,20 @@ class Postponed:
     def __init__(
         self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
     ) -> None:
-        """Take the name of their queue; ``soon`` makes a call later."""
+        """Take the name of their queue, and ``soon``, which calls a function in the event loop."""
         self._source, self._soon, self._now_ms = source, soon, now_ms
         self._pauses: dict[bytes, _Pause] = {}
         self._try_count = 0
-        self._told_ms: int | None = None
-        self._is_telling = False
+        self._logged_ms: int | None = None
+        self._is_log_due = False
 
     def has(self, msg_id: bytes) -> bool:
-        """Return True if a message is to be left alone now."""
+        """Return True while a message pauses."""
         pause = self._pauses.get(msg_id) if self._pauses else None
         return pause is not None and pause.until_ms > self._now_ms()
 
     def note(self, msg_id: bytes, why: MQError) -> None:
-        """Begin the next pause of a message; the log tells of all, once in a minute."""
+        """Begin the next pause of a message: 1 s, doubling up to 60 s; log once in a minute."""
         pause, now_ms = self._pauses.pop(msg_id, None), self._now_ms()
         length_ms = _FIRST_PAUSE_MS if pause is None else pause.length_ms * 2
         length_ms = min(length_ms, _LONGEST_PAUSE_MS)
@@ -72,17 +72,18 @@ class Postponed:
             del self._pauses[next(iter(self._pauses))]
         self._pauses[msg_id] = _Pause(now_ms + length_ms, length_ms)
         self._try_count += 1
-        is_told = self._told_ms is not None and now_ms - self._told_ms < _TELL_MS
-        if not is_told and not self._is_telling:
-            self._is_telling = True
-            # The others of this turn are counted first.
-            self._soon(lambda: self._tell(why))
+        was_logged = self._logged_ms is not None and now_ms - self._logged_ms < _LOG_INTERVAL_MS
+        if not was_logged and not self._is_log_due:
+            self._is_log_due = True
+            # Later, so that the count includes the others of this pass.
+            self._soon(lambda: self._log_failures(why))
 
     def forget(self, msg_id: bytes) -> None:
+        """Forget the pauses of a message."""
         self._pauses.pop(msg_id, None)
 
-    def _tell(self, why: MQError) -> None:
-        self._is_telling, self._told_ms = False, self._now_ms()
+    def _log_failures(self, why: MQError) -> None:
+        self._is_log_due, self._logged_ms = False, self._now_ms()
         _LOG.warning(
             "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
             "after pauses of up to %d s",
@@ -95,7 +96,7 @@ class Postponed:
         self._try_count = 0
 
 
-class _Held(NamedTuple):
+class _Unacked(NamedTuple):
     """A message that the client holds: the number of its delivery, and its MsgId."""
 
     number: int
@@ -105,36 +106,36 @@ class _Held(NamedTuple):
 
 
 class Unsettled:
-    """The messages that a client holds of one link."""
+    """The messages of one link that its client has not settled."""
 
     def __init__(
         self,
         host: LinkHost,
         conversations: ClientConversations,
         source: str,
-        made_room: Callable[[], object],
+        continue_sending: Callable[[], object],
         fail: Callable[[AmqpError], object],
     ) -> None:
         """Take the name of the queue that the messages come from.
 
-        ``made_room`` sends more messages, as outcomes have made room for them; ``fail`` ends the
-        link with a condition.
+        ``continue_sending`` sends more messages after a settlement; ``fail`` ends the link with an
+        error.
         """
         self._host, self._calls, self._conversations = host, host.calls, conversations
-        self._made_room, self._fail = made_room, fail
+        self._continue_sending, self._fail = continue_sending, fail
         self._connection = conversations.main
-        #: Those that no queue takes.
+        #: Messages that no queue accepts.
         self.postponed = Postponed(source, self._calls.soon, self._connection.now_ms)
-        self._held: dict[Raw, _Held] = {}
+        self._held: dict[Raw, _Unacked] = {}
         #: Accepted in this pass of the loop: they are settled together at its end.
         self._accepted: list[tuple[Raw | None, int]] = []
         #: Accepted and settled by the client, which waits for no answer.
-        self._over: list[int] = []
-        #: Those whose outcome is under way; the outcome alone settles them.
-        self._ending: set[Raw] = set()
+        self._settled_by_client: list[int] = []
+        #: Deliveries whose outcome is being applied, which then settles them.
+        self._outcomes: set[Raw] = set()
         self._is_over = False
-        #: Whether the holder is told at the end of this pass that there is room.
-        self._has_made_room = False
+        #: Whether more messages are sent at the end of this pass.
+        self._is_continuing = False
         #: MsgIds of messages that the client does not want again.
         self.unwanted: set[bytes] = set()
 
@@ -143,25 +144,25 @@ class Unsettled:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the client holds no message, and no outcome is under way."""
-        return not (self._held or self._ending or self._accepted or self._over)
+        """Whether the client holds no message, and no outcome is being applied."""
+        return not (self._held or self._outcomes or self._accepted or self._settled_by_client)
 
     def sent(self, transfer: Raw, held: Delivery) -> None:
-        """Note a message that has been sent and is to be settled by the client."""
+        """Note a message that was sent and waits for its outcome."""
         message = held.result.message
-        self._held[transfer] = _Held(held.number, message.msg_id, message.persistent)
+        self._held[transfer] = _Unacked(held.number, message.msg_id, message.persistent)
 
     def take(self, number: int) -> None:
-        """Take a message that has been sent settled."""
+        """Take a message that was sent settled."""
         self._accept(None, number)
 
     def give_back(self, numbers: list[int]) -> None:
-        """Return messages to their places, their backout counts as they were."""
+        """Return messages to their places, with unchanged backout counts."""
         if numbers:
-            self._settle(numbers, Settlement.RETURNED, then=_noted)
+            self._settle(numbers, Settlement.RETURNED, then=_log_error)
 
     def set_aside(self, held: Delivery, reason: int) -> None:
-        """Move a message that no client can have; one that no queue takes is left alone."""
+        """Move a message that no client can read away; if no queue accepts it, postpone it."""
         done = partial(self._end_set_aside, held)
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
 
@@ -174,21 +175,22 @@ class Unsettled:
             self.give_back([held.number])
 
     def end(self) -> None:
-        """Give back all: the link has ended."""
+        """Return all messages: the link has ended."""
         numbers = [held.number for held in self._held.values()]
         self.lost()
         self.give_back(numbers)
 
     def lost(self) -> None:
-        """Forget all: the conversation ends, which gives back what it holds, counted."""
+        """Forget all messages: the end of the conversation backs them out."""
         self._is_over = True
-        self._settle_over()
+        self._settle_for_clients()
         self._held.clear()
 
     def update(self, delivery: Raw) -> None:
+        """Apply the outcome of a delivery."""
         held = self._held.get(delivery)
         if held is None:
-            if transfers.is_settled(delivery) and delivery not in self._ending:
+            if transfers.is_settled(delivery) and delivery not in self._outcomes:
                 transfers.settle(delivery)
             return
         if not transfers.is_updated(delivery):
@@ -198,9 +200,9 @@ class Unsettled:
             del self._held[delivery]
             if held.is_durable and transfers.is_settled(delivery):
                 transfers.settle(delivery)
-                self._note_over(held.number)
+                self._note_settled_by_client(held.number)
                 return
-            self._ending.add(delivery)
+            self._outcomes.add(delivery)
             self._accept(delivery, held.number)
         elif state == transactions.TRANSACTIONAL_STATE:
             try:
@@ -210,27 +212,29 @@ class Unsettled:
         elif transfers.is_settled(delivery) or (state and state != Transfer.RECEIVED):
             self._by_outcome(delivery, held, state)
 
-    def _note_over(self, number: int) -> None:
-        if not self._over:
-            self._host.service.unhurried.add(self._settle_over)
-        if not self._has_made_room:
-            self._has_made_room = True
-            self._calls.behind_end(self._use_room)
-        self._over.append(number)
-        if len(self._over) >= _MAX_OVER:
-            self._settle_over()
+    def _note_settled_by_client(self, number: int) -> None:
+        """Settle a message, together with others, with the next sync."""
+        if not self._settled_by_client:
+            self._host.service.deferred_settlements.add(self._settle_for_clients)
+        if not self._is_continuing:
+            self._is_continuing = True
+            self._calls.after_end(self._continue_if_open)
+        self._settled_by_client.append(number)
+        if len(self._settled_by_client) >= _MAX_SETTLED:
+            self._settle_for_clients()
 
-    def _use_room(self) -> None:
-        self._has_made_room = False
+    def _continue_if_open(self) -> None:
+        self._is_continuing = False
         if not self._is_over:
-            self._made_room()
+            self._continue_sending()
 
-    def _settle_over(self) -> None:
-        over, self._over = self._over, []
+    def _settle_for_clients(self) -> None:
+        over, self._settled_by_client = self._settled_by_client, []
         if over:
-            self._settle(over, Settlement.TAKEN, then=self._go_on)
+            self._settle(over, Settlement.TAKEN, then=self._continue)
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
+        """Settle an accepted message at the end of this pass."""
         if not self._accepted:
             self._calls.at_end(self._settle_accepted)
         self._accepted.append((delivery, number))
@@ -244,14 +248,15 @@ class Unsettled:
         self, accepted: list[tuple[Raw | None, int]], outcome: MQError | None
     ) -> None:
         for delivery, _number in accepted:
-            self._ending.discard(delivery)
+            self._outcomes.discard(delivery)
             if delivery is not None and outcome is None and not self._is_over:
                 transfers.answer(delivery, Transfer.ACCEPTED)
-        self._go_on(outcome)
+        self._continue(outcome)
 
-    def _by_outcome(self, delivery: Raw, held: _Held, state: int) -> None:
+    def _by_outcome(self, delivery: Raw, held: _Unacked, state: int) -> None:
+        """Apply an outcome other than accepted."""
         del self._held[delivery]
-        self._ending.add(delivery)
+        self._outcomes.add(delivery)
         outcome = DeliveryOutcome(state)
         if state == Transfer.MODIFIED:
             remote = transfers.wrapped(delivery).remote
@@ -262,12 +267,14 @@ class Unsettled:
         done = partial(self._end_outcome, delivery, held, settlement)
         self._settle([held.number], settlement, reason=reason, then=done)
 
-    def _settlement_by(self, outcome: DeliveryOutcome, held: _Held) -> tuple[Settlement, int]:
-        """Return the settlement of a message, and the reason for a dead letter."""
+    def _settlement_by(self, outcome: DeliveryOutcome, held: _Unacked) -> tuple[Settlement, int]:
+        """Return the settlement of a message, and the reason code of a dead letter."""
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
         if outcome.annotations:
-            self._host.service.amended.add(self._connection.name, held.msg_id, outcome.annotations)
+            self._host.service.annotations.add(
+                self._connection.name, held.msg_id, outcome.annotations
+            )
         if outcome.state == Transfer.REJECTED:
             return Settlement.DEAD_LETTERED, REJECTED_REASON
         if outcome.state == Transfer.RELEASED:
@@ -277,21 +284,23 @@ class Unsettled:
         return Settlement.BACKED_OUT, 0
 
     def _end_outcome(
-        self, delivery: Raw, held: _Held, settlement: Settlement, outcome: MQError | None
+        self, delivery: Raw, held: _Unacked, settlement: Settlement, outcome: MQError | None
     ) -> None:
-        self._ending.discard(delivery)
+        """Answer an applied outcome; a failed dead letter is backed out."""
+        self._outcomes.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
-            # No queue takes the dead letter: the message stays, counted.
+            # No queue accepts the dead letter: the message is backed out.
             self.postponed.note(held.msg_id, outcome)
-            self._settle([held.number], Settlement.BACKED_OUT, then=_noted)
+            self._settle([held.number], Settlement.BACKED_OUT, then=_log_error)
             outcome = None
         if outcome is None and not self._is_over:
             transfers.answer(delivery, transfers.remote_state(delivery))
-        self._go_on(outcome)
+        self._continue(outcome)
 
-    def _settle_in_transaction(self, delivery: Raw, held: _Held) -> None:
-        told = transfers.wrapped(delivery)
-        name, outcome = transactions.name_in(told), transactions.outcome_in(told)
+    def _settle_in_transaction(self, delivery: Raw, held: _Unacked) -> None:
+        """Apply an outcome when its transaction is discharged."""
+        wrapped = transfers.wrapped(delivery)
+        name, outcome = transactions.name_in(wrapped), transactions.outcome_in(wrapped)
         connection = self._conversations.of_transaction(name)
         del self._held[delivery]
         if outcome.state == Transfer.ACCEPTED:
@@ -302,29 +311,30 @@ class Unsettled:
             except MQError as error:
                 raise amqp_error(error) from error
         else:
-            # It takes effect when the transaction is discharged, as those that are accepted.
+            # It takes effect when the transaction is discharged.
             settlement, reason = self._settlement_by(outcome, held)
             refused = partial(self.postponed.note, held.msg_id)
             calls = self._calls
             self._conversations.settle_at_end(
                 name,
-                AtEnd(
+                SettlementAtEnd(
                     held.number,
                     settlement,
                     reason,
                     lambda error: calls.soon(partial(refused, error)),
                 ),
             )
-        if not told.settled:
-            transactions.accept(told, name)
-        told.settle()
-        self._made_room()
+        if not wrapped.settled:
+            transactions.accept(wrapped, name)
+        wrapped.settle()
+        self._continue_sending()
 
-    def _go_on(self, outcome: MQError | None) -> None:
+    def _continue(self, outcome: MQError | None) -> None:
+        """Send more messages, or end the link after an error."""
         if self._is_over:
             return
         if outcome is None:
-            self._made_room()
+            self._continue_sending()
         else:
             self._fail(amqp_error(outcome))
 
@@ -344,6 +354,7 @@ class Unsettled:
         )
 
 
-def _noted(outcome: MQError | None) -> None:
+def _log_error(outcome: MQError | None) -> None:
+    """Log the error of a settlement."""
     if outcome is not None:
         _LOG.warning("settling a message: %s", outcome)

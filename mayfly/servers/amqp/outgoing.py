@@ -1,8 +1,8 @@
-"""A message of a queue manager as AMQP sends it: sections, with the rest of its life as ttl.
+"""Conversion of a queue manager's message to AMQP: its sections, with the remaining life as ttl.
 
-Of messages that differ in ids, times and data alone, proton encodes the rest once. It encodes a
-specimen with marks where values stand that have a fixed length in AMQP. The messages that are like
-it have their own values there, which takes a tenth of the time.
+For messages that differ only in ids, times and data, proton encodes the rest once: a specimen with
+marks in place of values that have a fixed length in AMQP. Messages like it get their own values at
+these places, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from mayfly.servers.amqp.values import id_of_mq, id_of_text, scalar
 from mayfly.services.dead_letter import DeadLetter, dead_letter_of
 from mayfly.verbs.messages import Message
 
-_TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
+_TEXT_FORMAT, _AMQP_FORMAT = "MQSTR", "AMQP"
 #: Kinds of destinations, of x-opt-jms-dest and x-opt-jms-reply-to.
 _QUEUE, _TOPIC, _TEMPORARY_QUEUE, _TEMPORARY_TOPIC = range(4)
 _BYTES, _TEXT = JMS_KINDS.index("jms_bytes"), JMS_KINDS.index("jms_text")
 _NO_SECTION: Final = Section(0, None)
 _NO_DATA: Final = Scalar(Data.BINARY, b"")
-#: The value of a body that is no value; no kind of message has a boolean.
+#: Stands for a body that is no value section; no kind of message is a boolean.
 _OTHER: Final = Scalar(Data.BOOL, False)
 _REASON, _ORIGINAL_QUEUE = "x-opt-mayfly-reason", "x-opt-mayfly-original-queue"
-#: The annotation that says why a message is shown as its bytes, and its longest text.
+#: The annotation with the reason why a message is sent as bytes, and its longest text.
 _DETAIL, _LONGEST_WHY = "x-opt-mayfly-detail", 200
 _DEAD_LETTERED_AT: Final = "x-opt-mayfly-dead-lettered-at"
 _NO_ANNOTATIONS: Final[Mapping[Value, Value]] = {}
@@ -65,14 +65,14 @@ _OF_EXPIRED: Final = {
 }
 _ZERO_ID: Final = bytes(24)
 _MAX_PATTERNS: Final = 256
-#: One more is how IBM MQ says unlimited.
+#: One more means unlimited in IBM MQ.
 _LONGEST_TTL_MS: Final = 2**32 - 2
 _PUT_MARK: Final = 0x0102030405060708
 _TTL_MARK: Final = 0x11121314
 _DELIVERY_MARK: Final = 0x2122232425262728
 _EXPIRY_MARK: Final = 0x3132333435363738
-#: Values of another type, size, shape or depth than AMQP has raise these on their way to proton.
-_WITHOUT_FORM: Final = (
+#: Errors of conversion of values whose type, size, shape or depth AMQP does not have.
+_CONVERSION_ERRORS: Final = (
     AmqpError,
     ArithmeticError,
     AttributeError,
@@ -85,7 +85,7 @@ _WITHOUT_FORM: Final = (
 
 
 class _Specimen(NamedTuple):
-    """A message with marks for values; its other fields are those of each message like it."""
+    """A message with marks in place of values; its other fields are those of messages like it."""
 
     descriptor: Descriptor
     persistent: bool
@@ -105,8 +105,8 @@ _AnyMessage: TypeAlias = Message | _Specimen
 _patterns: dict[tuple[object, ...], bytes] = {}
 
 
-class _Known(NamedTuple):
-    """The properties of a message by the folder that they are kept in."""
+class _Folders(NamedTuple):
+    """The properties of a message, by their folder."""
 
     mcd: dict[str, Typed]
     jms: dict[str, Typed]
@@ -114,7 +114,7 @@ class _Known(NamedTuple):
     application: list[tuple[str, Typed]]
 
 
-_NOTHING_KNOWN: Final = _Known({}, {}, {}, [])
+_NO_FOLDERS: Final = _Folders({}, {}, {}, [])
 
 
 def outgoing(
@@ -124,27 +124,27 @@ def outgoing(
     manager: str,
     added: Mapping[Value, Value] = _NO_ANNOTATIONS,
 ) -> bytes:
-    """Return a message as bytes; ``destination`` is the address that ``to`` names.
+    """Return a message as AMQP bytes; ``destination`` is the address for the field ``to``.
 
-    ``manager`` is the queue manager here: replies to another one say so. ``added`` are annotations
-    of clients that have given the message back.
+    ``manager`` is the local queue manager, which an address of another one names. ``added`` are
+    annotations of clients that have returned the message with *modified*.
 
-    The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
-    unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. A message on
-    the staging queue goes as it was sent, with the address that it was sent to (D2, D3). So does a
-    dead letter, with annotations in place of its MQDLH.
+    The remaining life becomes ttl, and the deadline absolute-expiry-time; a message of unlimited
+    life has neither. A message with a damaged MQRFH2 is sent complete, as data. A message on the
+    staging queue is sent as its sender sent it, with the original address (D2, D3). So is a dead
+    letter, with annotations in place of its MQDLH.
 
-    Raises CannotBeGiven for a message that has no form in AMQP. Programs may write properties of
-    the folder ``amqp`` and bodies of format ``AMQP``, which only this server should.
+    Raises CannotBeGiven for a message that AMQP cannot represent. Only programs that write
+    properties of the folder ``amqp`` or bodies of format ``AMQP`` themselves can cause this.
     """
     try:
         return _outgoing(message, destination, manager, added)
-    except _WITHOUT_FORM as error:
+    except _CONVERSION_ERRORS as error:
         raise CannotBeGiven(f"{type(error).__name__}: {error}"[:_LONGEST_WHY]) from error
 
 
-def shown(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
-    """Return a message that has no form in AMQP for a reader: its bytes, and why they are shown."""
+def shown_as_bytes(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
+    """Return a message that AMQP cannot represent, for a browser: its bytes, and the reason."""
     annotations: dict[Value, Value] = {
         symbol(_REASON): text(cause_name(why.reason)),
         symbol(_DETAIL): text(why.detail),
@@ -169,6 +169,7 @@ def shown(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
 def _outgoing(
     message: Message, destination: str, manager: str, added: Mapping[Value, Value]
 ) -> bytes:
+    """Do the work of :func:`outgoing`, and raise any error."""
     like_others = None if added else _patterned(message, destination, manager)
     if like_others is not None:
         return like_others
@@ -176,36 +177,36 @@ def _outgoing(
     if descriptor.format == DELAY_FORMAT:
         delay = find_delay_header(DELAY_FORMAT, message.body)
     parts = _parts(message, delay) if letter is None else _readable(letter.original, letter.data)
-    known = _known(parts) if parts.properties or delay is not None else _NOTHING_KNOWN
+    known = _known(parts) if parts.properties or delay is not None else _NO_FOLDERS
     if delay is not None:
         # Its MsgId and CorrelId there are those of the staging queue (D3).
         known.own.pop("MessageId", None)
         known.application.append((JMS_MAYFLY_DELAYED, Typed("boolean", True)))
         if message.topic is None:
             destination = _address_of(delay, manager)
-    more = added if letter is None else {**added, **_why(letter)}
+    more = added if letter is None else {**added, **_dead_letter_annotations(letter)}
     body = _body(parts, known)
     front = _front(message, known, _jms_kind(known, body), destination, manager, more)
-    if parts.data_format.strip() == _WHOLE_FORMAT:
+    if parts.data_format.strip() == _AMQP_FORMAT:
         return front + parts.data
     return front + codec.encoded([body], size_bytes=len(parts.data))
 
 
 def _front(
     message: _AnyMessage,
-    known: _Known,
+    known: _Folders,
     kind: int | None,
     destination: str,
     manager: str,
     more: Mapping[Value, Value] = _NO_ANNOTATIONS,
 ) -> bytes:
-    """Return the sections before the body; ``manager`` is the queue manager here.
+    """Return the sections before the body; ``manager`` is the local queue manager.
 
     ``kind`` is the x-opt-jms-msg-type, None for none; ``more`` are annotations that are not stored
     with the message.
     """
     sections = [Section(codec.PROPERTIES, _properties(message, known, destination, manager))]
-    if known is not _NOTHING_KNOWN:
+    if known is not _NO_FOLDERS:
         application: dict[Value, Value] = {
             text(name): scalar(value) for name, value in known.application
         }
@@ -228,11 +229,13 @@ def _front(
 
 
 def _address_of(delay: DelayHeader, here: str) -> str:
+    """Return the address of the target in a delay header."""
     queue, manager = delay.target_queue, delay.target_manager
     return queue if manager in ("", here) else f"queue://{manager}/{queue}"
 
 
 def _parts(message: Message, delay: DelayHeader | None) -> Parts:
+    """Return the properties and data of a message, behind a delay header."""
     descriptor, body = message.descriptor, message.body
     if delay is not None:
         descriptor, body = delay.descriptor_of_data(descriptor), body[delay.length_bytes :]
@@ -240,6 +243,7 @@ def _parts(message: Message, delay: DelayHeader | None) -> Parts:
 
 
 def _readable(descriptor: Descriptor, body: bytes) -> Parts:
+    """Return the properties and data of a body; a damaged MQRFH2 counts as data."""
     try:
         return parts_of(descriptor, body)
     except MQError:
@@ -247,8 +251,8 @@ def _readable(descriptor: Descriptor, body: bytes) -> Parts:
         return Parts([], [], False, descriptor.format, encoding, ccsid, body)
 
 
-def _why(letter: DeadLetter) -> dict[Value, Value]:
-    """Return the annotations of a dead letter: its reason, its queue, and since when it is one."""
+def _dead_letter_annotations(letter: DeadLetter) -> dict[Value, Value]:
+    """Return the annotations of a dead letter: reason, original queue, and time."""
     found: dict[Value, Value] = {
         symbol(_REASON): text(cause_name(letter.reason)),
         symbol(_ORIGINAL_QUEUE): text(letter.target),
@@ -258,7 +262,7 @@ def _why(letter: DeadLetter) -> dict[Value, Value]:
     return found
 
 
-def _known(parts: Parts) -> _Known:
+def _known(parts: Parts) -> _Folders:
     folders: dict[str, dict[str, Typed]] = {"mcd": {}, "jms": {}, FOLDER: {}}
     application: list[tuple[str, Typed]] = []
     for name, value, _description in parts.properties:
@@ -267,7 +271,7 @@ def _known(parts: Parts) -> _Known:
             folders[folder][rest] = value
         elif not name.startswith("mqps."):
             application.append((name, value))
-    return _Known(folders["mcd"], folders["jms"], folders[FOLDER], application)
+    return _Folders(folders["mcd"], folders["jms"], folders[FOLDER], application)
 
 
 @lru_cache(maxsize=256)
@@ -278,6 +282,7 @@ def _header(
     backout_count: int,
     is_first_acquirer: bool,
 ) -> bytes:
+    """Return the encoded header section; ttl is at least 1 ms."""
     ttl = None
     if remaining_ms is not None:
         ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), _LONGEST_TTL_MS))
@@ -292,8 +297,9 @@ def _header(
 
 
 def _annotations(
-    message: _AnyMessage, known: _Known, kind: int | None, more: Mapping[Value, Value]
+    message: _AnyMessage, known: _Folders, kind: int | None, more: Mapping[Value, Value]
 ) -> bytes:
+    """Return the encoded message annotations."""
     descriptor = message.descriptor
     destination = _QUEUE if message.topic is None else _TOPIC
     reply = None
@@ -302,9 +308,9 @@ def _annotations(
     kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
     others: dict[Value, Value] = {symbol(name): value for name, value in kept.items()}
     others.update(more)
-    text = _said(message, known.own.get("DeliveryTime"))
-    if text is not None or message.deliver_at_ms != message.put_ms:
-        at_ms = as_said(text, message.deliver_at_ms)
+    kept_time = _kept_time(message, known.own.get("DeliveryTime"))
+    if kept_time is not None or message.deliver_at_ms != message.put_ms:
+        at_ms = as_said(kept_time, message.deliver_at_ms)
         others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, at_ms)
     if descriptor.msg_type == c.MQMT_REPORT:
         others[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
@@ -317,8 +323,8 @@ def _annotations(
     return _jms_annotations_alone(kind, destination, reply)
 
 
-def _reply_kind(descriptor: Descriptor, known: _Known) -> int | None:
-    """Return the x-opt-jms-reply-to of a message, None for one that wants no reply."""
+def _reply_kind(descriptor: Descriptor, known: _Folders) -> int | None:
+    """Return the x-opt-jms-reply-to of a message, None when it wants no reply."""
     queue = descriptor.reply_to_q.strip()
     if queue:
         return _TEMPORARY_QUEUE if is_temporary_queue(queue) else _QUEUE
@@ -328,8 +334,8 @@ def _reply_kind(descriptor: Descriptor, known: _Known) -> int | None:
     return _TEMPORARY_TOPIC if is_temporary_topic(topic) else _TOPIC
 
 
-def _reply_topic(known: _Known) -> str:
-    """Return the topic that replies go to, "" for none; its URI may have options of JMS behind."""
+def _reply_topic(known: _Folders) -> str:
+    """Return the topic for replies, "" for none; options of JMS behind its URI are cut."""
     found = addresses.read(_text(known.jms.get("Rto")).partition("?")[0])
     return found.name if found.kind == addresses.TOPIC else ""
 
@@ -340,7 +346,7 @@ def _jms_annotations_alone(kind: int | None, destination: int, reply: int | None
 
 
 def _jms_annotations(kind: int | None, destination: int, reply: int | None) -> dict[Value, Value]:
-    """Return the annotations of the JMS mapping about body, destination and reply address."""
+    """Return the annotations of the JMS mapping: body, destination and reply address."""
     found: dict[Value, Value] = {symbol("x-opt-jms-dest"): Scalar(Data.BYTE, destination)}
     if kind is not None:
         found[symbol(JMS_TYPE)] = Scalar(Data.BYTE, kind)
@@ -353,11 +359,14 @@ def _encoded_annotations(annotations: dict[Value, Value]) -> bytes:
     return codec.encoded([Section(codec.MESSAGE_ANNOTATIONS, annotations)])
 
 
-def _properties(message: _AnyMessage, known: _Known, destination: str, manager: str) -> list[Value]:
+def _properties(
+    message: _AnyMessage, known: _Folders, destination: str, manager: str
+) -> list[Value]:
+    """Return the fields of the section properties."""
     expiry, own = message.expire_at_ms, known.own
     if expiry is not None:
-        expiry = as_said(_said(message, own.get("ExpiryTime")), expiry)
-    created = _said(message, own.get("CreationTime", known.jms.get("Tms")))
+        expiry = as_said(_kept_time(message, own.get("ExpiryTime")), expiry)
+    created = _kept_time(message, own.get("CreationTime", known.jms.get("Tms")))
     sequence = known.jms.get("Seq")
     fields: list[Value] = [
         _message_id(message, own),
@@ -375,32 +384,35 @@ def _properties(message: _AnyMessage, known: _Known, destination: str, manager: 
         _optional(own.get("ReplyToGroupId")),
     ]
     while fields and fields[-1] is None:
-        # Fields that are absent at the end of a list need not be sent.
+        # Absent fields at the end of a list need not be sent.
         fields.pop()
     return fields
 
 
-def _said(message: _AnyMessage, kept: Typed | None) -> str | None:
-    """Return a moment that the sender has text; an MQRFH2 in a report is that of the original."""
+def _kept_time(message: _AnyMessage, kept: Typed | None) -> str | None:
+    """Return a moment as its sender has named it, None without one and for a report.
+
+    A report contains the MQRFH2 of its original.
+    """
     if kept is None or message.descriptor.msg_type == c.MQMT_REPORT:
         return None
     return _text(kept)
 
 
 def _message_id(message: _AnyMessage, own: dict[str, Typed]) -> Value:
-    # A report carries the header of its original, and has an id of its own.
+    # A report contains the header of its original, whose id is not that of the report.
     is_report = message.descriptor.msg_type == c.MQMT_REPORT
     kept = None if is_report else own.get("MessageId")
     return id_of_mq(message.msg_id) if kept is None else id_of_text(_text(kept))
 
 
-def _correlation_id(message: _AnyMessage, known: _Known) -> Value:
+def _correlation_id(message: _AnyMessage, known: _Folders) -> Value:
     kept = known.jms.get("Cid")
     shown = correlation_text(message.correl_id, None if kept is None else _text(kept))
     return None if shown is None else id_of_text(shown)
 
 
-def _reply_to(message: _AnyMessage, known: _Known, here: str) -> Value:
+def _reply_to(message: _AnyMessage, known: _Folders, here: str) -> Value:
     descriptor = message.descriptor
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
@@ -411,11 +423,11 @@ def _reply_to(message: _AnyMessage, known: _Known, here: str) -> Value:
     return text(_text(known.own.get("ReplyTo")) or topic) if topic else None
 
 
-def _jms_kind(known: _Known, body: Section) -> int | None:
-    """Return the x-opt-jms-msg-type of a message: its sender's, if the body is of that kind.
+def _jms_kind(known: _Folders, body: Section) -> int | None:
+    """Return the x-opt-jms-msg-type: the sender's if it fits the body, otherwise the body's.
 
-    Else it is that of the body. None stands for a body that no kind has: clients of JMS then take
-    the message for what its body is, and fail where the annotation says something else.
+    None stands for a body of no kind: a JMS client then derives the kind from the body, and would
+    fail with a wrong annotation.
     """
     name, value = _text(known.mcd.get("Msd")), body.value
     kind = JMS_KINDS.index(name) if name in JMS_KINDS else None
@@ -428,6 +440,7 @@ def _jms_kind(known: _Known, body: Section) -> int | None:
 
 
 def _is_of_kind(name: str, code: int, value: Value) -> bool:
+    """Return True if a body, the value of a section of this code, fits a kind of JMS message."""
     of_value = value if code == codec.VALUE else _OTHER
     if name == "jms_text":
         return of_value is None or (isinstance(of_value, Scalar) and of_value.type == Data.STRING)
@@ -443,12 +456,12 @@ def _is_of_kind(name: str, code: int, value: Value) -> bool:
     return of_value is None or value == _NO_DATA
 
 
-def _body(parts: Parts, known: _Known) -> Section:
-    """Return the body; of one that is kept as it came, the first section."""
-    if parts.data_format.strip() == _WHOLE_FORMAT:
+def _body(parts: Parts, known: _Folders) -> Section:
+    """Return the body; of one that is stored encoded, the first section."""
+    if parts.data_format.strip() == _AMQP_FORMAT:
         first, *others = codec.decoded(parts.data) or [_NO_SECTION]
         if first.code not in BODIES or any(other.code != first.code for other in others):
-            raise AmqpError(DECODE_ERROR, f"format {_WHOLE_FORMAT}: the data are no body of AMQP")
+            raise AmqpError(DECODE_ERROR, f"format {_AMQP_FORMAT}: the data are no body of AMQP")
         return first
     kind, data = _text(known.mcd.get("Msd")), parts.data
     if kind == "jms_text" and not data and "msgbody" in known.mcd:
@@ -464,7 +477,7 @@ def _body(parts: Parts, known: _Known) -> Section:
 
 
 def _structured(kind: str, data: bytes) -> Value:
-    """Return the map or list of a JMS message; None for another kind, or one not well formed."""
+    """Return the map or list of a JMS message; None for another kind, or malformed XML."""
     if kind not in ("jms_map", "jms_stream"):
         return None
     try:
@@ -478,7 +491,7 @@ def _structured(kind: str, data: bytes) -> Value:
 
 
 def _decoded_text(data: bytes, name: str | None) -> Value:
-    """Return a text; None where the data are of no character set that is known, or not of it."""
+    """Return a text; None when the character set is unknown or does not fit the data."""
     if name is None:
         return None
     try:
@@ -488,12 +501,13 @@ def _decoded_text(data: bytes, name: str | None) -> Value:
 
 
 def _of_json(kept: Typed | None) -> dict[str, Value]:
-    """Return the scalars that ``incoming`` kept as text."""
+    """Return the values that ``incoming`` has stored as JSON, by name."""
     given = json.loads(_text(kept) or "{}")
     return {name: _of_pair(*pair) for name, pair in given.items()}
 
 
 def _of_pair(kind: int, value: object) -> Value:
+    """Return the value of an AMQP type code and its JSON form."""
     if type(kind) is not int:
         raise TypeError(f"{kind!r} is no type of AMQP")
     if kind == 0:
@@ -518,13 +532,14 @@ def _text(value: Typed | None) -> str:
 
 
 def _number(value: Typed) -> int:
+    """Return the number of a group sequence as a uint, 0 for a text that is none."""
     found = value.value
     digits = str(found)
     return min(int(digits), 2**32 - 1) if digits.isdecimal() else 0
 
 
 def _patterned(message: Message, destination: str, manager: str) -> bytes | None:
-    """Return a message that has no properties; None for one that is not of a pattern."""
+    """Return a message without properties by its pattern; None for any other message."""
     descriptor, body = message.descriptor, message.body
     is_text = descriptor.format.strip() == _TEXT_FORMAT
     remaining_ms, delivery_ms, put_ms = message.remaining_ms, message.deliver_at_ms, message.put_ms
@@ -565,6 +580,7 @@ def _patterned(message: Message, destination: str, manager: str) -> bytes | None
 
 
 def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
+    """Return True if a body is valid UTF-8 and declared as such."""
     if descriptor.coded_char_set_id != UTF_8:
         return False
     try:
@@ -575,6 +591,7 @@ def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
 
 
 def _learn(message: Message, destination: str, manager: str) -> bytes:
+    """Make the pattern of messages like this one."""
     is_mortal, is_delayed = (
         message.remaining_ms is not None,
         message.deliver_at_ms != message.put_ms,
@@ -590,25 +607,25 @@ def _learn(message: Message, destination: str, manager: str) -> bytes:
     )
     if len(_patterns) >= _MAX_PATTERNS:
         _patterns.clear()
-    body = _body(parts_of(specimen.descriptor, b""), _NOTHING_KNOWN)
-    kind = _jms_kind(_NOTHING_KNOWN, body)
-    front = _front(specimen, _NOTHING_KNOWN, kind, destination, manager)
+    body = _body(parts_of(specimen.descriptor, b""), _NO_FOLDERS)
+    kind = _jms_kind(_NO_FOLDERS, body)
+    front = _front(specimen, _NO_FOLDERS, kind, destination, manager)
     return _pattern_of(specimen, front)
 
 
 def _pattern_of(specimen: _Specimen, front: bytes) -> bytes:
-    """Return the bytes of a specimen as a format, with a place for each of its marks.
+    """Return the bytes of a specimen as a format string with ``%b`` at each mark.
 
-    Nothing that a program has named stands before the message id but annotations of a fixed
-    content, and behind it the times are the last fields: so its own names are not taken for marks.
+    Before the message id there are only annotations of fixed content, and behind it the times are
+    the last fields: so names chosen by programs cannot be mistaken for marks.
     """
     before, message_id, behind = front.partition(b"ID:" + specimen.msg_id.hex().encode())
     assert message_id
     head, tail = b"", b""
     if specimen.remaining_ms is not None:
-        head, before = _parted(before, specimen.remaining_ms.to_bytes(4, "big"))
+        head, before = _split_at(before, specimen.remaining_ms.to_bytes(4, "big"))
     if specimen.deliver_at_ms != specimen.put_ms:
-        delivery, before = _parted(before, specimen.deliver_at_ms.to_bytes(8, "big"))
+        delivery, before = _split_at(before, specimen.deliver_at_ms.to_bytes(8, "big"))
         head += delivery
     head += _literal(before) + b"%b"
     marks = [specimen.put_ms]
@@ -621,11 +638,13 @@ def _pattern_of(specimen: _Specimen, front: bytes) -> bytes:
     return head + _literal(behind) + tail
 
 
-def _parted(raw: bytes, mark: bytes) -> tuple[bytes, bytes]:
+def _split_at(raw: bytes, mark: bytes) -> tuple[bytes, bytes]:
+    """Return the bytes up to a mark as a format string with ``%b``, and the bytes behind it."""
     before, found, behind = raw.partition(mark)
     assert found
     return _literal(before) + b"%b", behind
 
 
 def _literal(raw: bytes) -> bytes:
+    """Return bytes for use in a format string."""
     return raw.replace(b"%", b"%%")

@@ -1,7 +1,7 @@
-"""A client that receives: the source of its link, and messages that it gives credit for.
+"""A receiving client: the source of its link, and the messages that it gives credit for.
 
-A source is a queue, a copy of one (a browse), or a subscription. Each message is held until the
-client settles it.
+A source is a queue, a browsed queue, or a subscription. Each message is held until the client
+settles it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mayfly.servers.amqp.conversations import (
 from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
 from mayfly.servers.amqp.outcomes import Unsettled
-from mayfly.servers.amqp.outgoing import outgoing, shown
+from mayfly.servers.amqp.outgoing import outgoing, shown_as_bytes
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Message
@@ -48,16 +48,15 @@ _LOG = logging.getLogger("mayfly.amqp")
 _NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _WAIT: Final = _NO_WAIT | c.MQGMO_WAIT
 _BROWSE: Final = _NO_WAIT | c.MQGMO_BROWSE_NEXT
-#: The interval at which some links look for messages, as no call tells them: those that copy, and
-#: those whose client does not want the message in front.
-_AGAIN_SECONDS: Final = 0.25
-#: The look comes later by this for each message that it meets and leaves alone.
-_AGAIN_SECONDS_EACH: Final = 0.001
+#: The interval at which some links poll: browsing ones, and those whose first message is set aside.
+_RETRY_SECONDS: Final = 0.25
+#: The least interval for each message that a poll sets aside.
+_RETRY_SECONDS_EACH: Final = 0.001
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
-#: Messages, and bytes, that a link takes in one pass of the loop; then other links have their turn.
-_MAX_AT_ONCE: Final = 100
-_BYTES_AT_ONCE: Final = 1024 * 1024
+#: The most messages and bytes of a link in one pass of the loop; then other links have a turn.
+_PASS_MESSAGES: Final = 100
+_PASS_BYTES: Final = 1024 * 1024
 _SETTLED_MODE = Link.SND_SETTLED
 _OPEN_TO_GET: Final = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE | c.MQOO_FAIL_IF_QUIESCING
 _OPEN_TO_BROWSE: Final = c.MQOO_BROWSE | c.MQOO_FAIL_IF_QUIESCING
@@ -77,8 +76,8 @@ class ReceivingClient(LinkEndpoint):
         self._source = _opened_source(conversations, link, link.connection.remote_container or "")
         self._connection: Connection = conversations.main
         self._getting: UnderWay | None = None
-        #: Those that are left alone are held until the one behind them has been looked for.
-        self._aside: list[int] = []
+        #: Deliveries of messages that are set aside, held while those behind them are looked for.
+        self._set_aside: list[int] = []
         self._calls, self._budget = host.calls, host.service.budget
         fail = partial(host.close_link, self)
         self._unsettled = Unsettled(host, conversations, self._source.address, self._ask, fail)
@@ -95,7 +94,7 @@ class ReceivingClient(LinkEndpoint):
     # Messages for the client.
 
     def flow(self) -> None:
-        """Get as many messages as there is credit for; with drain, those that are there."""
+        """Get as many messages as there is credit for; with drain only available ones."""
         if self._is_over or self._is_quiescing:
             return
         if self._source.is_browse:
@@ -104,50 +103,54 @@ class ReceivingClient(LinkEndpoint):
         getting = self._getting
         if getting is not None and self._is_waiting and self._has_to_stop():
             if not getting.cancel():
-                # A message is on its way, so the get cannot be cancelled. Its arrival goes on here.
+                # A message is on its way, so the get cannot be cancelled: its arrival continues.
                 return
             self._getting = None
         self._ask()
 
     def _has_to_stop(self) -> bool:
+        """Return True when a waiting get must be cancelled: no credit, or drain."""
         return transfers.credit(self.key) <= 0 or transfers.is_draining(self.key)
 
     def _ask(self) -> None:
-        """Send messages that are there, as far as credit and room go, and wait for more."""
+        """Send available messages within credit and capacity, and wait for more."""
         if self._getting is not None or self._is_over:
             return
-        if len(self._aside) >= self._host.service.limits.unsettled:
-            # Messages behind these are got when some of these are gone.
-            self._look_again(self._return_aside())
+        if len(self._set_aside) >= self._host.service.limits.unsettled:
+            # The messages behind these must wait until these are returned.
+            self._retry_later(self._return_set_aside())
             return
-        room = self._room()
-        if room > 1 and not self._take(room):
+        capacity = self._capacity()
+        if capacity > 1 and not self._take_available(capacity):
             return
-        room = self._room()
-        if room > 0:
+        capacity = self._capacity()
+        if capacity > 0:
             self._begin_to_get()
         elif self._budget.is_used_up or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             self._stall()
 
-    def _take(self, room: int) -> bool:
-        """Send messages that are there; False when the pass is over, or the link."""
+    def _take_available(self, capacity: int) -> bool:
+        """Send available messages; return False when the pass or the link is over."""
         try:
             found = self._connection.call(
-                ask.TakeHeld(self._source.handle, _NO_WAIT, min(room, _MAX_AT_ONCE), _BYTES_AT_ONCE)
+                ask.TakeHeld(
+                    self._source.handle, _NO_WAIT, min(capacity, _PASS_MESSAGES), _PASS_BYTES
+                )
             )
         except MQError:
-            # The get that waits reports the refusal, and goes on when the queue can be got from.
+            # A waiting get reports the error, and continues when the queue can be got from.
             return True
         if sum(map(self._sort, found)):
-            self._return_aside()
-        if len(found) < min(room, _MAX_AT_ONCE):
+            self._return_set_aside()
+        if len(found) < min(capacity, _PASS_MESSAGES):
             return True
         # Other links have their turn.
         self._calls.soon(self._ask)
         return False
 
     def _begin_to_get(self) -> None:
-        self._is_waiting = not (transfers.is_draining(self.key) or self._aside)
+        """Begin a get, with a wait unless the client drains."""
+        self._is_waiting = not (transfers.is_draining(self.key) or self._set_aside)
         options = _WAIT if self._is_waiting else _NO_WAIT
         self._getting = self._connection.begin(
             ask.GetAny([self._source.handle], options, tells_refusals=self._is_waiting),
@@ -155,29 +158,31 @@ class ReceivingClient(LinkEndpoint):
             self._refused,
         )
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
+        """Return how many messages may be sent now."""
         if self._is_quiescing or self._budget.is_used_up:
             return 0
         if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             return 0
-        room = self._host.service.limits.unsettled - len(self._unsettled)
-        return min(transfers.credit(self.key), room)
+        capacity = self._host.service.limits.unsettled - len(self._unsettled)
+        return min(transfers.credit(self.key), capacity)
 
     def _got(self, outcome: Delivery | MQError) -> None:
+        """Send the message of a get, or handle its error."""
         self._getting = None
         if isinstance(outcome, MQError):
             self._without_message(outcome)
             return
         if self._is_over or self._is_quiescing or transfers.credit(self.key) <= 0:
-            # The client has taken its credit back meanwhile.
+            # The client has withdrawn its credit meanwhile.
             self._unsettled.give_back([outcome.number])
             return
         if self._sort(outcome):
-            self._return_aside()
+            self._return_set_aside()
         self._ask()
 
     def _sort(self, held: Delivery) -> bool:
-        """Send a message or move it away; False for one that is left alone, which waits aside."""
+        """Send a message or move it away; return False for one that is set aside."""
         message = held.result.message
         if not self._unsettled.postponed.has(message.msg_id):
             if self._is_poisonous(held):
@@ -186,8 +191,8 @@ class ReceivingClient(LinkEndpoint):
             if message.msg_id not in self._unsettled.unwanted:
                 self._send(message, held)
                 return True
-        # Another link may want it, or a queue later; this one wants those behind.
-        self._aside.append(held.number)
+        # Another link may accept it; this one continues with those behind.
+        self._set_aside.append(held.number)
         return False
 
     def _is_poisonous(self, held: Delivery) -> bool:
@@ -199,60 +204,65 @@ class ReceivingClient(LinkEndpoint):
         rule = self._connection.call(ask.AskBackoutRule(held.handle))
         return 0 < rule.threshold <= backout_count
 
-    def _return_aside(self) -> int:
-        statistics_reader, self._aside = self._aside, []
-        self._unsettled.give_back(statistics_reader)
-        return len(statistics_reader)
+    def _return_set_aside(self) -> int:
+        """Return the messages set aside to their queue; return how many they were."""
+        numbers, self._set_aside = self._set_aside, []
+        self._unsettled.give_back(numbers)
+        return len(numbers)
 
     def _without_message(self, error: MQError) -> None:
-        aside_count = self._return_aside()
+        """Wait, drain, or end the link, after a get without a message."""
+        count = self._return_set_aside()
         if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
             if transfers.is_draining(self.key):
                 transfers.drained(self.key)
-            elif aside_count:
-                self._look_again(aside_count)
+            elif count:
+                self._retry_later(count)
             elif not self._is_over:
                 self._ask()
         elif not self._is_over and error.reason != rc.MQRC_HCONN_ERROR:
             self._host.close_link(self, amqp_error(error))
 
     def _refused(self, _handle: int, error: MQError) -> None:
+        """Log that the queue cannot be got from; the get waits until it can."""
         _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
-        """Go on when the client has read, or others have made room.
+        """Continue when the client has read, or memory is free again.
 
-        Its outcomes, which make room too, may never come.
+        Outcomes of the client, which also free capacity, may never come.
         """
         if not self._is_stalled:
             self._is_stalled = True
             if self._budget.is_used_up:
-                self._host.when_room(self._go_on_with_room)
+                self._host.when_memory_is_free(self._continue_and_pump)
             else:
-                self._calls.when_sent(self._go_on)
+                self._calls.when_sent(self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._is_stalled = False
         self.flow()
 
-    def _go_on_with_room(self) -> None:
-        self._go_on()
+    def _continue_and_pump(self) -> None:
+        self._continue()
         self._host.pump()
 
-    def _look_again(self, aside_count: int = 0) -> None:
+    def _retry_later(self, count: int = 0) -> None:
+        """Try again after 250 ms, or 1 ms for each message set aside."""
         if self._timer is None:
-            seconds = max(_AGAIN_SECONDS, aside_count * _AGAIN_SECONDS_EACH)
-            self._timer = self._host.service.loop.call_later(seconds, self._look)
+            seconds = max(_RETRY_SECONDS, count * _RETRY_SECONDS_EACH)
+            self._timer = self._host.service.loop.call_later(seconds, self._retry)
 
-    def _look(self) -> None:
+    def _retry(self) -> None:
         self._timer = None
         if not self._is_over and transfers.credit(self.key) > 0:
             self.flow()
             self._host.pump()
 
     def _send(self, message: Message, held: Delivery | None) -> None:
+        """Send a message; one that AMQP cannot represent is moved away, or sent as bytes."""
         manager = self._connection.name
-        added = self._host.service.amended.of(manager, message.msg_id)
+        added = self._host.service.annotations.of(manager, message.msg_id)
         address = self._source.address
         try:
             raw = outgoing(message, destination=address, manager=manager, added=added)
@@ -261,7 +271,7 @@ class ReceivingClient(LinkEndpoint):
             if held is not None and held.number:
                 self._unsettled.set_aside(held, error.reason)
                 return
-            raw = shown(message, error, destination=address)
+            raw = shown_as_bytes(message, error, destination=address)
         self._host.message_count += 1
         transfer = transfers.send(self.key, b"%d" % next(self._tags), raw)
         if held is None or not held.number:
@@ -275,7 +285,8 @@ class ReceivingClient(LinkEndpoint):
     # Browsing.
 
     def _browse(self) -> None:
-        while not self._is_over and self._room() > 0:
+        """Send messages from the browse cursor on."""
+        while not self._is_over and self._capacity() > 0:
             try:
                 result = self._connection.get(self._source.handle, _BROWSE)
             except MQError as error:
@@ -284,19 +295,20 @@ class ReceivingClient(LinkEndpoint):
                 elif transfers.is_draining(self.key):
                     transfers.drained(self.key)
                 else:
-                    self._look_again()
+                    self._retry_later()
                 return
             self._send(result.message, None)
         if not self._is_over and transfers.credit(self.key) > 0:
             self._stall()
 
     def delivery(self, delivery: Raw) -> None:
+        """Apply an outcome of the client."""
         self._unsettled.update(delivery)
 
     # The end.
 
     def quiesce(self) -> bool:
-        """Send no more messages; return True once the client has settled those that it has."""
+        """Send no more messages; return True once the client has settled all that it holds."""
         self._is_quiescing = True
         getting = self._getting
         if getting is not None and getting.cancel():
@@ -304,15 +316,15 @@ class ReceivingClient(LinkEndpoint):
         return self._getting is None and self._unsettled.is_empty
 
     def end(self, *, is_closed: bool) -> None:
-        """Give back messages that are not settled, and close the source.
+        """Return unsettled messages, and close the source.
 
         A durable subscription stays when the link is only detached.
         """
         self._stop()
-        self._return_aside()
+        self._return_set_aside()
         self._unsettled.end()
         source, connection = self._source, self._connection
-        # First: a subscription that is removed takes its queue along.
+        # First, because removing a subscription deletes its queue.
         close_quietly(connection, source.handle)
         if source.subscription:
             try:
@@ -324,16 +336,16 @@ class ReceivingClient(LinkEndpoint):
         self._conversations.node_closed(source.node, is_closed=is_closed)
 
     def _keep_subscription(self, refused: MQError) -> None:
-        """Close a durable subscription that may not be removed; the detach tells why."""
-        told = amqp_error(refused)
-        self.link.condition = Condition(told.condition, told.description)
+        """Close a durable subscription that cannot be removed; the detach has the error."""
+        refusal = amqp_error(refused)
+        self.link.condition = Condition(refusal.condition, refusal.description)
         try:
             self._connection.call(ask.CloseSubscription(self._source.subscription))
         except MQError as error:
             _LOG.info("closing the subscription of link %s: %s", self._name, error)
 
     def lost(self) -> None:
-        """End with the connection: the conversation gives back what it holds, counted."""
+        """End with the connection, whose end backs out the unsettled messages."""
         self._stop()
         self._unsettled.lost()
 
@@ -347,7 +359,7 @@ class ReceivingClient(LinkEndpoint):
 
 
 class LinkSource(NamedTuple):
-    """The open source of a link: the handle to get by, and the parts that end with the link.
+    """The open source of a link: the handle for gets, and what ends with the link.
 
     ``subscription`` is 0 for a queue. ``durable_name`` is that of a durable subscription, ``node``
     a dynamic node that the link has made.
@@ -362,7 +374,7 @@ class LinkSource(NamedTuple):
 
 
 def _opened_source(conversations: ClientConversations, link: Link, container: str) -> LinkSource:
-    """Open the source of a link; the answer's source is filled in. Raises AmqpError, MQError."""
+    """Open the source of a link, and fill in that of the answer; raises AmqpError, MQError."""
     asked, answer = link.remote_source, link.source
     connection, nodes = conversations.main, conversations.nodes
     if asked.dynamic:
@@ -391,8 +403,14 @@ def _opened_source(conversations: ClientConversations, link: Link, container: st
 
 
 def _queue(
-    connection: Connection, address: NodeAddress, selector: str, nodes: OwnNodes, *, is_browse: bool
+    connection: Connection,
+    address: NodeAddress,
+    selector: str,
+    nodes: OwnNodes,
+    *,
+    is_browse: bool,
 ) -> LinkSource:
+    """Open a queue as a source; raises AmqpError, MQError."""
     opened = connection.call(
         ask.Open(
             address.name,
@@ -413,6 +431,7 @@ def _queue(
 def _subscribed(
     connection: Connection, link: Link, address: NodeAddress, container: str
 ) -> LinkSource:
+    """Open a subscription as a source; raises AmqpError, MQError."""
     asked = link.remote_source
     capabilities = capabilities_of(asked)
     is_durable = asked.expiry_policy == Terminus.EXPIRE_NEVER
@@ -431,19 +450,19 @@ def _subscribed(
             selector=selector,
         )
     )
-    shown = f"topic://{address.name}"
+    topic = f"topic://{address.name}"
     durable_name = name if is_durable else ""
-    return LinkSource(joined.handle, shown, subscription=joined.number, durable_name=durable_name)
+    return LinkSource(joined.handle, topic, subscription=joined.number, durable_name=durable_name)
 
 
 def _known_subscription(connection: Connection, link: Link, container: str) -> LinkSource:
-    """Open a durable subscription by the name of the link alone, to look at it or to end it.
+    """Open a durable subscription by the name of the link alone, to inspect or end it.
 
-    Raises MQRC_NO_SUBSCRIPTION, which is amqp:not-found, and why it is not to be opened.
+    Raises MQRC_NO_SUBSCRIPTION, which becomes amqp:not-found, and the other codes of MQSUB.
     """
     capabilities = capabilities_of(link.remote_source)
     if link.name.partition(_DELIMITER)[2].startswith(_GLOBAL):
-        # A client without an id has no source to say so: the name of the link does.
+        # A client without an id says so in the name of the link, without a source.
         capabilities = (*capabilities, _GLOBAL)
     name = _subscription_name(link.name, container, capabilities, is_durable=True)
     found = connection.call(ask.Subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name))
@@ -458,7 +477,7 @@ def _known_subscription(connection: Connection, link: Link, container: str) -> L
 def _subscription_name(
     link_name: str, container: str, capabilities: tuple[str, ...], *, is_durable: bool
 ) -> str:
-    """Return the name of a subscription: the client's own, or shared by all where global."""
+    """Return the full name of a subscription: the client's, or with ``global`` everybody's."""
     name = link_name.partition(_DELIMITER)[0]
     client = "" if _GLOBAL in capabilities else quoted_client_id(container)
     return f"{'AMQP' if is_durable else 'AMQP.ND'}:{client}:{name}"

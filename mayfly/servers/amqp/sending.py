@@ -1,4 +1,4 @@
-"""A client that sends: each transfer is a put, and its outcome is that of the put."""
+"""A sending client: each transfer is a put, and its outcome is that of the put."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import OWN_BYTES, Reservation
 
-#: A message that is longer than its link takes is read up to this multiple of that length.
+#: A message that is too long is read and discarded up to this multiple of the longest length.
 _MAX_REFUSED = 2
 #: The place of the default-outcome among the fields of a source.
 _DEFAULT_OUTCOME: Final = 8
 
 
 class SendingClient(LinkEndpoint):
-    """One link on which a client sends: to one queue or topic, or to where each message says."""
+    """One link on which a client sends: to its target, or to the address in each message."""
 
     def __init__(
         self, host: LinkHost, link: Link, conversations: ClientConversations, source: bytes
     ) -> None:
-        """Open the target; raises AmqpError. ``source`` is the client's as it came."""
+        """Open the target; raises AmqpError. ``source`` is the client's encoded source."""
         super().__init__(host, link, conversations)
         assert host.puts is not None
         self._puts = host.puts
@@ -60,20 +60,20 @@ class SendingClient(LinkEndpoint):
         self._takes_rejected = _takes_rejected(link.remote_source, source)
         self._reader = MessageReader()
         self._parts: dict[Raw, bytearray] = {}
-        #: The room of those that are longer than what a connection has of its own.
+        #: Memory reserved for incomplete messages above the free share of a connection.
         self._reservations: dict[Raw, Reservation] = {}
-        #: Those that are refused, whose rest is read and forgotten, with the bytes that have come.
+        #: Refused messages, whose rest is discarded, with the bytes received.
         self._refused: dict[Raw, int] = {}
-        #: Transfers whose messages are being put. They are settled by the outcome alone: a client
-        #: may settle one before.
+        #: Transfers whose messages are being put; only the outcome settles them, also when the
+        #: client has settled before.
         self._under_way: set[Raw] = set()
-        #: Transfers that have their outcome and are settled behind the client.
+        #: Transfers that have their outcome, and wait until the client has settled.
         self._unsettled: set[Raw] = set()
         link.open()
         link.flow(host.service.limits.credit)
 
     def delivery(self, delivery: Raw) -> None:
-        """Take a transfer, whole or in part; put the message when all of it is there."""
+        """Read a transfer, complete or in part; put the message once it is complete."""
         is_partial = transfers.is_partial(delivery)
         if not transfers.is_readable(delivery):
             if delivery in self._under_way or is_partial:
@@ -82,12 +82,12 @@ class SendingClient(LinkEndpoint):
                 transfers.settle(delivery)
                 if delivery in self._unsettled:
                     self._unsettled.discard(delivery)
-                    self._again()
+                    self._replenish_credit()
             return
         if transfers.is_aborted(delivery):
             self._drop(delivery)
             transfers.settle(delivery)
-            self._again()
+            self._replenish_credit()
             return
         raw = self._received(delivery, is_partial=is_partial)
         if is_partial or self._is_over:
@@ -98,28 +98,29 @@ class SendingClient(LinkEndpoint):
         if is_refused:
             # It has its outcome.
             transfers.settle(delivery)
-            self._again()
+            self._replenish_credit()
             return
         self._put(delivery, raw)
 
     def quiesce(self) -> bool:
-        """Return True when no message comes or is being put."""
+        """Return True when no message is incomplete or being put."""
         return not self._parts and not self._under_way
 
     def end(self, *, is_closed: bool) -> None:
+        """Close the target."""
         self.lost()
         if self._address is not None:
             self._conversations.forget_target(self._address)
         self._conversations.node_closed(self._node, is_closed=is_closed)
 
     def lost(self) -> None:
-        """Forget the messages that have come in part."""
+        """Forget incomplete messages."""
         self._is_over = True
         for delivery in list(self._parts):
             self._drop(delivery)
 
     def _received(self, delivery: Raw, *, is_partial: bool) -> bytes:
-        """Return the bytes of a message that is whole, none of one that is not, or is refused."""
+        """Return the bytes of a complete message, b"" for an incomplete or refused one."""
         pending = transfers.pending_bytes(delivery)
         limit = self._host.message_limit
         if not is_partial and delivery not in self._parts and pending <= limit:
@@ -128,7 +129,7 @@ class SendingClient(LinkEndpoint):
         part = self._parts.setdefault(delivery, bytearray())
         while read := transfers.read(self.key, transfers.pending_bytes(delivery)):
             if delivery in self._refused:
-                self._read_in_vain(delivery, len(read))
+                self._discard_refused(delivery, len(read))
             elif len(part) + len(read) > limit:
                 self._refuse(delivery, part, self._too_large(), len(read))
             else:
@@ -136,23 +137,24 @@ class SendingClient(LinkEndpoint):
                 if delivery not in self._reservations:
                     self._host.count_parts(len(read))
                     if len(part) > OWN_BYTES:
-                        self._find_room(delivery, part)
+                        self._reserve(delivery, part)
             if self._is_over:
                 return b""
         return b"" if is_partial else bytes(part)
 
     def _too_large(self) -> AmqpError:
+        """Return amqp:link:message-size-exceeded."""
         return AmqpError(TOO_LARGE, f"a message has at most {self._host.message_limit} bytes here")
 
-    def _read_in_vain(self, delivery: Raw, count: int) -> None:
-        """Count bytes of a message that is refused; its link ends where they do not end."""
+    def _discard_refused(self, delivery: Raw, count: int) -> None:
+        """Count discarded bytes of a refused message; end the link after too many."""
         self._refused[delivery] += count
         if self._refused[delivery] > _MAX_REFUSED * self._host.message_limit:
             self._host.close_link(self, self._of_delivery(delivery, self._too_large()))
 
-    def _find_room(self, delivery: Raw, part: bytearray) -> None:
-        """Have room for a message, whose length is known at its end: for the longest one."""
-        refuse = partial(self._refuse_for_room, delivery)
+    def _reserve(self, delivery: Raw, part: bytearray) -> None:
+        """Reserve memory for the longest message, as the length is known only at the end."""
+        refuse = partial(self._refuse_for_memory, delivery)
         reservation = self._host.reserve(self._host.message_limit, refuse)
         if reservation is None:
             refuse()
@@ -160,26 +162,29 @@ class SendingClient(LinkEndpoint):
             self._reservations[delivery] = reservation
             self._host.count_parts(-len(part))
 
-    def _refuse_for_room(self, delivery: Raw) -> None:
+    def _refuse_for_memory(self, delivery: Raw) -> None:
+        """Refuse an incomplete message for which there is no memory."""
         part = self._parts.get(delivery)
         if part is not None:
             text = "the messages of all connections together leave no room: send it again"
             self._refuse(delivery, part, amqp_error(mq_error(rc.MQRC_RESOURCE_PROBLEM, text)))
 
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
-        """Reject a message before its end; a client that sends its rest is read for a while."""
+        """Reject an incomplete message; the rest of it is read and discarded."""
         self._forget_part(delivery, part)
         self._refused[delivery] = len(part) + read_bytes
         part.clear()
         self._reject(delivery, why)
 
     def _drop(self, delivery: Raw) -> None:
+        """Forget an incomplete message."""
         self._refused.pop(delivery, None)
         part = self._parts.pop(delivery, None)
         if part is not None:
             self._forget_part(delivery, part)
 
     def _forget_part(self, delivery: Raw, part: bytearray) -> None:
+        """Stop counting an incomplete message."""
         reservation = self._reservations.pop(delivery, None)
         if reservation is not None:
             self._host.end_reservation(reservation)
@@ -187,6 +192,7 @@ class SendingClient(LinkEndpoint):
             self._host.count_parts(-len(part))
 
     def _put(self, delivery: Raw, raw: bytes) -> None:
+        """Put a message, or reject it."""
         conversations = self._conversations
         try:
             message = self._reader.read(raw, conversations.main.now_ms())
@@ -196,21 +202,22 @@ class SendingClient(LinkEndpoint):
                 return
             self._puts.put(address, message, partial(self._done, delivery))
         except (AmqpError, MQError) as error:
-            self._told(delivery, error)
+            self._report_refusal(delivery, error)
         else:
             self._under_way.add(delivery)
 
     def _put_in_transaction(self, delivery: Raw, address: NodeAddress, message: Incoming) -> None:
-        told = transfers.wrapped(delivery)
-        name = transactions.name_in(told)
+        wrapped = transfers.wrapped(delivery)
+        name = transactions.name_in(wrapped)
         connection = self._conversations.of_transaction(name)
         put_within(self._conversations, connection, address, message)
-        if not told.settled:
-            transactions.accept(told, name)
+        if not wrapped.settled:
+            transactions.accept(wrapped, name)
         self._settle(delivery)
-        self._again()
+        self._replenish_credit()
 
     def _address_of(self, message: Incoming) -> NodeAddress:
+        """Return the address of the link, or on an anonymous link that of the message."""
         if self._address is not None:
             return self._address
         if not message.to:
@@ -218,27 +225,29 @@ class SendingClient(LinkEndpoint):
         return addresses.read(message.to)
 
     def _done(self, delivery: Raw, outcome: MQError | None) -> None:
+        """Answer a put."""
         self._under_way.discard(delivery)
         if self._is_over:
             return
         if outcome is not None:
-            self._told(delivery, outcome)
+            self._report_refusal(delivery, outcome)
             return
         if not transfers.is_settled(delivery):
-            transfers.tell(delivery, transfers.ACCEPTED)
+            transfers.update(delivery, transfers.ACCEPTED)
         self._settle(delivery)
-        self._again()
+        self._replenish_credit()
 
-    def _told(self, delivery: Raw, error: AmqpError | MQError) -> None:
-        """Tell why a message is refused, which is over."""
+    def _report_refusal(self, delivery: Raw, error: AmqpError | MQError) -> None:
+        """Reject a message, which is settled then."""
         if self._reject(delivery, amqp_error(error)):
             self._settle(delivery)
-            self._again()
+            self._replenish_credit()
 
     def _reject(self, delivery: Raw, error: AmqpError) -> bool:
-        """Reject a message; False where the link ends instead.
+        """Reject a message; or end the link, and return False.
 
-        It does where the client has settled the message already, or takes no such outcome.
+        The link ends when the client has settled the message already, or does not support the
+        outcome.
         """
         error = self._of_delivery(delivery, error)
         if transfers.is_settled(delivery) or not self._takes_rejected:
@@ -246,9 +255,9 @@ class SendingClient(LinkEndpoint):
                 transfers.settle(delivery)
             self._host.close_link(self, error)
             return False
-        told = transfers.wrapped(delivery)
-        told.local.condition = error.as_condition()
-        told.update(Delivery.REJECTED)
+        wrapped = transfers.wrapped(delivery)
+        wrapped.local.condition = error.as_condition()
+        wrapped.update(Delivery.REJECTED)
         return True
 
     def _of_delivery(self, delivery: Raw, error: AmqpError) -> AmqpError:
@@ -257,14 +266,14 @@ class SendingClient(LinkEndpoint):
         return AmqpError(error.condition, error.description, info)
 
     def _settle(self, delivery: Raw) -> None:
-        """Settle a message that has its outcome, or leave it until its client has."""
+        """Settle a message that has its outcome, at once or after its client."""
         if self._settles_first or transfers.is_settled(delivery):
             transfers.settle(delivery)
         else:
             self._unsettled.add(delivery)
 
-    def _again(self) -> None:
-        """Give credit for as many as have been put, and settled."""
+    def _replenish_credit(self) -> None:
+        """Give new credit for the messages that are settled."""
         limit = self._host.service.limits.credit
         under_way = len(self._under_way) + len(self._unsettled)
         if under_way * 2 > limit:
@@ -275,10 +284,10 @@ class SendingClient(LinkEndpoint):
 
 
 def _takes_rejected(source: Terminus, encoded: bytes) -> bool:
-    """Return True if a source takes the outcome rejected.
+    """Return True if a source supports the outcome rejected.
 
-    One that lists its outcomes takes those. One without a list takes its default-outcome alone, and
-    one that says nothing is taken to know all outcomes, as most clients do not say it.
+    A source with a list supports the listed outcomes, one without a list its default-outcome only.
+    A source with neither is assumed to support all outcomes, because most clients list none.
     """
     given = object_of(source.outcomes)
     named = given.elements if isinstance(given, Array) else [given]
@@ -290,7 +299,7 @@ def _takes_rejected(source: Terminus, encoded: bytes) -> bool:
 
 
 def _default_outcome_of(source: bytes) -> int | None:
-    """Return the code of the default-outcome of an encoded source, None where it has none."""
+    """Return the code of the default-outcome of an encoded source, None without one."""
     try:
         value = codec.decoded_value(source) if source else None
     except AmqpError:

@@ -1,4 +1,4 @@
-"""The AMQP server: one event loop in a thread of its own for all connections, and its door."""
+"""The AMQP server: one event loop in its own thread for all connections, and its acceptor."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.runtime import Loop, Runtime
 from mayfly.servers.acceptor import Acceptor, lower_tls_buffers, tcp_sockets
-from mayfly.servers.amqp.addresses import Nodes
-from mayfly.servers.amqp.connection import ENTRANCE_SECONDS, AmqpConnection
+from mayfly.servers.amqp.addresses import DeletedTopics
+from mayfly.servers.amqp.connection import HANDSHAKE_SECONDS, AmqpConnection
 from mayfly.servers.amqp.errors import FORCED
-from mayfly.servers.amqp.service import Amended, AmqpLimits, AmqpService, Unhurried
+from mayfly.servers.amqp.service import (
+    AddedAnnotations,
+    AmqpLimits,
+    AmqpService,
+    DeferredSettlements,
+)
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
 from mayfly.verbs.contracts.wire import protocol_of
@@ -26,10 +31,10 @@ _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.amqp")
 _WORKERS = 4
 _POLL_SECONDS = 0.05
-#: As many connections at a time as of the network protocol of Mayfly.
+#: The most connections, as many as for Mayfly's own protocol.
 _MAX_CONNECTIONS: Final = 10_000
 _AMQP: Final = b"AMQP"
-#: The protocol header by which a server says that it speaks TLS alone (AMQP 1.0, 5.2).
+#: The protocol header of a server that accepts only TLS (AMQP 1.0, 5.2).
 _TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
 
 
@@ -47,10 +52,11 @@ class AmqpServer:
         runtime: Runtime | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Start the loop; nothing listens yet. A ``budget`` may be shared with other servers.
+        """Start the event loop; nothing listens yet.
 
         ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
-        host name is that of no queue manager is connected to the first one.
+        host name is that of no queue manager is connected to the first one. ``budget`` limits the
+        memory for messages and may be shared with other servers.
         """
         self.loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
@@ -65,34 +71,35 @@ class AmqpServer:
             Budget() if budget is None else budget,
             channel,
             Instances(),
-            Unhurried(self.loop),
-            Amended(),
-            Nodes(),
+            DeferredSettlements(self.loop),
+            AddedAnnotations(),
+            DeletedTopics(),
         )
         self.open_connections: set[AmqpConnection] = set()
-        self._visitors = _Handler(self)
+        self._handler = _Handler(self)
         self._acceptors: list[Acceptor] = []
         self._is_ending = False
         self._thread = Loop(Runtime() if runtime is None else runtime, self._run, "mayfly-amqp")
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen; returns the port, chosen by the system for 0. Raises OSError."""
+        """Listen on an address and return its port; ``port`` 0 takes a free one. Raises OSError."""
         if tls is not None:
             lower_tls_buffers()
 
         listening = tcp_sockets(host, port)
         found: int = listening[0].getsockname()[1]
-        self._acceptors.append(self._in_loop(lambda: Acceptor(listening, self._visitors, tls)))
+        self._acceptors.append(self._in_loop(lambda: Acceptor(listening, self._handler, tls)))
         return found
 
     def connections(self) -> list[ClientConnection]:
+        """Return the open conversations, as DISPLAY CONN shows them."""
         return self._in_loop(
             lambda: [each for connection in self.open_connections for each in connection.status()]
         )
 
     def end(self, number: int) -> bool:
-        """End the client that has a conversation of this number; False when there is none.
+        """End the client with the conversation of this number; return False when none has it.
 
         Its open units of work are backed out.
         """
@@ -106,35 +113,35 @@ class AmqpServer:
         return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
-        """Let the client that has a conversation of this number end when its work is done.
+        """Let the client with the conversation of this number end once its work is done.
 
-        It is sent no more messages. Once it holds none and has no open transaction, it is told
-        amqp:connection:forced. False when there is none of this number.
+        Returns False when none has it. The client gets no more messages. Once it holds none and has
+        no open transaction, it gets amqp:connection:forced.
         """
 
         def ask() -> bool:
             connection = self._connection_of(number)
             if connection is not None:
-                self._look_at(connection)
+                self._quiesce_until_gone(connection)
             return connection is not None
 
         return self._in_loop(ask)
 
     def _connection_of(self, number: int) -> AmqpConnection | None:
-        """Return the connection that has a conversation of this number, None without one."""
+        """Return the connection with the conversation of this number, None without one."""
         for connection in self.open_connections:
             if any(each.number == number for each in connection.status()):
                 return connection
         return None
 
-    def _look_at(self, connection: AmqpConnection) -> None:
-        """Look whether the work of a client is done, until it has gone."""
+    def _quiesce_until_gone(self, connection: AmqpConnection) -> None:
+        """Ask a client to end, and ask again every 50 ms until it has ended."""
         if connection in self.open_connections:
             connection.quiesce(FORCED, "the channel was stopped by an operator")
-            self.loop.call_later(_POLL_SECONDS, self._look_at, connection)
+            self.loop.call_later(_POLL_SECONDS, self._quiesce_until_gone, connection)
 
     def drain(self, timeout_ms: int) -> None:
-        """Take no new connection; return when those there have gone, or after a time.
+        """Accept no new connection; return when all clients have left, or after ``timeout_ms``.
 
         Each client ends as by :meth:`quiesce`.
         """
@@ -174,7 +181,7 @@ class AmqpServer:
         self.loop.close()
 
     def _each(self, work: Callable[[AmqpConnection], object]) -> None:
-        """Do something for each client; one for which it cannot be done is cut off."""
+        """Call ``work`` for each client; one for which it fails is cut off."""
         for connection in list(self.open_connections):
             try:
                 work(connection)
@@ -183,40 +190,49 @@ class AmqpServer:
                 connection.cut()
 
     def _run(self) -> bool:
+        """Run the event loop until the server is closed."""
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
         return not self._is_ending
 
     def _in_loop(self, call: Callable[[], _T]) -> _T:
+        """Call ``call`` in the event loop, and return its result."""
+
         async def run() -> _T:
             return call()
 
         return self._call(run())
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine in the event loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
 
 class _Handler:
-    """The server, as its door uses it."""
+    """What the acceptor needs of the server."""
 
     def __init__(self, server: AmqpServer) -> None:
         self._server, self.log = server, _LOG
 
     @property
     def handshake_seconds(self) -> float:
-        """The time for the SASL exchange is that for the TLS handshake as well."""
-        return ENTRANCE_SECONDS
+        """The time for a TLS handshake, the same as for the SASL exchange."""
+        return HANDSHAKE_SECONDS
 
     def capacity(self) -> int:
+        """Return how many more connections the server accepts."""
         return _MAX_CONNECTIONS - len(self._server.open_connections)
 
     def new(self) -> AmqpConnection:
+        """Return the protocol of a new connection."""
         server = self._server
         return AmqpConnection(server.service, next(INSTANCE_NUMBERS), server.open_connections)
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log a client that speaks without TLS; return TLS's protocol header for one of AMQP."""
+        """Log a client that does not speak TLS, and return the bytes to answer.
+
+        An AMQP client is answered the protocol header of TLS, any other nothing.
+        """
         if first.startswith(_AMQP):
             self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
             return _TLS_HEADER

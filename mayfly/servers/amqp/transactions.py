@@ -46,7 +46,7 @@ _CREDIT: Final = 100
 
 
 class Coordinator(LinkEndpoint):
-    """The link on which a client declares and discharges its"""
+    """The link on which a client declares and discharges its transactions."""
 
     def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
         super().__init__(host, link, conversations)
@@ -62,12 +62,12 @@ class Coordinator(LinkEndpoint):
         link.flow(_CREDIT)
 
     def delivery(self, transfer: Raw) -> None:
-        """Carry out one declare or discharge."""
+        """Execute one declare or discharge."""
         delivery = transfers.wrapped(transfer)
         if delivery.settled and not delivery.readable:
             delivery.settle()
             if not self._settles_first:
-                # The next request has room now.
+                # The client may send the next request.
                 self.link.flow(1)
             return
         if delivery.partial or not delivery.readable:
@@ -86,31 +86,33 @@ class Coordinator(LinkEndpoint):
             self._refuse(delivery, amqp_error(error))
 
     def quiesce(self) -> bool:
-        """Return True when every discharge has been answered."""
+        """Return True when every discharge was answered."""
         return not self._ending_count
 
     def end(self, *, is_closed: bool) -> None:
-        """Back out transactions declared here and not discharged, as the specification wants."""
+        """Back out the transactions declared on this link and not discharged, as specified."""
         self._is_over = True
         for name in self._open:
             self._discharge_then(name, lambda _outcome: None, fail=True)
         self._open.clear()
 
     def lost(self) -> None:
-        """The conversations end with the connection."""
+        """Do nothing: the conversations end with the connection."""
 
     def _declare(self, delivery: Delivery) -> None:
+        """Begin a transaction, and answer its id."""
         name = self._conversations.declare()
         self._open.add(name)
         _answer(delivery, DECLARED, [name])
         self._settle(delivery)
 
     def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
+        """End a transaction; raises AmqpError."""
         if not fields or not isinstance(fields[0], bytes):
             raise AmqpError(DECODE_ERROR, "discharge: txn-id is mandatory")
         name = fields[0]
         fail = bool(fields[1]) if len(fields) > 1 else False
-        # The pointer alone: the last thread to know proton's object would free it.
+        # Only the pointer is kept: the last thread with proton's object would free it.
         raw = transfers.raw_of(delivery)
         self._discharge_then(name, partial(self._discharged, raw), fail=fail)
         self._open.discard(name)
@@ -118,6 +120,8 @@ class Coordinator(LinkEndpoint):
     def _discharge_then(
         self, name: bytes, on_done: Callable[[MQError | None], object], *, fail: bool
     ) -> None:
+        """End a transaction, and call ``on_done`` in the event loop."""
+
         def done(outcome: MQError | None) -> None:
             self._ending_count -= 1
             on_done(outcome)
@@ -128,6 +132,7 @@ class Coordinator(LinkEndpoint):
         self._ending_count += 1
 
     def _discharged(self, transfer: Raw, outcome: MQError | None) -> None:
+        """Answer a discharge."""
         if self._is_over:
             return
         delivery = transfers.wrapped(transfer)
@@ -143,12 +148,13 @@ class Coordinator(LinkEndpoint):
         self._settle(delivery)
 
     def _settle(self, delivery: Delivery) -> None:
-        """Settle a request, or leave it until its client has."""
+        """Settle a request, at once or after its client."""
         if self._settles_first or delivery.settled:
             delivery.settle()
 
 
 def _request(raw: bytes) -> tuple[int, list[Any]]:
+    """Return the code and the fields of a declare or discharge; raises amqp:not-implemented."""
     sections = codec.decoded(raw)
     value = sections[-1].value if sections and sections[-1].code == codec.VALUE else None
     if isinstance(value, codec.Described):
@@ -160,7 +166,7 @@ def _request(raw: bytes) -> tuple[int, list[Any]]:
 
 
 def name_in(delivery: Delivery) -> bytes:
-    """Return the id of the transaction that a transfer or an outcome in one names.
+    """Return the transaction id in the state of a transfer or outcome.
 
     Raises AmqpError amqp:decode-error for a malformed state.
     """
@@ -170,7 +176,7 @@ def name_in(delivery: Delivery) -> bytes:
 class DeliveryOutcome(NamedTuple):
     """The outcome within a transactional state: a ``Delivery`` constant, 0 for none.
 
-    The others are fields of *modified*.
+    The other fields are those of *modified*.
     """
 
     state: int
@@ -180,7 +186,7 @@ class DeliveryOutcome(NamedTuple):
 
 
 def outcome_in(delivery: Delivery) -> DeliveryOutcome:
-    """Return the outcome within a transactional state."""
+    """Return the outcome within a transactional state; raises amqp:decode-error."""
     found = _fields(delivery)[1]
     if found is None:
         return DeliveryOutcome(0)
@@ -192,18 +198,18 @@ def outcome_in(delivery: Delivery) -> DeliveryOutcome:
 
 
 def accept(delivery: Delivery, name: bytes) -> None:
-    """Tell that a message is accepted in a transaction."""
+    """Send the state that a message is accepted in a transaction."""
     _answer(delivery, TRANSACTIONAL_STATE, [name, Described(ulong(ACCEPTED), [])])
 
 
 def _answer(delivery: Delivery, state: int, fields: Any) -> None:
-    """Tell the state of a delivery; its fields are those of the specification."""
+    """Send the state of a delivery with its fields."""
     delivery.local.data = fields
     delivery.update(state)
 
 
 def _code_of(described: Described) -> int:
-    """Return the descriptor of a value as a number; 0 for one that is not known."""
+    """Return the descriptor of a value as a number; 0 for an unknown one."""
     descriptor = described.descriptor
     if isinstance(descriptor, int):
         return int(descriptor)
@@ -211,6 +217,7 @@ def _code_of(described: Described) -> int:
 
 
 def _fields(delivery: Delivery) -> tuple[bytes, Described | None]:
+    """Return the transaction id and the outcome of a state; raises amqp:decode-error."""
     given: Any = delivery.remote.data
     if isinstance(given, list) and given and isinstance(given[0], (bytes, memoryview)):
         outcome = given[1] if len(given) > 1 else None

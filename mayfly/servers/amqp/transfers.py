@@ -1,13 +1,13 @@
-"""Transfers, outcomes and credit: the way of each message, by the C functions of proton.
+"""Transfers, outcomes and credit: each message by the C functions of proton.
 
-An event with its delivery, link and session takes a wrapper each in proton's Python classes, and
-these take as much time as the queue manager takes for the message. So the way of a message calls
-the functions, by the names that they have here; they are those of version 0.40.0, which
-pyproject.toml pins. Everything else, an attach or a rejection, has the classes: :func:`wrapped`.
+In proton's Python classes an event with its delivery, link and session takes a wrapper object each,
+as much time as the queue manager needs for the message. So this module gives names to the C
+functions of version 0.40.0, which pyproject.toml pins. Everything rarer, such as an attach or a
+rejection, uses the classes: :func:`wrapped`.
 
 A raw delivery or link is a pointer. It is valid until the delivery is settled here, or the
-connection is gone; a connection that is gone is not called back (``LaterCalls``). Pointers are
-equal and hash alike when they point to the same.
+connection has ended, after which nothing is called back (``DeferredCalls``). Pointers to the same
+object are equal and hash alike.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def raw_of(endpoint: Link | Delivery) -> Raw:
 
 
 def wrapped(delivery: Raw) -> Delivery:
-    """Return a delivery with all that proton's class knows of it."""
+    """Return a delivery as an object of proton's class."""
     return Delivery.wrap(delivery)
 
 
@@ -71,27 +71,27 @@ _Do: TypeAlias = Callable[[Raw], object]
 
 # A client that sends.
 
-#: Whether bytes of a delivery, or its end, can be read now; whether more are to come.
+#: Whether bytes of a delivery, or its end, can be read now; whether it is incomplete.
 is_readable: Final[_Ask] = p.pn_delivery_readable
 is_partial: Final[_Ask] = p.pn_delivery_partial
 #: Whether the client has aborted a delivery.
 is_aborted: Final[_Ask] = p.pn_delivery_aborted
-#: How many bytes of a delivery have come and are not read.
+#: How many bytes of a delivery were received and are not read.
 pending_bytes: Final[_Count] = p.pn_delivery_pending
-#: Goes on to the next delivery of a link.
+#: Advances a link to its next delivery.
 end_of_message: Final[_Do] = p.pn_link_advance
 #: Whether the server sends on a link.
 is_sender: Final[_Ask] = p.pn_link_is_sender
 
 
 def read(link: Raw, count: int) -> bytes:
-    """Return the next bytes of the delivery under way on a link, at most ``count``."""
+    """Return the next bytes of the current delivery of a link, at most ``count``."""
     length, data = p.pn_link_recv(link, count)
     return bytes(data) if length > 0 else b""
 
 
 def discard(link: Raw) -> None:
-    """Read and forget what has come on a link that has ended: its session has room for others."""
+    """Read and discard what was received on an ended link, to free the window of its session."""
     while delivery := p.pn_link_current(link):
         p.pn_link_recv(link, p.pn_delivery_pending(delivery))
         if p.pn_delivery_partial(delivery) and not p.pn_delivery_aborted(delivery):
@@ -101,7 +101,7 @@ def discard(link: Raw) -> None:
 
 
 def tag(delivery: Raw) -> bytes:
-    """Return the delivery-tag that the client has given."""
+    """Return the delivery-tag that the client has assigned."""
     return bytes(p.bytes2pybytes(p.lib.pn_delivery_tag(delivery)))
 
 
@@ -117,17 +117,17 @@ def send(link: Raw, tag: bytes, message: bytes) -> Raw:
 
 
 def unsent_credit(link: Raw) -> int:
-    """Return the credit of a link as the client knows it: of messages that it has not been sent."""
+    """Return the credit of a link as the client knows it: for messages not sent yet."""
     return int(p.pn_link_credit(link) + p.pn_link_queued(link))
 
 
 def unsent_bytes(link: Raw) -> int:
-    """Return how many bytes of the session of a link the client has not taken yet."""
+    """Return how many bytes of the session of a link were not sent yet."""
     return int(p.pn_session_outgoing_bytes(p.pn_link_session(link)))
 
 
 def unsent_bytes_of(links: Iterable[Raw]) -> int:
-    """Return how many bytes the client has not taken yet of all sessions of some links."""
+    """Return how many bytes of all sessions of some links were not sent yet."""
     sessions = {p.pn_link_session(link) for link in links}
     return sum(int(p.pn_session_outgoing_bytes(session)) for session in sessions)
 
@@ -139,14 +139,14 @@ is_settled: Final[_Ask] = p.pn_delivery_settled
 is_updated: Final[_Ask] = p.pn_delivery_updated
 #: The state of a delivery at the client, such as ``Delivery.ACCEPTED``; 0 for none.
 remote_state: Final[_Count] = p.pn_delivery_remote_state
-#: Tells the client a state without fields.
-tell: Final[Callable[[Raw, int], object]] = p.pn_delivery_update
-#: Settles a delivery here; the pointer is no longer valid.
+#: Sends the client a state without fields.
+update: Final[Callable[[Raw, int], object]] = p.pn_delivery_update
+#: Settles a delivery on this side; the pointer is invalid afterwards.
 settle: Final[_Do] = p.pn_delivery_settle
 
 
 def answer(delivery: Raw, state: int) -> None:
-    """Tell the client a state without fields, unless it has settled; then settle here."""
+    """Send a state without fields, unless the client has settled; then settle here."""
     if not p.pn_delivery_settled(delivery):
         p.pn_delivery_update(delivery, state)
     p.pn_delivery_settle(delivery)
@@ -154,10 +154,10 @@ def answer(delivery: Raw, state: int) -> None:
 
 # Credit.
 
-#: The credit of a link, given to or by the client; how many messages more it may send.
+#: The credit of a link, given to or by the client; gives the client additional credit.
 credit: Final[_Count] = p.pn_link_credit
 give_credit: Final[Callable[[Raw, int], object]] = p.pn_link_flow
-#: Whether the client wants the credit of a link used or taken back.
+#: Whether the client drains a link: its credit is to be used or returned.
 is_draining: Final[_Ask] = p.pn_link_get_drain
-#: Takes the credit of a link back: there is no message.
+#: Returns the credit of a drained link that has no message.
 drained: Final[_Do] = p.pn_link_drained

@@ -1,7 +1,7 @@
-"""Single values both ways: properties as typed values of an MQRFH2, message and correlation ids.
+"""Conversion of single values: properties to types of an MQRFH2, and ids.
 
-MQ has 24 bytes for an id, AMQP a ulong, a UUID, bytes or text. An id that MQ cannot hold is kept as
-text beside it, marked with its type as the JMS mapping of AMQP writes it: ``ID:AMQP_ULONG:5``.
+MQ has 24 bytes for an id; AMQP has a ulong, a UUID, bytes or text. An id that MQ cannot hold is
+kept as a text property, marked with its type as in the JMS mapping of AMQP: ``ID:AMQP_ULONG:5``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mayfly.properties.selectors.names import id_bytes, id_text
 from mayfly.servers.amqp.codec import Scalar, Value, text
 from mayfly.servers.amqp.errors import INVALID_FIELD, AmqpError, wrong_field
 
-#: Types that an MQRFH2 has as well. Unsigned integers take the next wider one.
+#: Types of an MQRFH2 by AMQP type; unsigned integers get the next wider type.
 _DATA_TYPES: Final[Mapping[int, str]] = {
     Data.BOOL: "boolean",
     Data.BYTE: "i1",
@@ -70,10 +70,10 @@ _INTEGERS: Final = frozenset(
 
 
 def typed(name: str, value: Value) -> Typed:
-    """Return a scalar as a property has it.
+    """Return a scalar as a property value.
 
-    Raises AmqpError amqp:invalid-field for a list, a map, a decimal, or an integer beyond 64 bits
-    with a sign; it names the property.
+    Raises AmqpError amqp:invalid-field, which names the property, for a list, a map, a decimal, or
+    an unsigned integer of 2**63 or more.
     """
     if value is None:
         return Typed("string", None)
@@ -90,7 +90,7 @@ def typed(name: str, value: Value) -> Typed:
 
 
 def scalar(value: Typed) -> Value:
-    """Return the value of a property as AMQP has it; a type of no AMQP type is text."""
+    """Return a property value as AMQP value; a type that AMQP lacks becomes a string."""
     if value.value is None:
         return None
     kind = _AMQP_TYPES.get(value.dt)
@@ -100,13 +100,13 @@ def scalar(value: Typed) -> Value:
 
 
 def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
-    """Return an annotation that is an integer or a timestamp.
+    """Return an integer, a timestamp, or a float with an integer value, as an int.
 
-    Raises AmqpError amqp:invalid-field with name and value for anything else; ``reason`` is the
-    reason code for it.
+    Raises AmqpError amqp:invalid-field with name and value for anything else; a ``reason`` other
+    than 0 is the MQRC_* in its description.
     """
     if isinstance(value, Scalar):
-        # Some clients have one type for all numbers.
+        # Some clients use floats for all numbers.
         is_whole = value.type in (Data.FLOAT, Data.DOUBLE) and float(value.value).is_integer()
         if is_whole or value.type in _INTEGERS:
             return int(value.value)
@@ -116,7 +116,10 @@ def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
 
 
 def mq_id(value: Value) -> bytes | None:
-    """Return the 24 bytes of an id that is one of MQ: ``ID:`` and 48 hex digits, or 24 bytes."""
+    """Return the 24 bytes of an id that MQ can hold: 24 bytes, or ``ID:`` and 48 hex digits.
+
+    None for any other value.
+    """
     if not isinstance(value, Scalar):
         return None
     if value.type == Data.STRING and len(value.value) == 3 + 2 * _ID_BYTES:
@@ -127,7 +130,7 @@ def mq_id(value: Value) -> bytes | None:
 
 
 def id_as_text(field: str, value: Value) -> str:
-    """Return an id as text that :func:`id_of_text` reads back.
+    """Return an id as text, from which :func:`id_of_text` restores it.
 
     Raises AmqpError amqp:invalid-field for a value that is no id.
     """
@@ -144,7 +147,7 @@ def id_as_text(field: str, value: Value) -> str:
 
 
 def id_of_text(kept: str) -> Scalar:
-    """Return the id of a text that :func:`id_as_text` made; any other text is itself."""
+    """Return the id of a text made by :func:`id_as_text`; any other text becomes a string id."""
     try:
         if kept.startswith(_ULONG) and 0 <= int(kept[len(_ULONG) :]) <= _LARGEST_ULONG:
             return Scalar(Data.ULONG, int(kept[len(_ULONG) :]))
@@ -158,6 +161,6 @@ def id_of_text(kept: str) -> Scalar:
 
 
 def id_of_mq(identifier: bytes) -> Scalar | None:
-    """Return an id of MQ as text, None for zeros."""
+    """Return a MsgId or CorrelId as a string id, None for zeros."""
     shown = id_text(identifier)
     return None if shown is None else text(shown)

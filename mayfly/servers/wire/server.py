@@ -127,12 +127,12 @@ class WireServer:
         def ask() -> bool:
             link = self._server_loop.link_of(number)
             if link is not None:
-                self._look_at(link)
+                self._quiesce_until_gone(link)
             return link is not None
 
         return self._in_loop(ask)
 
-    def _look_at(self, link: ClientLink) -> None:
+    def _quiesce_until_gone(self, link: ClientLink) -> None:
         """Ask a connection to end, and ask again every 20 ms until it has ended."""
         if self._server_loop.members.get(link.number) is link:
             text = f"channel {link.channel} was stopped by an operator"
@@ -140,7 +140,7 @@ class WireServer:
                 mq_error(rc.MQRC_CONNECTION_QUIESCING, text),
                 mq_error(rc.MQRC_CONNECTION_BROKEN, text),
             )
-            self._server_loop.loop.call_later(_LOOK_SECONDS, self._look_at, link)
+            self._server_loop.loop.call_later(_LOOK_SECONDS, self._quiesce_until_gone, link)
 
     def drain(self, timeout_ms: int) -> bool:
         """Refuse new clients, and wait until all have left.

@@ -11,7 +11,7 @@ from proton import Delivery, Link, Message
 
 from mayfly import QueueManager
 from mayfly.servers.amqp.server import AmqpServer
-from mayfly.servers.amqp.service import Unhurried
+from mayfly.servers.amqp.service import DeferredSettlements
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OBJECTS
@@ -20,7 +20,7 @@ from tests.spec.scene import lives
 New = Callable[..., Client]
 
 
-class Patient(Unhurried):
+class Patient(DeferredSettlements):
     """Waits for a sync of others however long that takes."""
 
     def add(self, call: Callable[[], object]) -> None:
@@ -40,9 +40,9 @@ def qm(tmp_path: Path) -> Iterator[QueueManager]:
 def patient(server: AmqpServer) -> Patient:
     """Nothing of the server is settled because time has passed."""
     service = server.service
-    unhurried = Patient(service.loop)
-    server.service = service._replace(unhurried=unhurried)
-    return unhurried
+    deferred_settlements = Patient(service.loop)
+    server.service = service._replace(deferred_settlements=deferred_settlements)
+    return deferred_settlements
 
 
 def put(one: Client, *bodies: str, durable: bool = True) -> None:
@@ -140,15 +140,15 @@ def test_a_client_that_may_hold_no_more_gets_the_next_as_it_settles(
 
 def test_what_waits_is_called_once_by_whoever_comes_first() -> None:
     loop, called = asyncio.new_event_loop(), list[int]()
-    unhurried = Unhurried(loop)
+    deferred_settlements = DeferredSettlements(loop)
     for number in range(3):
-        unhurried.add(lambda number=number: called.append(number))  # type: ignore[misc]  # bound as it is
-    unhurried.make()
+        deferred_settlements.add(lambda number=number: called.append(number))  # type: ignore[misc]  # bound as it is
+    deferred_settlements.make()
     assert called == [0, 1, 2]
-    unhurried.make()
-    unhurried.add(lambda: called.append(3))
+    deferred_settlements.make()
+    deferred_settlements.add(lambda: called.append(3))
     # Nobody comes: its time is over.
-    unhurried.add(loop.stop)
+    deferred_settlements.add(loop.stop)
     loop.run_forever()
     loop.close()
     assert called == [0, 1, 2, 3]
