@@ -378,7 +378,7 @@ def test_PING_says_whether_the_partner_would_answer(one: QueueManager, two: Queu
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "text"),
     [
         ("DEFINE CHANNEL(C) CHLTYPE(CLUSSDR)", "it must be SDR or RCVR"),
         ("DEFINE CHANNEL(C) CHLTYPE(SVR)", "it must be SDR or RCVR"),
