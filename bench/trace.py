@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bench.figures import Figure, at_most, median, seconds_of
 from bench.lake import write_batches
 from mayfly import QueueManager
-from mayfly.cli.lake import LakeArchive
+from mayfly.cli.lake_engine import LakeArchive
 from mayfly.lifetime.life import LEDGER_COLUMNS
 from mayfly.store.units import Unit
 from mayfly.testing import VirtualClock

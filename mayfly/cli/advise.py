@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mayfly.cli.lake import no_lives, pipeline_errors
+from mayfly.cli.lake_engine import no_lives, pipeline_errors
 from mayfly.cli.managers import JsonOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import moment, print_json
@@ -18,7 +18,7 @@ from mayfly.cli.values import duration_ms, local_path
 from mayfly.client.connection import Administration
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.pipeline.advise.config import read_config
+from mayfly.pipeline.advise.listener_config import read_config
 from mayfly.pipeline.advise.settings import Setting, duration_text
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.ledger import PositionTrimmed
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mayfly.client.connection.operating import Ledger
     from mayfly.pipeline.advise.advice import Advice, Outlook
     from mayfly.pipeline.advise.arrivals import ArrivalSummary, QueueArrivals
-    from mayfly.pipeline.advise.durations import Durations
+    from mayfly.pipeline.advise.processing_times import Durations
 
 #: Parameters of the advice besides a setting.
 _LIMITS = ("margin_ms", "idle_per_hour", "seed")
@@ -228,7 +228,7 @@ def _named(names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
-    from mayfly.pipeline.advise.durations import always, from_file, from_text
+    from mayfly.pipeline.advise.processing_times import always, from_file, from_text
 
     if on_message is None:
         if longest_ms is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.lake import pipeline_errors
+from mayfly.cli.lake_engine import pipeline_errors
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
 

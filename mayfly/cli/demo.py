@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mayfly.cli.lake import pipeline_errors
+from mayfly.cli.lake_engine import pipeline_errors
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import moment, print_json, quiet_stderr

@@ -31,7 +31,7 @@ from mayfly.admin.security.developer import (
     self_signed_certificate,
 )
 from mayfly.admin.security.users import users_of
-from mayfly.cli.lake import LakeArchive
+from mayfly.cli.lake_engine import LakeArchive
 from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import IMPAIRED, READY, Served, Serving, opened_when_free

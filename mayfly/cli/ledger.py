@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mayfly.cli.lake import (
+from mayfly.cli.lake_engine import (
     LateOption,
     check_lake,
     is_small,
@@ -187,7 +187,7 @@ def export(
     """
     check_lake(lake)
     part = lake_part(first, last, queue)
-    from mayfly.pipeline.lake.export import check_export
+    from mayfly.pipeline.lake.export_formats import check_export
 
     outcomes = outcome or ()
     with wrong_values():

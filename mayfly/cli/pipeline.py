@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from mayfly.cli.lake import pipeline_errors
+from mayfly.cli.lake_engine import pipeline_errors
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import print_json, quiet_stderr

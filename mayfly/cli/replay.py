@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mayfly.cli.lake import LateOption, no_lives, pipeline_errors, spark_session
+from mayfly.cli.lake_engine import LateOption, no_lives, pipeline_errors, spark_session
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import aligned, moment, print_json

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.lake import LakeArchive
+from mayfly.cli.lake_engine import LakeArchive
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, print_json, seconds_told

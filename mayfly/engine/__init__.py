@@ -26,7 +26,7 @@ from mayfly.engine.forwarding import (
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.objects.inquire import text_length
-from mayfly.engine.objects.named import find_channel
+from mayfly.engine.objects.named_definitions import find_channel
 from mayfly.engine.objects.views import (
     manager_definition,
     manager_folder,

@@ -29,7 +29,7 @@ from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up, stored_definitions
-from mayfly.engine.objects.named import set_up_client_objects
+from mayfly.engine.objects.named_definitions import set_up_client_objects
 from mayfly.engine.open_handles import drop_ownerless
 from mayfly.engine.own_time import warn_if_ahead
 from mayfly.engine.pubsub.administration import load_subscriptions, set_up_topics

@@ -15,7 +15,6 @@ from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import SessionSchedule
-from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, Getter, get, next_message
@@ -29,6 +28,7 @@ from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put
 from mayfly.engine.remote.resolution import check_remote_open
+from mayfly.engine.settlement import Deliveries
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_open_options
 from mayfly.lifetime.window import check_life_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.cli.lake import LakeArchive
+from mayfly.cli.lake_engine import LakeArchive
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.pipeline.lake.errors import LakeError

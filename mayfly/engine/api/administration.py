@@ -46,8 +46,8 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import definitions_unchanged
 from mayfly.engine.objects.administration import delete as delete_queue
-from mayfly.engine.objects.named import ACTIONS as RULE_ACTIONS
-from mayfly.engine.objects.named import (
+from mayfly.engine.objects.named_definitions import ACTIONS as RULE_ACTIONS
+from mayfly.engine.objects.named_definitions import (
     CHANNEL_MODELS,
     DEFAULT_AUTHENTICATION,
     alter_named,

@@ -19,7 +19,7 @@ from mayfly.engine.authority.checks import (
     may_do_everything,
 )
 from mayfly.engine.authority.records import ADMINISTRATORS
-from mayfly.engine.objects.named import channel_rules, entries_of
+from mayfly.engine.objects.named_definitions import channel_rules, entries_of
 from mayfly.engine.objects.views import view_named
 
 __all__ = [

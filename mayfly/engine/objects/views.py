@@ -27,7 +27,7 @@ from mayfly.engine.authority.records import PRINCIPAL, Entity, RecordKey
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.finding.search import ANY, in_order
-from mayfly.engine.objects.named import named_of
+from mayfly.engine.objects.named_definitions import named_of
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc

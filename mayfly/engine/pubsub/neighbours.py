@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mayfly.engine.attributes import CHILD, QLOCAL, ChildDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import define
-from mayfly.engine.objects.named import forget_named, keep_named
+from mayfly.engine.objects.named_definitions import forget_named, keep_named
 from mayfly.engine.pubsub.administration import create_subscription, remove_subscription
 from mayfly.engine.pubsub.proxies import (
     is_proxy,

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import of_given_id
-from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.engine import Engine
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.transmission import embedded_or_none
 from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
+from mayfly.engine.settlement import Deliveries
 from mayfly.engine.trace.sentences import sentence_of, sentence_of_nothing, steps_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.transit import Shipment

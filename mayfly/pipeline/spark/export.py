@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.pipeline.lake.export import FORMATS, ID_NAMES, check_export, export_condition
+from mayfly.pipeline.lake.export_formats import FORMATS, ID_NAMES, check_export, export_condition
 from mayfly.pipeline.lake.files import (
     Lease,
     check_complete,
