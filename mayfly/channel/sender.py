@@ -224,7 +224,10 @@ class RunningChannel:
         return due_ms is not None and due_ms <= self._manager.now_ms()
 
     def _next_ms(self) -> int | None:
-        """Return the own time in ms of the next turn, None when it only waits for messages."""
+        """Return when the channel must act next, in ms of the queue manager's time.
+
+        None when only a message can wake it.
+        """
         if self.is_idle:
             return None
         if self._stop_wanted or self.is_woken:

@@ -119,7 +119,7 @@ class ConnectionFactory:
 
     @property
     def has_ended(self) -> bool:
-        """True if the queue manager is a closed object of this process."""
+        """True if the factory was made for a QueueManager object that is closed now."""
         return self._connector.has_ended
 
     @classic

@@ -910,6 +910,7 @@ def name_of(prefix: str, value: int | bytes) -> str | None:
 
 
 def _vagueness(name: str) -> int:
+    """Rank a name among several of one value; the name with the lowest rank is shown."""
     return 0 if name.endswith("_NONE") else 2 if name.endswith(_VAGUE_SUFFIXES) else 1
 
 

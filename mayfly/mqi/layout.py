@@ -276,7 +276,10 @@ class Layout:
         big_endian: bool,
         text_codec: str | None,
     ) -> _Form:
-        """Return the form for reading ``data``, after a check of StrucId, Version and length."""
+        """Return the field layout for the version that ``data`` has.
+
+        Raises the error of the structure for a wrong StrucId, Version or length.
+        """
         if len(data) < 8:
             raise self._error(f"{len(data)} bytes are too short")
         struc_id = bytes(data[:4])

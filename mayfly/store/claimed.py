@@ -268,7 +268,8 @@ class ClaimedMessages:
     def page(self, rows: Rows, max_bytes: int, max_rows: int) -> MessageColumns:
         """Return the first messages of a range: up to ``max_rows``, and ``max_bytes`` of data.
 
-        One message comes in any case. NO_MESSAGES when the first rows are no longer all claimed.
+        The first message comes even if it is longer than ``max_bytes``. Returns NO_MESSAGES if one
+        of these rows is no longer claimed.
         """
         low, _high = rows.range
         found = self.first_rows(limited(_PAGE, max_rows), rows.range, max_bytes)

@@ -392,7 +392,7 @@ class GroupCommit:
                 unit.error = self._try(unit)
 
     def _write(self, unit: Unit) -> None:
-        """Write lives, messages and totals of a unit."""
+        """Write what a unit changes to SQLite: life records, messages and counters of queues."""
         if unit.lives:
             self._ledger_writer.write_lives(unit)
         self._apply(unit)

@@ -441,7 +441,7 @@ class Messages:
         return self._key("SELECT min(k) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def highest_key(self, low: int, high: int) -> int | None:
-        """Return the highest key of a key range, None when it is empty."""
+        """Return the highest key of a message with ``low <= key < high``; None without one."""
         return self._key("SELECT max(k) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def described(self, low: int, high: int, limit: int) -> list[tuple[int, bytes]]:

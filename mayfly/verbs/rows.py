@@ -277,7 +277,7 @@ def delivery_of(row: DeliveryRow) -> Delivery:
 
 
 def row_of_put(result: PutResult | None) -> PutRow | None:
-    """Return the result of a put as it travels; None stays None."""
+    """Return the result of a put as it goes over the wire; None for None."""
     if result is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = result

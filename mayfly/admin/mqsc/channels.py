@@ -168,9 +168,9 @@ def _sequence(parameter: Parameter) -> int:
 
 
 def _type_asked(given: dict[str, Parameter]) -> str:
-    """Take TYPE() or CHLTYPE() with a value out of the parameters.
+    """Remove TYPE() or CHLTYPE() from the parameters, and return its channel type.
 
-    Return the channel type to show.
+    Without either it is ALL. Raises MqscSyntaxError for a word that is no channel type.
     """
     for keyword in ("TYPE", _TYPE):
         parameter = given.get(keyword)

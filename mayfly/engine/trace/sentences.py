@@ -454,7 +454,10 @@ def with_caps_of_senders(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 
 
 def _as_sent(entry: TraceEntry, sent: TraceEntry | None) -> TraceEntry:
-    """Return an entry with the cap of its sender, if ``sent`` is its transmission."""
+    """Return an entry with the cap on its life that ``sent`` names, if that is its transmission.
+
+    Else, or if ``sent`` is None, return the entry unchanged.
+    """
     is_elsewhere = sent is not None and sent.queue_manager != entry.queue_manager
     if sent is None or not is_elsewhere or entry.capped_by or entry.expire_at_ms is None:
         return entry

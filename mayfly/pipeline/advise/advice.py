@@ -153,7 +153,10 @@ def recommend(
 def _without_lifetime(
     present: Setting, shortest_ms: int, idle_per_hour: int
 ) -> tuple[Setting, list[str]]:
-    """Return setting and reasons for a port whose transactions never time out."""
+    """Return the setting advised for a port whose transactions never time out, and the reasons.
+
+    The reasons are sentences; ``idle_per_hour`` is how many idle receives end in an hour.
+    """
     if present.receive_timeout_ms is not None and present.timeout_ms >= shortest_ms:
         return present, [_UNLIMITED]
     chosen = present._replace(receive_timeout_ms=shortest_ms)

@@ -267,7 +267,7 @@ def _ended_type(row_type: StructType) -> StructType:
 
 
 def _held_columns(ended_type: StructType) -> dict[str, str]:
-    """Return the names and types of the columns in the state."""
+    """Return name and Spark SQL type of the columns that the streaming state keeps."""
     return {
         field.name: field.dataType.simpleString()
         for field in ended_type

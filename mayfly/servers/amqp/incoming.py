@@ -276,7 +276,10 @@ def _others_delay_ms(name: str, value: Value, base_ms: int) -> int:
 
 
 def _number(name: str, value: Value) -> int:
-    """Return a number of ms, which JMS properties may have as text."""
+    """Return a property as whole ms; JMS clients may send digits as text.
+
+    Raises amqp:invalid-field for what is no whole number.
+    """
     if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
         digits = str(value.value).strip()
         if digits.isascii() and digits.isdecimal() and len(digits) < _MAX_DIGITS:

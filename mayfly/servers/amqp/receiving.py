@@ -285,7 +285,7 @@ class ReceivingClient(LinkEndpoint):
     # Browsing.
 
     def _browse(self) -> None:
-        """Send messages from the browse cursor on."""
+        """Send copies of messages while the link has credit; the messages stay on the queue."""
         while not self._is_over and self._capacity() > 0:
             try:
                 result = self._connection.get(self._source.handle, _BROWSE)

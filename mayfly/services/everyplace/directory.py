@@ -206,9 +206,9 @@ class Directory:
         return activated(self._local_of(checked_name("queue", name)))
 
     def queues_for(self, partner: str, queue: str) -> list[MessageQueue]:
-        """Return the queues, activated, that keep messages here for ``queue`` of ``partner``.
+        """Activate and return the queues that keep messages here for ``queue`` of ``partner``.
 
-        They are the remote queue of these names and the local queue of this name.
+        They are the definition of that remote queue and the local queue ``queue``, if they exist.
         """
         queues = [self._remote.get((queue, partner)), self._local.get(queue)]
         return [activated(each) for each in queues if isinstance(each, MessageQueue)]

@@ -232,7 +232,7 @@ def _of_text(expected: inspect.Type, text: str) -> object:
 
 
 def _mistake(found: object, kind: inspect.Type) -> str:
-    """Return what is wrong with a body; "" if no single field is wrong."""
+    """Name the field of a body that is wrong, and why; "" if all fields have their types."""
     if not isinstance(found, dict):
         return "the body is no JSON object"
     fields = _fields(kind)

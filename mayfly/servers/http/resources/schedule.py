@@ -267,6 +267,8 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
 def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
     """Return a schedule whose changes apply only to the message that If-Match names.
 
+    Without If-Match, or without such a message, the schedule has no such restriction.
+
     Raises WrongRequest (412) if the ETag is that of another message.
     """
     schedule = Schedule(connection.call)
