@@ -56,7 +56,10 @@ _TITLES = {
 
 
 def lifetime_seconds(text: str) -> int:
-    """Return a lifetime such as ``2min`` in seconds; BadParameter unless it is whole seconds."""
+    """Return a lifetime such as ``2min`` in seconds.
+
+    Raises BadParameter unless it is a whole number of seconds.
+    """
     lifetime_ms = duration_ms(text)
     if lifetime_ms % SECOND_MS:
         raise typer.BadParameter(f"{text!r} is not a whole number of seconds")
@@ -192,9 +195,9 @@ def advise(
       mayfly advise --qmgr QM1 --queue ORDERS --on-message p50=2s,p99=9s,max=15s
     """
     # Options are named as what they say to the advice.
-    said = {name: value for name, value in locals().items() if value is not None}
+    text = {name: value for name, value in locals().items() if value is not None}
     with wrong_values():
-        answer = _answer(said)
+        answer = _answer(text)
     if as_json:
         print_json(advice_as_json(answer))
     else:
@@ -203,10 +206,11 @@ def advise(
         raise CommandFailed(ExitCode.NOTHING, "the present setting is not safe")
 
 
-def _answer(said: dict[str, Any]) -> Advice:
+def _answer(text: dict[str, Any]) -> Advice:
+    """Return the advice for the options and the --config file, which options override."""
     from mayfly.pipeline.advise import advice
 
-    values = (read_config(said["config"]) if "config" in said else {}) | said
+    values = (read_config(text["config"]) if "config" in text else {}) | text
     longest_ms = values.get("longest_on_message_ms")
     durations = _durations(values.get("on_message"), longest_ms)
     with Console(stderr=True).status("reading what was recorded"):
@@ -224,10 +228,15 @@ def _answer(said: dict[str, Any]) -> Advice:
 
 
 def _named(names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the values that have one of the names."""
     return {name: values[name] for name in names if name in values}
 
 
 def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
+    """Return the durations of on_message from --on-message, or the longest one for all messages.
+
+    Raises ValueError if neither is given.
+    """
     from mayfly.pipeline.advise.processing_times import always, from_file, from_text
 
     if on_message is None:
@@ -272,6 +281,7 @@ def recorded(
 
 
 def _trace(source: Path, qmgr: str | None) -> pa.Table:
+    """Return the recorded messages of a trace file or a lake as a table."""
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
     from mayfly.pipeline.replay.read import read_trace
 
@@ -328,6 +338,10 @@ def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _arrivals(trace: pa.Table, queue: str | None, name: str) -> QueueArrivals:
+    """Return the arrivals on a queue.
+
+    Raises CommandFailed if there are none, ValueError if there are several queues.
+    """
     from mayfly.pipeline.advise.arrivals import arrivals_of
 
     if not len(trace):
@@ -367,6 +381,7 @@ def advice_as_json(advice: Advice) -> dict[str, Any]:
 
 
 def _lines(advice: Advice) -> Iterator[str]:
+    """Yield the verdict and the recommendation as lines."""
     present, longest_ms = advice.present, advice.longest_on_message_ms
     yield f"present:     {_setting(present)}; longest on_message {duration_text(longest_ms)}"
     for problem in advice.problems:
@@ -384,6 +399,7 @@ def _lines(advice: Advice) -> Iterator[str]:
 
 
 def _setting(setting: Setting) -> str:
+    """Return a setting of a listener as text."""
     timeout, lifetime = "not said", "none"
     if setting.receive_timeout_ms is not None:
         timeout = duration_text(setting.receive_timeout_ms)
@@ -396,6 +412,7 @@ def _setting(setting: Setting) -> str:
 
 
 def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
+    """Yield a summary of the recorded arrivals as lines."""
     yield ""
     yield (
         f"arrivals on {arrivals.queue}: {arrivals.messages:,} messages from "
@@ -419,6 +436,7 @@ def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
 
 
 def _table(before: Outlook | None, after: Outlook) -> Table:
+    """Return a table that compares the costs of the present and the recommended setting."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
     columns = [_cells(after)]

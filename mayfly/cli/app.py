@@ -36,7 +36,7 @@ COMMANDS = {
     "dlq": "See what is dead-lettered, and say by rules what becomes of it.",
     "trigger": "Start programs when queues have work for them.",
 }
-#: The modules that have several commands; any other command has one of its own name.
+#: Modules with several commands; any other command is in the module of its name.
 _MODULES = {
     **dict.fromkeys(("create", "verify", "compact"), "folders"),
     **dict.fromkeys(("put", "get", "browse"), "messages"),

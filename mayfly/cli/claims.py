@@ -62,12 +62,12 @@ def list_(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) 
       mayfly claims list QM1
     """
     with _claims(name, path) as found:
-        standings = found.standings()
+        consumers = found.standings()
     if as_json:
-        print_json([standing._asdict() for standing in standings])
-    elif standings:
-        print("\n".join(aligned([_COLUMNS, *(_cells(standing) for standing in standings)])))
-    if not standings:
+        print_json([consumer._asdict() for consumer in consumers])
+    elif consumers:
+        print("\n".join(aligned([_COLUMNS, *(_cells(consumer) for consumer in consumers)])))
+    if not consumers:
         raise CommandFailed(ExitCode.NOTHING, f"{name} has no consumers")
 
 
@@ -154,20 +154,25 @@ def _of_store(
     )
 
 
-def _cells(standing: ConsumerState) -> tuple[str, ...]:
-    since_ms = standing.oldest_claimed_ms
+def _cells(consumer: ConsumerState) -> tuple[str, ...]:
+    """Return the cells of one line of the list of consumers."""
+    since_ms = consumer.oldest_claimed_ms
     return (
-        standing.consumer,
-        standing.queue,
-        f"{standing.last - standing.closed:,}",
-        f"{standing.message_count:,}",
+        consumer.consumer,
+        consumer.queue,
+        f"{consumer.last - consumer.closed:,}",
+        f"{consumer.message_count:,}",
         "" if since_ms is None else moment(since_ms),
-        str(standing.epoch),
+        str(consumer.epoch),
     )
 
 
 @contextmanager
 def _claims(name: str, path: str | None) -> Iterator[Claims]:
+    """Connect to the claims of a queue manager for a ``with`` block.
+
+    Raises CommandFailed (exit code 5) if the consumer is unknown or its claims have changed.
+    """
     with connected(name, path, program="mayfly claims") as connection:
         try:
             yield Claims(connection.call)

@@ -92,12 +92,14 @@ def accept(
     with connected(name, path, program="mayfly clock") as connection:
         found = Administration(connection.call).own_time()
         if abs(found.difference_ms) <= SLEW_MS:
-            raise CommandFailed(ExitCode.NOTHING, f"nothing to accept: {_apart(name, found)}")
+            raise CommandFailed(
+                ExitCode.NOTHING, f"nothing to accept: {_difference_text(name, found)}"
+            )
         is_back = found.difference_ms < 0
         if is_back and not is_here(connection):
             raise CommandFailed(
                 ExitCode.USAGE,
-                f"{_apart(name, found)}; time goes back only while it is not served: "
+                f"{_difference_text(name, found)}; time goes back only while it is not served: "
                 "end mayfly serve, accept, serve again",
             )
         _ask(name, found, is_sure=is_sure)
@@ -125,9 +127,10 @@ def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
 
 
 def lines_of_clock(name: str, found: OwnTime) -> Iterator[str]:
+    """Yield both times and the effects of accepting the wall clock, as lines."""
     yield f"own time    {moment(found.own_ms)} UTC"
     yield f"wall clock  {moment(found.wall_ms)} UTC, {found.step_count} steps since the start"
-    yield _apart(name, found)
+    yield _difference_text(name, found)
     difference_ms = found.difference_ms
     if difference_ms > SLEW_MS:
         yield "accepting the wall clock, forward:"
@@ -147,7 +150,8 @@ def lines_of_clock(name: str, found: OwnTime) -> Iterator[str]:
         )
 
 
-def _apart(name: str, found: OwnTime) -> str:
+def _difference_text(name: str, found: OwnTime) -> str:
+    """Return how far a queue manager's time is from the wall clock, as text."""
     difference_ms = found.difference_ms
     if abs(difference_ms) <= SLEW_MS:
         return f"{name} has the time of the wall clock"

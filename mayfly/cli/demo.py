@@ -56,10 +56,10 @@ def demo(
         from mayfly.cli.airport.run import Plan, run_demo
 
         result = run_demo(Plan(out, month, day), watcher)
-    tell(result, as_json=as_json)
+    print_result(result, as_json=as_json)
 
 
-def tell(result: DemoResult, *, as_json: bool) -> None:
+def print_result(result: DemoResult, *, as_json: bool) -> None:
     """Print the result of the demo; raises CommandFailed (exit code 1) if anything disagrees."""
     from mayfly.cli.airport.terminal import print_summary
 
@@ -74,6 +74,7 @@ def tell(result: DemoResult, *, as_json: bool) -> None:
 
 
 def _month_and_day(date: str) -> tuple[int, int]:
+    """Return month and day of a date in 2013; raises CommandFailed for another text."""
     from mayfly.cli.airport.flights import day_of_year
 
     found = _DATE.fullmatch(date)
@@ -94,9 +95,11 @@ class _Watcher:
         self._task: TaskID | None = None
 
     def picture(self) -> RenderableType:
+        """Return what the terminal shows now."""
         return Group(self._progress, self._below)
 
     def step(self, text: str) -> None:
+        """Show that a step begins, and that the one before is done."""
         self.finish()
         self._task = self._progress.add_task(text, total=None)
 
@@ -116,10 +119,12 @@ class _Watcher:
         self._below = picture(seen)
 
     def _done(self, done: float) -> None:
+        """Set the bar of the step to a share from 0 to 1."""
         if self._task is not None:
             self._progress.update(self._task, completed=done, total=1)
 
     def finish(self) -> None:
+        """Show the last step as done."""
         if self._task is not None:
             self._progress.update(self._task, completed=1, total=1)
             self._progress.stop_task(self._task)

@@ -38,7 +38,7 @@ from mayfly.services.dead_letter.handler import summary_as_json
 from mayfly.verbs.messages import Message
 
 #: Interval of progress messages on a terminal.
-_TOLD_SECONDS = 1.0
+_SHOW_SECONDS = 1.0
 _PAGE_COUNT = 1_000
 #: So soon a handler on a server notices that it is to stop.
 _REMOTE_WAIT_MS = 1_000
@@ -210,13 +210,14 @@ def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
 
 
 def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
-    told = nothing = summary({})
-    while not stopped.wait(_TOLD_SECONDS):
+    """Show the counts on a terminal once a second until the event is set; then stop the handler."""
+    shown = nothing = summary({})
+    while not stopped.wait(_SHOW_SECONDS):
         text = summary(handler.counts)
-        if text != told and sys.stderr.isatty():
+        if text != shown and sys.stderr.isatty():
             typer.echo(f"\r\033[K{text}", nl=False, err=True)
-            told = text
-    if told != nothing:
+            shown = text
+    if shown != nothing:
         typer.echo("\r\033[K", nl=False, err=True)
     handler.stop()
 

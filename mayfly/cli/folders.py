@@ -51,8 +51,8 @@ def create(
     """
     folder = folder_of(name, path)
     if (folder / DATABASE_FILE).exists():
-        said = f"there is a queue manager in {folder}; ALTER SETTING changes what it was made with"
-        raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, said)
+        text = f"there is a queue manager in {folder}; ALTER SETTING changes what it was made with"
+        raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, text)
     given = configuration_of(platform, command_level, setting)
     with opened(name, path, make=True, given=given):
         pass
@@ -100,6 +100,7 @@ def verify(
 
 
 def _accept_older(name: str, place: str | None) -> None:
+    """Accept a restored database that is older than ``identity.json`` says."""
     from mayfly.store.restoring import accept_older
 
     if place is not None and is_remote(place):

@@ -34,7 +34,7 @@ from mayfly.admin.security.users import users_of
 from mayfly.cli.lake_engine import LakeArchive
 from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import IMPAIRED, READY, Served, Serving, opened_when_free
+from mayfly.cli.served import IMPAIRED, READY, Served, ServedFile, opened_when_free
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import arriving_signals
 from mayfly.engine import manager_definition, scan_every, volatile_count
@@ -83,7 +83,7 @@ EXPIRY_INTERVAL_SECONDS = 5
 #: With Python's own 5 ms a commit beside a busy thread waits 5 ms for the interpreter lock:
 #: 225 syncs/s instead of 1,042, measured.
 SWITCH_INTERVAL_SECONDS = 0.0005
-#: So many objects come before Python looks for circles among them. With its own 700 it looks at the
+#: The number of new objects that starts a garbage collection. With Python's own 700 it scans the
 #: messages of each batch again and again: a third of the time of 5,000 messages/s, measured.
 OBJECTS_BEFORE_A_LOOK = 50_000
 #: More open files than all connections of all listeners need.
@@ -100,11 +100,11 @@ _GROUPS = {
 }
 
 
-class _Held(NamedTuple):
+class _OpenManagers(NamedTuple):
     """The open queue managers of the server, their ``served.json`` files, and folders by name."""
 
     folders: dict[str, Path]
-    servings: list[Serving]
+    files: list[ServedFile]
     managers: list[QueueManager]
 
 
@@ -121,19 +121,19 @@ def check_served(settings: ServeSettings) -> None:
             _check_script(script)
     for file in settings.tls[:3]:
         if isinstance(file, Path):
-            _text(file)
+            _read_text(file)
 
 
 def _check_script(script: Path) -> None:
     """Raise CommandFailed for the first syntax error in an MQSC script; runs nothing."""
-    for statement in statements(_text(script)):
+    for statement in statements(_read_text(script)):
         if statement.is_command:
             try:
                 parse(statement)
             except MqscSyntaxError as error:
                 line, column = statement.place(error.start)
-                said = f"{script}, line {line}, column {column}: {error}"
-                raise CommandFailed(ExitCode.USAGE, said) from error
+                text = f"{script}, line {line}, column {column}: {error}"
+                raise CommandFailed(ExitCode.USAGE, text) from error
 
 
 def run_server(
@@ -148,48 +148,50 @@ def run_server(
         stack.enter_context(log_to(sys.stderr, settings.log))
         stack.enter_context(_failures_in_the_log())
         arrived = stack.enter_context(arriving_signals(*signals))
-        held = stack.enter_context(_held(settings, partial(_pause, arrived)))
-        _prepare(held, settings.queue_managers)
-        stack.enter_context(telemetry_of(held.managers))
-        first_folder = next(iter(held.folders.values()))
+        opened = stack.enter_context(_open_managers(settings, partial(_pause, arrived)))
+        _prepare(opened, settings.queue_managers)
+        stack.enter_context(telemetry_of(opened.managers))
+        first_folder = next(iter(opened.folders.values()))
         development = settings.development
-        credentials = developed(held.managers, held.folders) if development.is_on else None
+        credentials = developed(opened.managers, opened.folders) if development.is_on else None
         tls = settings.tls
         if development.has_tls:
             tls = own_certificate(first_folder, settings.listen)
         token, token_file = _token(settings.token_file, first_folder)
-        admission = Admission([manager.engine for manager in held.managers], token=token)
+        admission = Admission([manager.engine for manager in opened.managers], token=token)
         stack.callback(admission.close)
-        standing = ServerStatus(held.managers)
+        server_status = ServerStatus(opened.managers)
         served = Served(_absolute(token_file), _absolute(tls.certificate))
         budget = Budget(settings.limits.memory_bytes)
         announced = contextlib.ExitStack()
         mq = MqListener(
-            held.managers,
+            opened.managers,
             admission,
             settings.listen.mq,
             tls=tls,
             limits=settings.limits,
             budget=budget,
-            folders=list(held.folders.values()),
-            announce=partial(_announce, announced, held, served),
+            folders=list(opened.folders.values()),
+            announce=partial(_announce, announced, opened, served),
         )
         # Programs of this machine do not wait for Flight, which takes a second to be imported.
         listeners: list[Listener] = [
             mq,
-            *_listeners(settings._replace(tls=tls), held, token, admission, standing, budget),
+            *_listeners(
+                settings._replace(tls=tls), opened, token, admission, server_status, budget
+            ),
         ]
-        host = Host(held.managers, listeners, admission, standing)
-        for manager in held.managers:
+        host = Host(opened.managers, listeners, admission, server_status)
+        for manager in opened.managers:
             # REFRESH SECURITY and SIGHUP read the files of TLS again.
             refreshes_of(manager.engine).add(host.reload)
         stack.callback(host.stop)
         stack.enter_context(announced)
-        addresses = _started(host)
-        for serving in held.servings:
-            serving.tell(READY)
-        say_ready(list(held.folders), addresses, credentials, served, as_json=as_json)
-        _serve(host, mq, settings, read, arrived, held.servings)
+        addresses = _start(host)
+        for serving in opened.files:
+            serving.set_ready(READY)
+        print_ready(list(opened.folders), addresses, credentials, served, as_json=as_json)
+        _serve(host, mq, settings, read, arrived, opened.files)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
@@ -230,7 +232,7 @@ def _serve(
     settings: ServeSettings,
     read: Callable[[], ServeSettings],
     arrived: SimpleQueue[int],
-    servings: Sequence[Serving],
+    files: Sequence[ServedFile],
 ) -> None:
     """Handle signals until one ends the server; then drain it, and return.
 
@@ -238,7 +240,7 @@ def _serve(
     """
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
-    while (number := next_signal(host, arrived, servings)) == signal.SIGHUP:
+    while (number := next_signal(host, arrived, files)) == signal.SIGHUP:
         try:
             settings = _reloaded(host, mq, settings, read())
         except CommandFailed as error:
@@ -252,15 +254,15 @@ def _serve(
                 return
 
 
-def next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Serving]) -> int:
+def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFile]) -> int:
     """Return the next signal; raises CommandFailed when all queue managers have stopped."""
     while True:
         with contextlib.suppress(Empty):
             return arrived.get(timeout=_LOOK_SECONDS)
         host.look()
-        if host.standing.gone():
-            for serving in servings:
-                serving.tell(IMPAIRED)
+        if host.server_status.ended_threads():
+            for serving in files:
+                serving.set_ready(IMPAIRED)
         stopped = host.stopped_managers()
         if len(stopped) == len(host.managers):
             raise CommandFailed(
@@ -289,7 +291,9 @@ def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _held(settings: ServeSettings, pause: Callable[[float], None]) -> Iterator[_Held]:
+def _open_managers(
+    settings: ServeSettings, pause: Callable[[float], None]
+) -> Iterator[_OpenManagers]:
     """Open the queue managers for a ``with`` block.
 
     Their folders count as served from before they are opened until they are closed, so that
@@ -298,31 +302,33 @@ def _held(settings: ServeSettings, pause: Callable[[float], None]) -> Iterator[_
     """
     queue_managers = settings.queue_managers
     folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
-    # One for all: the standing of the server then names each loop once.
+    # One for all queue managers: the status of the server then names each loop once.
     runtime = Runtime()
     clock: Clock = SystemClock(runtime=runtime)
     if settings.development.has_virtual_clock:
         clock = VirtualClock(clock.now_ms())
     with contextlib.ExitStack() as stack:
-        servings = [
-            stack.enter_context(contextlib.closing(Serving(folder))) for folder in folders.values()
+        files = [
+            stack.enter_context(contextlib.closing(ServedFile(folder)))
+            for folder in folders.values()
         ]
         managers = [
-            stack.enter_context(_opened(one, folders[one.name], clock, runtime, pause))
+            stack.enter_context(_open_manager(one, folders[one.name], clock, runtime, pause))
             for one in queue_managers
         ]
         # Called when the server has stopped and nobody puts any more.
-        stack.callback(_say_lost, managers)
-        yield _Held(folders, servings, managers)
+        stack.callback(_log_lost, managers)
+        yield _OpenManagers(folders, files, managers)
 
 
-def _opened(
+def _open_manager(
     served: ServedFolder,
     folder: Path,
     clock: Clock,
     runtime: Runtime,
     pause: Callable[[float], None],
 ) -> QueueManager:
+    """Open a queue manager, or make it; wait for a command that has its folder open."""
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
     opens = partial(
@@ -349,17 +355,17 @@ def _opened(
     return manager
 
 
-def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
+def _prepare(opened: _OpenManagers, queue_managers: Sequence[ServedFolder]) -> None:
     """Set expiry scans and lakes, and run scripts.
 
-    CommandFailed names the first command that fails.
+    Raises CommandFailed, which names the first command that fails.
     """
-    for manager, served in zip(held.managers, queue_managers, strict=True):
+    for manager, served in zip(opened.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)
         if served.lake is not None:
             manager.traces.archives.append(LakeArchive(served.lake.absolute()))
         for script in served.mqsc:
-            run_script(manager, _text(script), str(script))
+            run_script(manager, _read_text(script), str(script))
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:
@@ -375,26 +381,26 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
 
 def _listeners(
     settings: ServeSettings,
-    held: _Held,
+    opened: _OpenManagers,
     token: str,
     admission: Admission,
-    standing: ServerStatus,
+    server_status: ServerStatus,
     budget: Budget,
 ) -> list[Listener]:
     """Return the listeners for Flight, AMQP and HTTP, in the order of their start."""
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
-        # Flight has rules of its own.
+        # Flight has other rules.
         is_open = address is not None and not address.is_loopback and name != "flight"
         if is_open and tls.certificate is None:
-            said = "%s listens on %s without TLS: no password of another machine is taken"
-            _LOG.warning(said, name, address)
+            text = "%s listens on %s without TLS: no password of another machine is taken"
+            _LOG.warning(text, name, address)
     listeners: list[Listener] = []
     if settings.listen.flight is not None:
         listeners.append(
             FlightListener(
-                held.managers,
-                held.folders,
+                opened.managers,
+                opened.folders,
                 settings.listen.flight,
                 token=token,
                 tls=tls,
@@ -407,7 +413,7 @@ def _listeners(
         channel = settings.amqp_channel or default
         listeners.append(
             AmqpListener(
-                held.managers,
+                opened.managers,
                 admission,
                 settings.listen.amqp,
                 channel=channel,
@@ -420,30 +426,34 @@ def _listeners(
         default_admin = DEVELOPMENT_HTTP_ADMIN_CHANNEL if is_developing else HTTP_ADMIN_CHANNEL
         listeners.append(
             HttpListener(
-                held.managers,
+                opened.managers,
                 admission,
                 settings.listen.http,
                 channel=settings.http_channel or default,
                 admin_channel=settings.http_admin_channel or default_admin,
                 tls=tls,
-                standing=standing,
+                server_status=server_status,
                 budget=budget,
             )
         )
     return listeners
 
 
-def _announce(announced: contextlib.ExitStack, held: _Held, served: Served) -> None:
+def _announce(announced: contextlib.ExitStack, opened: _OpenManagers, served: Served) -> None:
     """Write the files by which programs and commands of this machine find the server.
 
     ``announced`` empties them when it is closed.
     """
-    for serving, folder in zip(held.servings, held.folders.values(), strict=True):
+    for serving, folder in zip(opened.files, opened.folders.values(), strict=True):
         socket_file = _absolute(folder / MQ_SOCKET_FILE)
         announced.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
 
 
-def _started(host: Host) -> dict[str, str]:
+def _start(host: Host) -> dict[str, str]:
+    """Start the host; return the addresses by listener.
+
+    Raises CommandFailed if one cannot listen.
+    """
     try:
         with wrong_values():
             return host.start()
@@ -470,7 +480,8 @@ def _absolute(file: Path | None) -> str | None:
     return None if file is None else str(file.absolute())
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
+    """Return the text of a file in UTF-8; raises CommandFailed if it cannot be read."""
     try:
         return file.read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -479,7 +490,7 @@ def _text(file: Path) -> str:
         raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
 
 
-def _say_lost(managers: Sequence[QueueManager]) -> None:
+def _log_lost(managers: Sequence[QueueManager]) -> None:
     """Log how many messages are lost when this process ends, because they are not persistent."""
     for manager in managers:
         count = volatile_count(manager.engine)
@@ -511,16 +522,16 @@ def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
     return TlsFiles(*self_signed_certificate(folder, list(dict.fromkeys(hosts)), now_ms))
 
 
-def run_script(manager: QueueManager, text: str, said_by: str) -> None:
-    """Run MQSC; CommandFailed names the first command that fails, and ``said_by``, its source."""
+def run_script(manager: QueueManager, text: str, source: str) -> None:
+    """Run MQSC; CommandFailed names the first command that fails, and ``source``, its source."""
     result = manager.mqsc(text)
     wrong = next((command for command in result.commands if not command.ok), None)
     if wrong is not None:
-        said = "; ".join(map(str, wrong.messages))
-        raise CommandFailed(ExitCode.MQ, f"{said_by}: {wrong.command}: {said}")
+        message = "; ".join(map(str, wrong.messages))
+        raise CommandFailed(ExitCode.MQ, f"{source}: {wrong.command}: {message}")
 
 
-def say_ready(
+def print_ready(
     names: Sequence[str],
     addresses: Mapping[str, str],
     credentials: Credentials | None,
@@ -540,8 +551,8 @@ def say_ready(
     if as_json:
         print_json({"ready": True, "queue_managers": list(names), **facts}, indent=None)
     else:
-        said = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
-        print(f"serving {', '.join(names)}: {said}")
+        text = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
+        print(f"serving {', '.join(names)}: {text}")
     typer.get_text_stream("stdout").flush()
 
 
@@ -555,7 +566,7 @@ def telemetry_of(
     ``console`` or ``otlp``. The SDK reads its other variables itself. Raises CommandFailed for an
     exporter that is not installed.
     """
-    asked = {name: _names(environment.get(name, "")) for name in (_TRACES, _METRICS)}
+    asked = {name: _exporter_names(environment.get(name, "")) for name in (_TRACES, _METRICS)}
     if not any(asked.values()) or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         yield
         return
@@ -567,15 +578,15 @@ def telemetry_of(
 
         from mayfly import telemetry
     except ModuleNotFoundError as error:
-        said = f"{_TRACES}, {_METRICS}: need mayfly-mq[otel] and opentelemetry-sdk: {error}"
-        raise CommandFailed(ExitCode.USAGE, said) from error
-    readers = [PeriodicExportingMetricReader(each) for each in _exporters(_METRICS, asked)]
+        text = f"{_TRACES}, {_METRICS}: need mayfly-mq[otel] and opentelemetry-sdk: {error}"
+        raise CommandFailed(ExitCode.USAGE, text) from error
+    readers = [PeriodicExportingMetricReader(each) for each in _make_exporters(_METRICS, asked)]
     meters, tracers = MeterProvider(readers), TracerProvider()
     with ExitStack() as stack:
         for provider in (tracers, meters):
             # Spans and figures that are not yet exported are exported then.
             stack.callback(provider.shutdown)
-        for exporter in _exporters(_TRACES, asked):
+        for exporter in _make_exporters(_TRACES, asked):
             tracers.add_span_processor(BatchSpanProcessor(exporter))
         telemetry.instrument(tracer_provider=tracers, meter_provider=meters)
         stack.callback(telemetry.uninstrument)
@@ -584,19 +595,21 @@ def telemetry_of(
         yield
 
 
-def _names(given: str) -> list[str]:
+def _exporter_names(given: str) -> list[str]:
+    """Return the names in an environment variable, without "none"."""
     return [name for each in given.split(",") if (name := each.strip()) not in ("", "none")]
 
 
-def _exporters(variable: str, asked: Mapping[str, Sequence[str]]) -> list[Any]:
+def _make_exporters(variable: str, asked: Mapping[str, Sequence[str]]) -> list[Any]:
+    """Return the exporters that a variable names; CommandFailed for one that is not installed."""
     made = []
     for name in asked[variable]:
         found = next(iter(entry_points(group=_GROUPS[variable], name=name)), None)
         if found is None:
             known = sorted(entry_points(group=_GROUPS[variable]).names)
-            said = (
+            text = (
                 f"{variable}: exporter {name!r} is none of {', '.join(known)}; install its package"
             )
-            raise CommandFailed(ExitCode.USAGE, said)
+            raise CommandFailed(ExitCode.USAGE, text)
         made.append(found.load()())
     return made

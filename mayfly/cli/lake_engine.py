@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import quiet_stderr, seconds_told
+from mayfly.cli.show import quiet_stderr, seconds_shown
 from mayfly.cli.values import duration_ms
 from mayfly.engine import ArchiveError
 from mayfly.lifetime.life import LifeRecord
@@ -104,14 +104,14 @@ def spark_session(
     with contextlib.ExitStack() as stack:
         stack.enter_context(pipeline_errors())
         stderr = stack.enter_context(quiet_stderr())
-        telling = stack.enter_context(contextlib.ExitStack())
-        telling.enter_context(seconds_told(stderr, "Spark is at work"))
+        showing = stack.enter_context(contextlib.ExitStack())
+        showing.enter_context(seconds_shown(stderr, "Spark is at work"))
         from mayfly.pipeline.spark.session import CONSTRAINT_PROPAGATION, create_session
 
         conf = {"spark.driver.extraJavaOptions": _QUICK_START, CONSTRAINT_PROPAGATION: "false"}
         spark = create_session(master, app_name, conf)
         if is_stream:
-            telling.close()
+            showing.close()
         try:
             yield spark
         finally:
@@ -142,9 +142,10 @@ class LakeArchive:
         self.name = f"lake {folder}"
 
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
-        """Return at most ``limit`` messages with one of the ids, the last to end first.
+        """Return messages with one of the ids, each after the name of its queue manager.
 
-        The name of its queue manager is with each. Raises ArchiveError if the lake cannot be read.
+        There are at most ``limit``, the last to end first. Raises ArchiveError if the lake cannot
+        be read.
         """
         try:
             # It takes a tenth of a second, and few traces are asked for.

@@ -26,7 +26,7 @@ from mayfly.cli.lake_engine import (
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.served import served_at
-from mayfly.cli.show import aligned, print_json, seconds_told
+from mayfly.cli.show import aligned, print_json, seconds_shown
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
@@ -96,7 +96,7 @@ UpkeepOption = Annotated[
         "--compact-every",
         parser=duration_ms,
         metavar="TIME",
-        help="Compact the lake and bring its sketches up to date so often; 0s: never. "
+        help="Interval at which the lake is compacted and its sketches updated; 0s: never. "
         "[default: 10min]",
     ),
 ]
@@ -218,7 +218,7 @@ def _exported(
     """
     # A user's condition is Spark's whatever the size: its meaning must not change with that.
     if where is None and is_small(lake, part):
-        with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
+        with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
             from mayfly.pipeline.lake import small
 
             return small.export_lives(
@@ -275,9 +275,11 @@ def run(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
         every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
-        tell = _told(as_json, available_now)
+        print_batch = _batch_printer(as_json, available_now)
         with stop_event() as stopped:
-            row_count = _await(query, stopped, tell, partial(compact_beside, spark, lake), every_ms)
+            row_count = _await(
+                query, stopped, print_batch, partial(compact_beside, spark, lake), every_ms
+            )
         if every_ms:
             sketch_lake(spark, lake)
     if as_json:
@@ -376,7 +378,7 @@ def _answers(
         return has_plot and any(row.lives for row in reports)
 
     if is_small(lake, part):
-        with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
+        with lake_errors(), seconds_shown(sys.stderr, "the lake is read"):
             from mayfly.pipeline.lake import small
 
             reports = small.ledger_report(lake, part=part, late_after_ms=late_after_ms)
@@ -427,10 +429,10 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     return url, token_file
 
 
-def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
+def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
     """Return a function that prints the number of a batch and its rows."""
 
-    def tell(batch: int, row_count: int) -> None:
+    def print_batch(batch: int, row_count: int) -> None:
         if not as_json:
             print(f"batch {batch}: {row_count:,} rows", flush=True)
         elif not available_now:
@@ -438,26 +440,26 @@ def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
             print_json({"batch": batch, "rows": row_count}, indent=None)
             sys.stdout.flush()
 
-    return tell
+    return print_batch
 
 
 def _await(
     query: StreamingQuery,
     stopped: threading.Event,
-    tell: Callable[[int, int], None],
-    keep_up: Callable[[], object],
+    print_batch: Callable[[int, int], None],
+    upkeep: Callable[[], object],
     every_ms: int,
 ) -> int:
     """Wait until a stream ends or the command is interrupted; return how many rows it brought.
 
-    ``keep_up`` is called at the interval ``every_ms``, 0: never. Raises the error of the stream.
+    ``upkeep`` is called at the interval ``every_ms``, 0: never. Raises the error of the stream.
     """
     row_count, next_batch, is_over = 0, 0, False
-    kept_up_seconds = time.perf_counter()
+    upkeep_seconds = time.perf_counter()
     while not is_over:
-        if every_ms and time.perf_counter() - kept_up_seconds > every_ms / SECOND_MS:
-            keep_up()
-            kept_up_seconds = time.perf_counter()
+        if every_ms and time.perf_counter() - upkeep_seconds > every_ms / SECOND_MS:
+            upkeep()
+            upkeep_seconds = time.perf_counter()
         is_over = stopped.wait(_POLL_SECONDS) or not query.isActive
         if is_over:
             query.stop()
@@ -466,7 +468,7 @@ def _await(
                 continue
             next_batch = progress["batchId"] + 1
             row_count += progress["numInputRows"]
-            tell(progress["batchId"], progress["numInputRows"])
+            print_batch(progress["batchId"], progress["numInputRows"])
     error = query.exception()
     if error is not None:
         raise error
@@ -501,14 +503,17 @@ def print_books(reports: list[QueueReport]) -> None:
 
 
 def _counts(*counts: int) -> tuple[str, ...]:
+    """Return numbers as text with thousands separators."""
     return tuple(f"{count:,}" for count in counts)
 
 
 def _for_json(row: QueueReport) -> dict[str, Any]:
+    """Return the report of a queue for JSON."""
     books = row.balance
-    told = None if books is None else {**books._asdict(), "is_balanced": books.is_balanced}
-    return dataclasses.asdict(row) | {"balance": told}
+    balance = None if books is None else {**books._asdict(), "is_balanced": books.is_balanced}
+    return dataclasses.asdict(row) | {"balance": balance}
 
 
 def _seconds(waited_ms: float | None) -> str:
+    """Return ms as seconds with one decimal; "-" for None."""
     return "-" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f}"

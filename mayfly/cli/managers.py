@@ -14,7 +14,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import SERVED_FILE, Served, is_served, looks, served_at, told_in
+from mayfly.cli.served import SERVED_FILE, Served, is_served, polls, read_served, served_at
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.client.connection.endpoint import Endpoint, endpoint_of_url, names_channel
@@ -42,29 +42,29 @@ from mayfly.verbs.contracts.files import FILE_SCHEME, scheme_of
 
 USER_VARIABLE: Final = "MAYFLY_USER"
 PASSWORD_VARIABLE: Final = "MAYFLY_PASSWORD"
-#: Reasons of a server that lets nobody in because it ends; it does not listen any more.
+#: Reason codes of a server that refuses everybody because it is ending.
 _ENDING: Final = frozenset(
     {rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_Q_MGR_NOT_AVAILABLE}
 )
 _IN_DOUBT = "; whether the last call took effect is not known"
 #: No values given: the folder's own stay.
-_NOTHING = Configuration()
+_NO_CONFIGURATION = Configuration()
 
 
-class Given(NamedTuple):
+class NamedSetting(NamedTuple):
     """One ``--setting NAME=VALUE``."""
 
     name: str
     value: SettingValue
 
 
-def setting_of(text: str) -> Given:
+def setting_of(text: str) -> NamedSetting:
     """Return ``NAME=VALUE`` as a setting; BadParameter says what is unknown or wrong."""
     name, equals, typed = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE, as in expiry.max_check=always")
     try:
-        return Given(name, setting_value(name, typed))
+        return NamedSetting(name, setting_value(name, typed))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -105,7 +105,7 @@ LevelOption = Annotated[
     typer.Option("--command-level", metavar="NUMBER", help="CMDLEVEL; kept. [default: 940]"),
 ]
 SettingOption = Annotated[
-    list[Given] | None,
+    list[NamedSetting] | None,
     typer.Option(
         "--setting",
         parser=setting_of,
@@ -116,7 +116,7 @@ SettingOption = Annotated[
 
 
 def configuration_of(
-    platform: str | None, command_level: int | None, settings: Sequence[Given] | None
+    platform: str | None, command_level: int | None, settings: Sequence[NamedSetting] | None
 ) -> Configuration:
     """Return the configuration that options give.
 
@@ -155,7 +155,7 @@ def existing_folder(name: str, path: Path | None) -> Path:
 
 @contextmanager
 def opened(
-    name: str, path: Path | None, *, make: bool = False, given: Configuration = _NOTHING
+    name: str, path: Path | None, *, make: bool = False, given: Configuration = _NO_CONFIGURATION
 ) -> Iterator[QueueManager]:
     """Open a queue manager for a ``with`` block, and close it afterwards.
 
@@ -188,7 +188,7 @@ def connected(
     *,
     program: str,
     make: bool = False,
-    given: Configuration = _NOTHING,
+    given: Configuration = _NO_CONFIGURATION,
 ) -> Iterator[Connection]:
     """Connect to a queue manager for a ``with`` block, by its folder or over its server.
 
@@ -198,7 +198,7 @@ def connected(
     be reached, refuses the user, or ends meanwhile.
     """
     with ExitStack() as stack:
-        connection = _connected(stack, name, place, program, make=make, given=given)
+        connection = _connect(stack, name, place, program, make=make, given=given)
         is_done = False
         try:
             yield connection
@@ -207,7 +207,7 @@ def connected(
             connection.close(commit=is_done)
 
 
-def _connected(
+def _connect(
     stack: ExitStack,
     name: str,
     place: str | None,
@@ -216,6 +216,7 @@ def _connected(
     make: bool,
     given: Configuration,
 ) -> Connection:
+    """Connect by URL, by opening the folder, or by the socket in it if a server has it open."""
     if place is not None and is_remote(place):
         _check_not_given(name, given)
         return stack.enter_context(at_url(name, place, program))
@@ -266,10 +267,10 @@ def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connec
     if no server has the folder open, and MQError if the server refuses.
     """
     if waits:
-        connection = _once_served(name, folder, "mayfly")
+        connection = _connect_when_served(name, folder, "mayfly")
     else:
         served = served_at(folder)
-        connection = None if served is None else _by_socket(name, folder, served, "mayfly")
+        connection = None if served is None else _connect_by_socket(name, folder, served, "mayfly")
     if connection is None:
         raise CommandFailed(ExitCode.PIPELINE, f"{name} is not served: no server has {folder} open")
     try:
@@ -288,24 +289,25 @@ def in_folder(
     says so, up to 30 seconds for a server that starts or ends. The result is None if the server has
     ended. ``check`` is called as soon as there is a server, and may raise CommandFailed.
     """
-    with _admit():
-        connection = _once_served(name, folder, program, check)
-    with _broken_off(folder):
+    with _connect_errors():
+        connection = _connect_when_served(name, folder, program, check)
+    with _connection_errors(folder):
         yield connection
 
 
-def _once_served(
+def _connect_when_served(
     name: str, folder: Path, program: str, check: Callable[[], object] = lambda: None
 ) -> Connection | None:
-    for _ in looks(folder):
+    """Connect to the server of a folder, once it has started; None if no server has it open."""
+    for _ in polls(folder):
         if not is_served(folder):
             return None
-        served = told_in(folder / SERVED_FILE)
+        served = read_served(folder / SERVED_FILE)
         if served is None:
             continue
         check()
         try:
-            return _by_socket(name, folder, served, program)
+            return _connect_by_socket(name, folder, served, program)
         except MQError as error:
             if error.reason not in _ENDING:
                 raise
@@ -326,8 +328,8 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
     except MQError as error:
         raise CommandFailed(ExitCode.USAGE, error.detail) from error
     if endpoint.queue_manager not in ("", name):
-        said = f"--url names the queue manager {endpoint.queue_manager}, the command {name}"
-        raise CommandFailed(ExitCode.USAGE, said)
+        text = f"--url names the queue manager {endpoint.queue_manager}, the command {name}"
+        raise CommandFailed(ExitCode.USAGE, text)
     endpoint = endpoint._replace(queue_manager=name, max_message_bytes=LONGEST_MESSAGE_BYTES)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if token and not names_channel(url):
@@ -337,13 +339,14 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
     else:
         account = os.environ.get(USER_VARIABLE) or acting_user()
         password = _password(account)
-    with _admit():
-        connection = _over_network(endpoint, account, password, program)
-    with _broken_off(url):
+    with _connect_errors():
+        connection = _connect_remote(endpoint, account, password, program)
+    with _connection_errors(url):
         yield connection
 
 
-def _by_socket(name: str, folder: Path, served: Served, program: str) -> Connection:
+def _connect_by_socket(name: str, folder: Path, served: Served, program: str) -> Connection:
+    """Connect as the operator by the socket in a folder; CommandFailed if the token is missing."""
     try:
         token = read_token(served.token_file)
     except TokenMissing as error:
@@ -351,12 +354,13 @@ def _by_socket(name: str, folder: Path, served: Served, program: str) -> Connect
     socket = FolderSocket(folder)
     try:
         endpoint = Endpoint((socket.path,), "", name, max_message_bytes=LONGEST_MESSAGE_BYTES)
-        return _over_network(endpoint, acting_user(), token, program)
+        return _connect_remote(endpoint, acting_user(), token, program)
     finally:
         socket.close()
 
 
-def _over_network(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
+def _connect_remote(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
+    """Connect to a server with a user's password, or with the operator's token."""
     # A command on a folder that nobody serves starts without the client of the network.
     from mayfly.client.connection.remote import connect
 
@@ -364,7 +368,7 @@ def _over_network(endpoint: Endpoint, account: str, password: str, program: str)
 
 
 @contextmanager
-def _admit() -> Iterator[None]:
+def _connect_errors() -> Iterator[None]:
     """Turn the MQError of a failed connect into CommandFailed: exit code 5."""
     try:
         yield
@@ -384,7 +388,7 @@ def _password(account: str) -> str:
 
 
 @contextmanager
-def _broken_off(place: Path | str) -> Iterator[None]:
+def _connection_errors(place: Path | str) -> Iterator[None]:
     """Turn a lost connection into CommandFailed (exit code 5).
 
     Says if the last call is in doubt.

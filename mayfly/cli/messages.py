@@ -58,11 +58,11 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
     except MQError as error:
         if error.reason != rc.MQRC_DYNAMIC_Q_NAME_ERROR:
             raise
-        said = f"{name!r} is the name of a model queue"
-        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said) from None
+        text = f"{name!r} is the name of a model queue"
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, text) from None
 
 
-def whole_id(typed: bytes | None) -> bytes:
+def full_id(typed: bytes | None) -> bytes:
     """Return an id as verbs take it: padded to 24 bytes, b"" for None."""
     return b"" if typed is None else stored_id(typed, "id")
 
@@ -81,8 +81,8 @@ def browsed(
             result = connection.get(
                 handle,
                 c.MQGMO_BROWSE_NEXT | c.MQGMO_PROPERTIES_FORCE_MQRFH2,
-                msg_id=whole_id(msg_id),
-                correl_id=whole_id(correl_id),
+                msg_id=full_id(msg_id),
+                correl_id=full_id(correl_id),
             )
         except NoMessage:
             return
@@ -169,8 +169,8 @@ def put(
             opened_queue(connection, queue, c.MQOO_OUTPUT),
             content,
             descriptor,
-            msg_id=whole_id(msg_id),
-            correl_id=whole_id(correl_id),
+            msg_id=full_id(msg_id),
+            correl_id=full_id(correl_id),
             time_to_live_ms=expiry_ms,
             delay_ms=0 if delay_ms is None else delay_ms,
         )
@@ -183,6 +183,10 @@ def put(
 
 
 def _content(body: str | None, file: Path | None) -> bytes:
+    """Return the body of the message to put: from the argument, a file, or standard input.
+
+    Raises MQRC_MSG_TOO_BIG_FOR_Q_MGR if it is longer than any message.
+    """
     if body is not None and file is not None:
         raise CommandFailed(ExitCode.USAGE, "give the body as text or with --file, not both")
     if file is not None:
@@ -252,8 +256,8 @@ def get(
                     handle,
                     _OPTIONS,
                     wait_ms=wait_ms,
-                    msg_id=whole_id(msg_id),
-                    correl_id=whole_id(correl_id),
+                    msg_id=full_id(msg_id),
+                    correl_id=full_id(correl_id),
                 )
             except NoMessage:
                 break

@@ -76,12 +76,12 @@ class Commands(TyperGroup):
         except StoreError as error:
             end(ExitCode.FILE, str(error))
         except ModuleNotFoundError as error:
-            end(ExitCode.USAGE, _of_package(error))
+            end(ExitCode.USAGE, _package_error_text(error))
         except BrokenPipeError:
             # The reader of our output has closed the pipe; Typer ends the command quietly.
             raise
         except OSError as error:
-            end(ExitCode.FILE, _of_file(error))
+            end(ExitCode.FILE, _file_error_text(error))
         except KeyboardInterrupt:
             end(ExitCode.INTERRUPTED, "interrupted")
 
@@ -106,13 +106,14 @@ def wrong_values() -> Iterator[None]:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
 
 
-def _of_file(error: OSError) -> str:
+def _file_error_text(error: OSError) -> str:
+    """Return the file and the reason of an OSError."""
     if error.strerror is None:
         return str(error)
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
-def _of_package(error: ModuleNotFoundError) -> str:
+def _package_error_text(error: ModuleNotFoundError) -> str:
     """Return how to install a missing package; raises the error if no extra has the package."""
     package = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package)

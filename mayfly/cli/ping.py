@@ -10,7 +10,7 @@ import typer
 
 from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, operating
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, told_in
+from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, read_served
 from mayfly.cli.show import print_json
 from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
@@ -26,7 +26,7 @@ LiveOption = Annotated[
 ]
 
 
-class Health(NamedTuple):
+class ProbeResult(NamedTuple):
     """The result of a probe: the state, and the number of connections (0 if it is not known)."""
 
     state: State
@@ -75,51 +75,52 @@ def ping(
     raise typer.Exit(ExitCode.DONE if is_good else ExitCode.NOTHING)
 
 
-def health_of(name: str, folder: Path) -> Health:
+def health_of(name: str, folder: Path) -> ProbeResult:
     """Return the state of the server of a folder; takes a few seconds at most."""
     if not is_served(folder):
-        return Health(State.STOPPED)
-    served = _told(folder)
+        return ProbeResult(State.STOPPED)
+    served = _served_or_none(folder)
     if served is None or not served.is_ready:
-        return Health(State.STARTING)
+        return ProbeResult(State.STARTING)
     try:
         if not _answers(folder):
-            return Health(State.SILENT)
+            return ProbeResult(State.SILENT)
     except OSError:
         # The socket is there from the start to the drain.
-        return Health(State.DRAINING)
+        return ProbeResult(State.DRAINING)
     try:
         with operating(name, folder, waits=False) as connection:
             [status] = Administration(connection.call).mqsc("DISPLAY QMSTATUS CONNS DISK").rows
     except (CommandFailed, ValueError):
-        return Health(State.DRAINING if is_served(folder) else State.STOPPED)
+        return ProbeResult(State.DRAINING if is_served(folder) else State.STOPPED)
     except MQError as error:
         is_ending = error.reason in (rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING)
-        return Health(State.DRAINING if is_ending else State.FAILED)
+        return ProbeResult(State.DRAINING if is_ending else State.FAILED)
     state = State.READY if status["DISK"] == "OK" else State.DISK_FULL
     if state is State.READY and served.is_ready == IMPAIRED:
         state = State.IMPAIRED
-    return Health(state, int(status["CONNS"]))
+    return ProbeResult(state, int(status["CONNS"]))
 
 
-def _told(folder: Path) -> Served | None:
+def _served_or_none(folder: Path) -> Served | None:
+    """Return what ``served.json`` says; None if it is missing, empty or damaged."""
     try:
-        return told_in(folder / SERVED_FILE)
+        return read_served(folder / SERVED_FILE)
     except CommandFailed:
         return None
 
 
 def _answers(folder: Path) -> bool:
     """Return True if the server answers the first bytes of a connection within 5 seconds."""
-    way = FolderSocket(folder)
+    folder_socket = FolderSocket(folder)
     try:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(ANSWER_SECONDS)
-            probe.connect(str(way.path))
+            probe.connect(str(folder_socket.path))
             probe.sendall(OURS.packed())
             try:
                 return len(probe.recv(PREAMBLE.size)) == PREAMBLE.size
             except TimeoutError:
                 return False
     finally:
-        way.close()
+        folder_socket.close()

@@ -88,7 +88,7 @@ def run(
         from mayfly.pipeline.run import problems_before
         from mayfly.pipeline.run import run as run_pipeline
 
-        config = _loaded(file)
+        config = _load(file)
         for problem in problems_before(config):
             raise CommandFailed(ExitCode.PIPELINE, _line(problem, file))
         with contextlib.ExitStack() as stack:
@@ -141,7 +141,7 @@ def explain(file: File) -> None:
     with _errors():
         from mayfly.pipeline.explain import explain as explained
 
-        print(explained(_loaded(file)).rstrip("\n"))
+        print(explained(_load(file)).rstrip("\n"))
 
 
 @contextlib.contextmanager
@@ -154,18 +154,20 @@ def _errors() -> Iterator[None]:
             raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
 
 
-def _loaded(file: Path) -> PipelineConfig:
+def _load(file: Path) -> PipelineConfig:
+    """Return the pipeline in a file; raises PipelineError."""
     from mayfly.pipeline.config import load
 
     return load(file)
 
 
 def _problems(file: Path, *, without_spark: bool) -> list[ConfigProblem]:
+    """Return what is wrong with a pipeline; Spark checks expressions only if the file is right."""
     from mayfly.pipeline.check import ConfigProblem
     from mayfly.pipeline.check import check as find_problems
 
     try:
-        config = _loaded(file)
+        config = _load(file)
     except PipelineError as error:
         return [ConfigProblem(error.where or str(file), error.text)]
     # Mistakes in the file itself are found first, before Java starts.
@@ -184,6 +186,7 @@ def _problems(file: Path, *, without_spark: bool) -> list[ConfigProblem]:
 
 
 def _line(problem: ConfigProblem, file: Path | None = None) -> str:
+    """Return a problem as one line."""
     kind = "warning: " if problem.is_warning else ""
     place = f"{file}: " if file else ""
     return f"{place}{kind}{problem.where}: {problem.text}"
@@ -271,6 +274,7 @@ class Watcher:
         self._spinner.update(text=f"{progress.pipeline}  started, the first batch takes a while")
 
     def batch(self, progress: Progress) -> None:
+        """Show the counts after a batch; with --json print them if a row came or left."""
         speed = f"  {progress.rows_per_second:,.0f} rows/s" if progress.rows_per_second else ""
         self._spinner.update(text=f"{status(progress)}  batch {progress.batch}{speed}")
         if self._as_json and self._before and progress.has_moved_since(self._before):
@@ -283,6 +287,7 @@ class Watcher:
         self._spinner.update(text=f"{progress.pipeline}  waiting to start again")
 
     def say(self, text: str) -> None:
+        """Print a line on the terminal."""
         self._console.print(f"mayfly: {text}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -42,6 +42,7 @@ _COUNTS_AFTER = ("depth_max", "receives_empty")
 
 
 def _option(name: str, metavar: str, text: str) -> Any:
+    """Return a command-line option whose value is [QUEUE=]VALUE."""
     return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
 
 
@@ -64,7 +65,8 @@ SequenceOption = Annotated[
     list[str] | None, _option("--sequence", "ORDER", "Take by priority or fifo, as MSGDLVSQ says.")
 ]
 ConsumersOption = Annotated[
-    list[str] | None, _option("--consumers", "N", "So many take whatever comes, for ever.")
+    list[str] | None,
+    _option("--consumers", "N", "The number of consumers; each takes whatever comes."),
 ]
 ServiceOption = Annotated[
     list[str] | None, _option("--service", "TIME", "How long a message keeps a consumer busy.")
@@ -198,6 +200,7 @@ def _in_process(
     settings: Settings,
     late_after_ms: int,
 ) -> Comparison:
+    """Replay in this process; return the comparison."""
     from mayfly.pipeline.replay.compare import compare
 
     if trace_of is None:
@@ -220,6 +223,7 @@ def _in_spark(
     late_after_ms: int,
     master: str,
 ) -> Comparison:
+    """Replay in Spark, with a task for each queue; return the comparison."""
     from mayfly.pipeline.replay.read import read_trace
     from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
 
@@ -239,7 +243,7 @@ def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
     Raises ValueError with the option and the value that is wrong.
     """
     typed = {
-        name: dict(_pair(name, text) for text in _once(name, texts))
+        name: dict(_parse_pair(name, text) for text in _once(name, texts))
         for name, texts in texts_by_option.items()
         if texts is not None
     }
@@ -260,7 +264,8 @@ def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
     return settings
 
 
-def _pair(name: str, text: str) -> tuple[str, Any]:
+def _parse_pair(name: str, text: str) -> tuple[str, Any]:
+    """Return the queue and the value of a text [QUEUE=]VALUE; raises ValueError."""
     queue, _, value = text.rpartition("=")
     option = f"--{name.replace('_', '-')}"
     try:
@@ -287,6 +292,7 @@ def _count(text: str) -> int:
 
 
 def _ttl_rule(text: str) -> bool:
+    """Return True for "release", False for "send"; raises ValueError for another word."""
     if text.lower() not in _TTL_RULES:
         raise ValueError(f"{text!r} is not {' or '.join(_TTL_RULES)}")
     return _TTL_RULES[text.lower()]
@@ -385,18 +391,24 @@ def write_changed(changed: pa.Table, out: Path) -> None:
 
 
 def _cells(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of one queue: values that changed as "before -> after"."""
     cells = [before["queue"], f"{before['messages']:,}"]
-    cells += [_both(before[name], after[name]) for name in _COUNTS_BEFORE]
-    cells += [_waits(before[name], after[name]) for name in ("waited_p50_ms", "waited_p99_ms")]
-    cells += [_both(before[name], after[name]) for name in _COUNTS_AFTER]
+    cells += [_before_after(before[name], after[name]) for name in _COUNTS_BEFORE]
+    cells += [
+        _waits_before_after(before[name], after[name])
+        for name in ("waited_p50_ms", "waited_p99_ms")
+    ]
+    cells += [_before_after(before[name], after[name]) for name in _COUNTS_AFTER]
     return tuple(cells)
 
 
-def _both(before: int, after: int) -> str:
+def _before_after(before: int, after: int) -> str:
+    """Return two numbers as "before -> after", or once if they are equal."""
     return f"{before:,}" if before == after else f"{before:,} -> {after:,}"
 
 
-def _waits(before_ms: float | None, after_ms: float | None) -> str:
+def _waits_before_after(before_ms: float | None, after_ms: float | None) -> str:
+    """Return two waits in seconds as "before -> after", or once if they are equal."""
     cells = [
         "-" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f}"
         for waited_ms in (before_ms, after_ms)
@@ -405,6 +417,7 @@ def _waits(before_ms: float | None, after_ms: float | None) -> str:
 
 
 def _message_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield messages that end differently as aligned lines."""
     if not rows:
         return
     yield ""

@@ -15,7 +15,14 @@ import typer
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import aligned, moment, print_json
-from mayfly.cli.values import ID_BYTES, Property, duration_ms, message_id, moment_ms, property_of
+from mayfly.cli.values import (
+    ID_BYTES,
+    PropertyValue,
+    duration_ms,
+    message_id,
+    moment_ms,
+    property_of,
+)
 from mayfly.client.connection import Administration, Schedule
 from mayfly.client.connection.json_values import audit_as_json, scheduled_as_json
 from mayfly.lifetime.times import spelled_moment
@@ -45,7 +52,7 @@ class Moment(NamedTuple):
         return now_ms + self.ms if self.is_from_now else self.ms
 
 
-class Wanted(NamedTuple):
+class Selection(NamedTuple):
     """Which messages a command is for; ``where`` is the filter without delivery times."""
 
     where: ScheduleFilter
@@ -69,7 +76,7 @@ class Wanted(NamedTuple):
         return self.where._replace(due_from_ms=due_from_ms, due_before_ms=due_before_ms)
 
 
-_EVERYTHING = Wanted(ScheduleFilter(), None, None)
+_EVERYTHING = Selection(ScheduleFilter(), None, None)
 
 
 def schedule_id(text: str) -> bytes:
@@ -134,7 +141,7 @@ SenderOption = Annotated[
     str | None, typer.Option("--sender", metavar="USER", help="Who put it: its UserIdentifier.")
 ]
 PropertyOption = Annotated[
-    list[Property] | None,
+    list[PropertyValue] | None,
     typer.Option(
         "--property",
         parser=property_of,
@@ -196,12 +203,12 @@ ByOption = Annotated[
 def filter_of(
     queue: str | None,
     sender: str | None,
-    properties: Sequence[Property] | None,
+    properties: Sequence[PropertyValue] | None,
     *,
     due_from: Moment | None,
     due_before: Moment | None,
     within_ms: int | None,
-) -> Wanted:
+) -> Selection:
     """Return which messages the options mean; raises CommandFailed if they contradict each other.
 
     ``within_ms`` means due from now up to and including this time.
@@ -213,7 +220,7 @@ def filter_of(
         due_before = Moment(within_ms + 1, is_from_now=True)
     pairs = tuple((name, value) for name, value in properties or ())
     user = None if sender is None else sender[:_USER_CHARACTERS]
-    return Wanted(ScheduleFilter(queue, user, pairs), due_from, due_before)
+    return Selection(ScheduleFilter(queue, user, pairs), due_from, due_before)
 
 
 def check_new_time(
@@ -263,12 +270,12 @@ def list_(
     Example:
       mayfly schedule list QM1 --queue Q1 --within 1h
     """
-    wanted = filter_of(
+    selection = filter_of(
         queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
     )
     last: Scheduled | None = None
     with opened_schedule(name, path) as waiting:
-        where = wanted.at(waiting.now_ms())
+        where = selection.at(waiting.now_ms())
         for page in _pages(waiting, where, LIMIT_COUNT if limit is None else limit, after):
             if as_json:
                 for entry in page:
@@ -277,7 +284,7 @@ def list_(
                 print(*entry_lines(page, has_head=last is None), sep="\n")
             last = page[-1]
         if last is None:
-            is_filtered = not wanted.is_everything or after is not None
+            is_filtered = not selection.is_everything or after is not None
             what = f"that waits on {name} matches" if is_filtered else f"waits on {name}"
             raise CommandFailed(ExitCode.NOTHING, f"nothing {what}")
         if waiting.list(where, limit=1, after=last.position):
@@ -297,10 +304,10 @@ def show(
     with opened_schedule(name, path) as waiting:
         entry = waiting.show(msg_id)
     if entry is None:
-        said = (
+        text = (
             f"{msg_id.hex()} does not wait on {name}; mayfly why {name} {msg_id.hex()} tells more"
         )
-        raise CommandFailed(ExitCode.NOTHING, said)
+        raise CommandFailed(ExitCode.NOTHING, text)
     if as_json:
         print_json(scheduled_as_json(entry))
     else:
@@ -335,11 +342,11 @@ def cancel(
       mayfly schedule cancel QM1 414d5120514d31202020202020202020a10eb26700000001
       mayfly schedule cancel QM1 --queue Q1 --sender alice --all
     """
-    wanted = filter_of(
+    selection = filter_of(
         queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
     )
-    request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
-    action = Action(
+    request = ScheduleCommand(name, path, msg_ids, selection, is_all, is_sure, as_json)
+    action = ScheduleAction(
         "cancel",
         (Receipt.CANCELLED,),
         one=Schedule.cancel,
@@ -379,18 +386,18 @@ def reschedule(
       mayfly schedule reschedule QM1 --queue Q1 --all --by 1h
     """
     check_new_time(delay_ms, at_ms, by_ms, is_all=is_all)
-    wanted = filter_of(
+    selection = filter_of(
         queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
     )
-    request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
-    action = Action(
+    request = ScheduleCommand(name, path, msg_ids, selection, is_all, is_sure, as_json)
+    action = ScheduleAction(
         "reschedule",
         (Receipt.RESCHEDULED, Receipt.RELEASED),
         one=lambda waiting, msg_id: waiting.reschedule(
             msg_id, delay_ms=delay_ms, deliver_at_ms=at_ms
         ),
-        bulk=lambda waiting, wanted: waiting.reschedule_all(
-            wanted, delay_ms=delay_ms, deliver_at_ms=at_ms, by_ms=by_ms
+        bulk=lambda waiting, selection: waiting.reschedule_all(
+            selection, delay_ms=delay_ms, deliver_at_ms=at_ms, by_ms=by_ms
         ),
     )
     carry_out(action, request)
@@ -420,11 +427,11 @@ def release(
     Example:
       mayfly schedule release QM1 --queue Q1 --all
     """
-    wanted = filter_of(
+    selection = filter_of(
         queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
     )
-    request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
-    action = Action(
+    request = ScheduleCommand(name, path, msg_ids, selection, is_all, is_sure, as_json)
+    action = ScheduleAction(
         "release",
         (Receipt.RELEASED, Receipt.ALREADY_RELEASED),
         one=Schedule.release,
@@ -483,12 +490,12 @@ def audit(
 
 
 def _pages(
-    waiting: Schedule, wanted: ScheduleFilter, limit: int, after: int | None
+    waiting: Schedule, selection: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
     """Yield up to ``limit`` delayed messages in pages of 1,000; no page is empty."""
     while limit:
         asked = min(limit, _PAGE_COUNT)
-        page = waiting.list(wanted, limit=asked, after=after)
+        page = waiting.list(selection, limit=asked, after=after)
         if page:
             yield page
         if len(page) < asked:
@@ -497,25 +504,25 @@ def _pages(
         after = page[-1].position
 
 
-class Action(NamedTuple):
-    """An operation on delayed messages.
+class ScheduleAction(NamedTuple):
+    """An operation on delayed messages, and the receipts that mean success.
 
-    It has its verb, the receipts that mean success, and the calls for one MsgId and for a filter.
+    ``one`` does it for one MsgId, ``bulk`` for all messages that match a filter.
     """
 
     verb: str
-    wanted: tuple[Receipt, ...]
+    successes: tuple[Receipt, ...]
     one: Callable[[Schedule, bytes], Receipt]
     bulk: Callable[[Schedule, ScheduleFilter], Iterator[int]]
 
 
-class Request(NamedTuple):
+class ScheduleCommand(NamedTuple):
     """The messages of an operation, by ids or by filter, and the form of its output."""
 
     name: str
     path: str | None
     msg_ids: list[bytes] | None
-    wanted: Wanted
+    selection: Selection
     is_all: bool
     is_sure: bool
     as_json: bool
@@ -538,11 +545,11 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
             typer.echo(f"mayfly: {what}", err=True)
 
 
-def carry_out(action: Action, request: Request) -> None:
+def carry_out(action: ScheduleAction, request: ScheduleCommand) -> None:
     """Do an operation and print its receipts; raises CommandFailed if one is not a success."""
     _check(action, request)
     missed: Counter[Receipt] = Counter()
-    delivers = Receipt.RELEASED in action.wanted
+    delivers = Receipt.RELEASED in action.successes
     with opened_schedule(request.name, request.path, delivers=delivers) as waiting:
         if request.msg_ids:
             missed = _one_by_one(action, waiting, request.msg_ids, as_json=request.as_json)
@@ -550,15 +557,17 @@ def carry_out(action: Action, request: Request) -> None:
             _all(action, waiting, request)
     if missed:
         reasons = ", ".join(f"{count} {receipt}" for receipt, count in sorted(missed.items()))
-        said = f"{missed.total()} of {len(request.msg_ids or ())} not {action.wanted[0]}: {reasons}"
+        text = (
+            f"{missed.total()} of {len(request.msg_ids or ())} not {action.successes[0]}: {reasons}"
+        )
         if missed[Receipt.UNKNOWN]:
-            said += f"; mayfly why {request.name} ID tells more"
-        raise CommandFailed(ExitCode.NOTHING, said)
+            text += f"; mayfly why {request.name} ID tells more"
+        raise CommandFailed(ExitCode.NOTHING, text)
 
 
-def _check(action: Action, request: Request) -> None:
+def _check(action: ScheduleAction, request: ScheduleCommand) -> None:
     """Raise CommandFailed unless the options name messages by ids, or by --all."""
-    has_filter = not request.wanted.is_everything
+    has_filter = not request.selection.is_everything
     if request.msg_ids and (request.is_all or has_filter):
         raise CommandFailed(ExitCode.USAGE, "give ids, or a filter with --all, not both")
     if not request.msg_ids and not request.is_all:
@@ -571,7 +580,7 @@ def _check(action: Action, request: Request) -> None:
 
 
 def _one_by_one(
-    action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
+    action: ScheduleAction, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
     """Do an operation for each MsgId; return the counts of receipts that mean no success.
 
@@ -582,25 +591,25 @@ def _one_by_one(
         receipt = action.one(waiting, msg_id)
         count = receipt.message_count
         if as_json:
-            told = {"msg_id": msg_id.hex(), "receipt": receipt, "message_count": count}
-            print_json(told, indent=None)
+            row = {"msg_id": msg_id.hex(), "receipt": receipt, "message_count": count}
+            print_json(row, indent=None)
         else:
             print(f"{msg_id.hex()}  {receipt}{f', {count:,} messages' if count > 1 else ''}")
         sys.stdout.flush()
-        if receipt not in action.wanted:
+        if receipt not in action.successes:
             missed[receipt] += 1
     return missed
 
 
-def _all(action: Action, waiting: Schedule, request: Request) -> None:
+def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) -> None:
     """Do an operation for all messages that match; success also if there is none."""
-    if request.wanted.is_everything and not request.is_sure:
+    if request.selection.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
         typer.echo(f"{question} [y/N] ", nl=False, err=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed(ExitCode.NOTHING, "nothing was done")
-    done = action.wanted[0]
-    count = _last(action.bulk(waiting, request.wanted.at(waiting.now_ms())), done)
+    done = action.successes[0]
+    count = _last(action.bulk(waiting, request.selection.at(waiting.now_ms())), done)
     if request.as_json:
         print_json({"receipt": done, "message_count": count}, indent=None)
     else:
@@ -676,5 +685,6 @@ def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
 
 
 def _spelled(found: re.Match[str]) -> str:
+    """Return a moment in the text of an audit entry as ISO 8601."""
     name = found[1].replace("_ms=", "=")
     return f"{name}{spelled_moment(int(found[2])).replace(' ', 'T')}Z"

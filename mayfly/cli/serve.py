@@ -260,7 +260,7 @@ def _settings(
 def _named(names: list[str], given: ServedFolder) -> ServeSettings:
     """Return the settings for queue managers that the command line names.
 
-    May raise CommandFailed.
+    Raises CommandFailed if --path is given for several of them.
     """
     if given.path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
@@ -268,7 +268,10 @@ def _named(names: list[str], given: ServedFolder) -> ServeSettings:
 
 
 def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
-    """Return the settings of a file; CommandFailed if options belong into the file instead."""
+    """Return the settings of a file.
+
+    Raises CommandFailed if the file is wrong, or if options are given that belong in it.
+    """
     file = local_path(names[0])
     if len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, f"{file} names its queue managers: {names[1]!r} cannot")
@@ -283,6 +286,7 @@ def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
 
 
 def _address(option: str, text: str | None) -> ListenAddress | None:
+    """Return the address of an option, None without it; raises CommandFailed for a wrong one."""
     if text is None:
         return None
     try:

@@ -30,8 +30,8 @@ _LOCK = struct.Struct("hhqqi4x")
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.serve")
 _COMMAND_LOOK_SECONDS: Final = 0.05
-#: A holder that is not found has just ended, or the machine does not tell it.
-_MAX_LOOKS_IN_VAIN: Final = 10
+#: A process that holds the folder and is not found has just ended, or cannot be seen.
+_MAX_UNKNOWN_HOLDERS: Final = 10
 
 
 class Served(NamedTuple):
@@ -47,7 +47,7 @@ class Served(NamedTuple):
     is_ready: int = 0
 
 
-class Serving:
+class ServedFile:
     """The file ``served.json`` in a folder that a server has open, or is about to open.
 
     The file is locked from before the folder is opened until it is closed. A file that is not
@@ -74,7 +74,7 @@ class Serving:
         finally:
             os.ftruncate(self._descriptor, 0)
 
-    def tell(self, is_ready: int) -> None:
+    def set_ready(self, is_ready: int) -> None:
         """Record in the file that all listeners run (READY), or that a thread has ended (IMPAIRED).
 
         Call it within :meth:`announced`.
@@ -95,16 +95,16 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
     Waits, and says so, while a server is about to open or to close the folder. With
     ``all_listeners`` it also waits until they all run. Raises CommandFailed after 30 seconds.
     """
-    for _ in looks(folder):
+    for _ in polls(folder):
         if not is_served(folder):
             return None
-        served = told_in(folder / SERVED_FILE)
+        served = read_served(folder / SERVED_FILE)
         if served is not None and (served.is_ready or not all_listeners):
             return served
     return None
 
 
-def looks(folder: Path) -> Iterator[None]:
+def polls(folder: Path) -> Iterator[None]:
     """Yield every 20 ms, for polling a folder's server that starts or ends; prints that it waits.
 
     Raises CommandFailed after 30 seconds.
@@ -124,7 +124,7 @@ def looks(folder: Path) -> Iterator[None]:
 def _locked(file: Path) -> int:
     """Return a descriptor of the file, empty and locked.
 
-    BlockingIOError if another process has it.
+    Raises BlockingIOError if another process has locked it.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
@@ -155,7 +155,7 @@ def is_served(folder: Path) -> bool:
     return bool(kind != fcntl.F_UNLCK)
 
 
-def told_in(file: Path) -> Served | None:
+def read_served(file: Path) -> Served | None:
     """Return what a ``served.json`` says; None if it is missing or empty.
 
     Raises CommandFailed if no server has written it. It may be left by a server that was killed:
@@ -189,7 +189,7 @@ def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[flo
     ``opens`` opens it, and ``pause`` waits for some seconds. Raises FolderInUse if the command does
     not end within 30 seconds, and at once if the holder is not a command of Mayfly.
     """
-    waited_for, looks_in_vain = "", 0
+    waited_for, unknown_count = "", 0
     for _look in range(round(_PATIENCE_SECONDS / _COMMAND_LOOK_SECONDS)):
         try:
             return opens()
@@ -197,15 +197,15 @@ def opened_when_free(opens: Callable[[], _T], folder: Path, pause: Callable[[flo
             process = holder_of(folder)
             command = "" if process is None else _command_of(process)
             if process is None:
-                looks_in_vain += 1
-            if (process is not None and not command) or looks_in_vain > _MAX_LOOKS_IN_VAIN:
+                unknown_count += 1
+            if (process is not None and not command) or unknown_count > _MAX_UNKNOWN_HOLDERS:
                 raise
         if command and command != waited_for:
             waited_for = command
             _LOG.warning("%s is in use by %s: waits until it ends", folder, command)
         pause(_COMMAND_LOOK_SECONDS)
-    said = f"{folder} has been in use by {waited_for} for {_PATIENCE_SECONDS} seconds"
-    raise FolderInUse(said, folder)
+    text = f"{folder} has been in use by {waited_for} for {_PATIENCE_SECONDS} seconds"
+    raise FolderInUse(text, folder)
 
 
 def _command_of(process: int) -> str:
@@ -221,6 +221,6 @@ def _command_of(process: int) -> str:
     for place, word in enumerate(words):
         is_module = word == "mayfly" and words[place - 1] == "-m"
         if is_module or (PurePath(word).name == "mayfly" and place < 2):
-            told = [each for each in words[place + 1 :] if each and not each.startswith("-")]
-            return f"`{' '.join(['mayfly', *told[:2]])}` (process {process})"
+            shown = [each for each in words[place + 1 :] if each and not each.startswith("-")]
+            return f"`{' '.join(['mayfly', *shown[:2]])}` (process {process})"
     return ""

@@ -105,7 +105,7 @@ def moment(at_ms: int) -> str:
 def remaining(remaining_ms: int | None) -> str:
     """Return a remaining life in its two largest units; never 0 while the message lives (E4).
 
-    None is "never", for a message without a deadline.
+    None, for a message without a deadline, becomes "never".
     """
     return "never" if remaining_ms is None else spelled_duration(remaining_ms)
 
@@ -116,13 +116,13 @@ def write_body(body: bytes) -> None:
 
 
 @contextmanager
-def seconds_told(stderr: TextIO, what: str) -> Iterator[None]:
+def seconds_shown(stderr: TextIO, what: str) -> Iterator[None]:
     """Show on a terminal every second how long ``what`` takes, and clear the line afterwards."""
     if not stderr.isatty():
         yield
         return
     is_over = Event()
-    teller = Thread(target=_tell_seconds, args=(stderr, what, is_over), name="mayfly-seconds")
+    teller = Thread(target=_show_seconds, args=(stderr, what, is_over), name="mayfly-seconds")
     teller.start()
     try:
         yield
@@ -131,7 +131,8 @@ def seconds_told(stderr: TextIO, what: str) -> Iterator[None]:
         teller.join()
 
 
-def _tell_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
+def _show_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
+    """Show each second until the event is set; then clear the line. Runs in a thread."""
     seconds = 0
     while not is_over.wait(1.0):
         seconds += 1

@@ -16,14 +16,14 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 def stop_event() -> Iterator[threading.Event]:
     """Yield an event that SIGINT and SIGTERM set; the handlers of before come back afterwards."""
     stopped = threading.Event()
-    with _heard(_ENDS, lambda _number: stopped.set()):
+    with _handling(_ENDS, lambda _number: stopped.set()):
         yield stopped
 
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Iterator[None]:
     """Call ``stop`` on SIGINT and SIGTERM during a ``with`` block."""
-    with _heard(_ENDS, lambda _number: stop()):
+    with _handling(_ENDS, lambda _number: stop()):
         yield
 
 
@@ -31,35 +31,37 @@ def stopping(stop: Callable[[], object]) -> Iterator[None]:
 def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
     """Yield a queue of the signals that arrive; the handlers of before come back afterwards."""
     arrived: SimpleQueue[int] = SimpleQueue()
-    with _heard(numbers, arrived.put):
+    with _handling(numbers, arrived.put):
         yield arrived
 
 
 @contextmanager
-def _heard(numbers: tuple[signal.Signals, ...], tell: Callable[[int], object]) -> Iterator[None]:
-    """Call ``tell`` with the number of each signal during a ``with`` block, in a thread of its own.
+def _handling(
+    numbers: tuple[signal.Signals, ...], handle: Callable[[int], object]
+) -> Iterator[None]:
+    """Call ``handle`` with the number of each signal during a ``with`` block, in a thread.
 
     A Python handler would run in the main thread: too late, if a wait is about to begin there; or
-    in the middle of a wait, while the main thread holds a lock that ``tell`` needs.
+    in the middle of a wait, while the main thread holds a lock that ``handle`` needs.
     """
-    heard, said = socket.socketpair()
-    said.setblocking(False)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
 
-    def listen() -> None:
-        while number := heard.recv(1):
+    def receive() -> None:
+        while number := receiver.recv(1):
             if number[0] in numbers:
-                tell(number[0])
+                handle(number[0])
 
-    listener = threading.Thread(target=listen, name="mayfly-signals", daemon=True)
+    listener = threading.Thread(target=receive, name="mayfly-signals", daemon=True)
     listener.start()
-    said_before = signal.set_wakeup_fd(said.fileno(), warn_on_full_buffer=False)
+    descriptor_before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     before = [signal.signal(number, lambda _number, _frame: None) for number in numbers]
     try:
         yield
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-        signal.set_wakeup_fd(said_before)
-        said.close()
+        signal.set_wakeup_fd(descriptor_before)
+        sender.close()
         listener.join()
-        heard.close()
+        receiver.close()

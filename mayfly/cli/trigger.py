@@ -58,5 +58,6 @@ def run(
 
 
 def _summary(monitor: TriggerMonitor) -> str:
+    """Return the counts of trigger messages by outcome, on one line, without zeros."""
     happened = [f"{monitor.counts[o]:,} {o.value.replace('_', ' ')}" for o in TriggerOutcome]
     return ", ".join(text for text in happened if not text.startswith("0 ")) or "nothing to do"

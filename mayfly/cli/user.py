@@ -52,7 +52,7 @@ def add(
     password = _password(user_name, is_piped=password_stdin)
     with wrong_values():
         Users(folder).add(user_name, password, group or [])
-    _say(folder, user_name, "added", as_json=as_json)
+    _print_user(folder, user_name, "added", as_json=as_json)
 
 
 @user.command()
@@ -74,7 +74,7 @@ def passwd(
     password = _password(user_name, is_piped=password_stdin)
     with wrong_values():
         Users(folder).change(user_name, password=password)
-    _say(folder, user_name, "has a new password", as_json=as_json)
+    _print_user(folder, user_name, "has a new password", as_json=as_json)
 
 
 @user.command()
@@ -99,7 +99,7 @@ def groups(
     folder = existing_folder(name, path)
     with wrong_values():
         Users(folder).change(user_name, groups=group or [])
-    _say(folder, user_name, "has other groups", as_json=as_json)
+    _print_user(folder, user_name, "has other groups", as_json=as_json)
 
 
 @user.command()
@@ -146,15 +146,16 @@ def _password(user_name: str, *, is_piped: bool) -> str:
     if is_piped:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        said = "there is no terminal to ask for the password: give --password-stdin"
-        raise CommandFailed(ExitCode.USAGE, said)
+        text = "there is no terminal to ask for the password: give --password-stdin"
+        raise CommandFailed(ExitCode.USAGE, text)
     password = getpass.getpass(f"Password of {user_name}: ")
     if getpass.getpass("Again: ") != password:
         raise CommandFailed(ExitCode.USAGE, "the two passwords are not the same")
     return password
 
 
-def _say(folder: Path, user_name: str, done: str, *, as_json: bool) -> None:
+def _print_user(folder: Path, user_name: str, done: str, *, as_json: bool) -> None:
+    """Print a user after a change; nothing if the user was removed meanwhile."""
     found = Users(folder).find(user_name)
     if found is None:
         # Somebody has removed it meanwhile.

@@ -32,7 +32,7 @@ ID_BYTES = 24
 FOREVER_MS = -1
 
 
-class Property(NamedTuple):
+class PropertyValue(NamedTuple):
     """A message property and the text that it must have."""
 
     name: str
@@ -117,12 +117,12 @@ def message_id(text: str) -> bytes:
     return value
 
 
-def property_of(text: str) -> Property:
+def property_of(text: str) -> PropertyValue:
     """Return ``name=value`` as a property; raises BadParameter."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{text!r} is not name=value")
-    return Property(name, value)
+    return PropertyValue(name, value)
 
 
 def report_option(text: str) -> int:

@@ -11,8 +11,8 @@ import typer
 from mayfly.cli.lake_engine import LakeArchive
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import aligned, print_json, seconds_told
-from mayfly.cli.values import Property, local_path, message_id, moment_ms, property_of
+from mayfly.cli.show import aligned, print_json, seconds_shown
+from mayfly.cli.values import PropertyValue, local_path, message_id, moment_ms, property_of
 from mayfly.client.connection import Administration
 from mayfly.client.connection.json_values import trace_as_json, traces_as_json
 from mayfly.engine import TraceSource, TraceSources, combined_trace
@@ -36,7 +36,7 @@ LakeOption = Annotated[
     ),
 ]
 PropertyOption = Annotated[
-    Property | None,
+    PropertyValue | None,
     typer.Option(
         "--property",
         parser=property_of,
@@ -88,28 +88,29 @@ def why(
         raise CommandFailed(ExitCode.USAGE, "give either an ID or --property")
     with (
         connected(name, path, program="mayfly why") as connection,
-        seconds_told(sys.stderr, "the ledger is searched"),
+        seconds_shown(sys.stderr, "the ledger is searched"),
     ):
         traces = Administration(connection.call).traces
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
 
-        def told(asked_id: Id) -> MessageTrace:
+        def trace_of(asked_id: Id) -> MessageTrace:
             return combined_trace(
                 TraceSources(TraceSource(name, traces.of), archives=archives), asked_id
             )
 
         if having is None:
             assert identifier is not None
-            _print_trace(told(identifier), as_json=as_json)
+            _print_trace(trace_of(identifier), as_json=as_json)
             return
         found = traces.with_property(PropertyQuestion(*having, from_ms, before_ms, limit))
         if archives:
-            again = tuple(told(trace.asked_id) for trace in found.traces)
-            found = found._replace(traces=again)
+            whole = tuple(trace_of(trace.asked_id) for trace in found.traces)
+            found = found._replace(traces=whole)
     _print_traces(name, found, as_json=as_json)
 
 
 def _print_trace(found: MessageTrace, *, as_json: bool) -> None:
+    """Print one trace; raises CommandFailed (exit code 1) if nothing is known of the message."""
     if as_json:
         print_json(trace_as_json(found))
     elif found.is_known:
@@ -120,6 +121,10 @@ def _print_trace(found: MessageTrace, *, as_json: bool) -> None:
 
 
 def _print_traces(name: str, found: TracesFound, *, as_json: bool) -> None:
+    """Print the traces of several messages.
+
+    Raises CommandFailed (exit code 1) if there are none.
+    """
     if as_json:
         print_json(traces_as_json(found))
     else:
@@ -128,8 +133,8 @@ def _print_traces(name: str, found: TracesFound, *, as_json: bool) -> None:
         if found.traces:
             print(*(["There are more."] if found.is_cut else []), *found.notes, sep="\n")
     if not found.traces:
-        said = f"no message on {name} has this property. {' '.join(found.notes)}"
-        raise CommandFailed(ExitCode.NOTHING, said)
+        text = f"no message on {name} has this property. {' '.join(found.notes)}"
+        raise CommandFailed(ExitCode.NOTHING, text)
 
 
 def lines_of(steps: tuple[Step, ...]) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 _BACKLOG: Final = 1_024
-#: So many connections are taken before others have their turn.
+#: The most connections that are accepted before the loop does other work.
 _ACCEPTED_AT_ONCE: Final = 64
 #: First byte of a record of TLS that begins a handshake.
 _TLS_HANDSHAKE: Final = b"\x16"
@@ -106,7 +106,7 @@ class Acceptor:
         """Start to accept connections, over TLS if there is a context."""
         self._handler, self._context = handler, context
         #: Connections whose handshake has not ended.
-        self._coming: set[asyncio.Task[None]] = set()
+        self._handshaking: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._listening = list(listening)
         for each in self._listening:
@@ -124,12 +124,16 @@ class Acceptor:
 
     async def cut(self) -> None:
         """Close connections whose TLS handshake has not ended."""
-        coming = list(self._coming)
-        for each in coming:
+        handshaking = list(self._handshaking)
+        for each in handshaking:
             each.cancel()
-        await asyncio.gather(*coming, return_exceptions=True)
+        await asyncio.gather(*handshaking, return_exceptions=True)
 
     def _accept(self, listening: socket.socket) -> None:
+        """Accept up to 64 connections.
+
+        Pause for a second if the process has no descriptor or memory.
+        """
         # asyncio's sock_accept loses a connection when it is cancelled behind the accept.
         try:
             for _ in range(_ACCEPTED_AT_ONCE):
@@ -140,31 +144,36 @@ class Acceptor:
             if error.errno in _EXHAUSTED:
                 self._handler.log.warning("AMQ9210E: no connection is taken: %s", error)
                 self._loop.remove_reader(listening)
-                self._loop.call_later(_PAUSE_SECONDS, self._go_on, listening)
+                self._loop.call_later(_PAUSE_SECONDS, self._resume, listening)
 
-    def _go_on(self, listening: socket.socket) -> None:
+    def _resume(self, listening: socket.socket) -> None:
         if listening in self._listening:
             self._loop.add_reader(listening, self._accept, listening)
 
     def _begin(self, made: socket.socket) -> None:
+        """Start a task for a new connection; close it if there are too many."""
         made.setblocking(False)
-        room = self._handler.capacity()
-        if len(self._coming) >= room:
-            said = "AMQ9213E: %s is refused: %d connections more may come in"
-            self._handler.log.warning(said, _name(made), room)
+        free = self._handler.capacity()
+        if len(self._handshaking) >= free:
+            text = "AMQ9213E: %s is refused: %d connections more may come in"
+            self._handler.log.warning(text, _name(made), free)
             made.close()
             return
         task = self._loop.create_task(self._authenticate(made))
-        self._coming.add(task)
+        self._handshaking.add(task)
 
         def end(task: asyncio.Task[None]) -> None:
-            self._coming.discard(task)
+            self._handshaking.discard(task)
             if task.cancelled():
                 made.close()
 
         task.add_done_callback(end)
 
     async def _authenticate(self, made: socket.socket) -> None:
+        """Connect a client to its protocol, after a TLS handshake if there is a context.
+
+        Failures are logged.
+        """
         log, client = self._handler.log, _name(made)
         try:
             if self._context is None:
@@ -175,8 +184,8 @@ class Acceptor:
         except TimeoutError:
             log.warning("AMQ9259E: %s has not ended its TLS handshake", client)
         except ssl.SSLError as error:
-            number, said = _cause(error)
-            log.warning("%s: %s is refused by TLS: %s (%s)", number, client, said, error)
+            number, text = _cause(error)
+            log.warning("%s: %s is refused by TLS: %s (%s)", number, client, text, error)
         except OSError as error:
             log.warning("AMQ9209E: %s has gone in its TLS handshake: %s", client, error)
         else:
@@ -184,6 +193,7 @@ class Acceptor:
         made.close()
 
     async def _shake_hands(self, made: socket.socket, client: str, context: ssl.SSLContext) -> None:
+        """Do the TLS handshake; a client that does not use TLS gets an answer in its protocol."""
         first = await _first_bytes(made)
         if not first:
             # A program that only looks whether a server listens sends nothing.
@@ -208,18 +218,19 @@ async def _first_bytes(made: socket.socket) -> bytes:
     return made.recv(_TELLING_BYTES, socket.MSG_PEEK)
 
 
-async def _refuse(made: socket.socket, told: bytes) -> None:
+async def _refuse(made: socket.socket, answer: bytes) -> None:
     """Send a client an answer, and wait until it closes the connection."""
     loop = asyncio.get_running_loop()
     # With bytes that are not read, a close would reset the connection before the client reads.
     await loop.sock_recv(made, _CHUNK_BYTES)
-    await loop.sock_sendall(made, told)
+    await loop.sock_sendall(made, answer)
     made.shutdown(socket.SHUT_WR)
     while await loop.sock_recv(made, _CHUNK_BYTES):
         pass
 
 
 def _cause(error: ssl.SSLError) -> tuple[str, str]:
+    """Return IBM's message number and text for a TLS error."""
     reason = error.reason or ""
     return _CAUSES.get(reason, _ALERT if "_ALERT_" in reason else _OTHER_CAUSE)
 

@@ -5,7 +5,7 @@ bytes of the budget while it waits for more. So one connection can always procee
 endless:
 
 * a message is read only when its whole length is reserved; the reservation ends after the put;
-* while others wait, a connection whose client sends or reads slowly is closed (``Patience``).
+* while others wait, the connection of a slow client is closed (``SlowClientTimer``).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Reservation:
-    """Bytes of a budget for one message: they are reserved (``is_there``), or being waited for."""
+    """Bytes of a budget for one message: they are reserved (``is_granted``), or waited for."""
 
-    def __init__(self, budget: Budget, count: int, on_there: Callable[[], object] | None) -> None:
-        self._budget, self.count, self.on_there = budget, count, on_there
-        self.is_there = self.is_over = False
+    def __init__(self, budget: Budget, count: int, on_granted: Callable[[], object] | None) -> None:
+        self._budget, self.count, self.on_granted = budget, count, on_granted
+        self.is_granted = self.is_over = False
 
     def end(self) -> None:
         """Return the bytes, or stop to wait for them; a second call does nothing."""
@@ -59,18 +59,13 @@ class Budget:
         with self._changing:
             self.left_bytes += limit_bytes - self._limit
             self._limit = limit_bytes
-            there = self._served()
-        _tell(there)
+            granted = self._grant()
+        _notify(granted)
 
     @property
     def is_used_up(self) -> bool:
         """Whether no byte is left: clients get no more messages."""
         return self.left_bytes < 0
-
-    @property
-    def is_scarce(self) -> bool:
-        """Whether less than an eighth is left: no messages are read ahead."""
-        return self.left_bytes * 8 < self._limit
 
     @property
     def is_waited_for(self) -> bool:
@@ -86,23 +81,23 @@ class Budget:
         """Return counted bytes; this may end the wait of reservations."""
         with self._changing:
             self.left_bytes += count
-            there = self._served()
-        _tell(there)
+            granted = self._grant()
+        _notify(granted)
 
     def reserve(
-        self, count: int, on_there: Callable[[], object] | None = None
+        self, count: int, on_granted: Callable[[], object] | None = None
     ) -> Reservation | None:
         """Return a reservation of ``count`` bytes.
 
-        If they are not free, the reservation waits, and ``on_there`` is called once, from any
-        thread, when it has them; without ``on_there`` the result is None.
+        If they are not free, the reservation waits, and ``on_granted`` is called once, from any
+        thread, when it has them; without ``on_granted`` the result is None.
         """
-        made = Reservation(self, count, on_there)
+        made = Reservation(self, count, on_granted)
         with self._changing:
             if not self._waiting and self._fits(count):
                 self.left_bytes -= count
-                made.is_there = True
-            elif on_there is None:
+                made.is_granted = True
+            elif on_granted is None:
                 return None
             else:
                 self._waiting.append(made)
@@ -114,35 +109,37 @@ class Budget:
             if reservation.is_over:
                 return
             reservation.is_over = True
-            if reservation.is_there:
+            if reservation.is_granted:
                 self.left_bytes += reservation.count
             else:
                 self._waiting.remove(reservation)
-            there = self._served()
-        _tell(there)
+            granted = self._grant()
+        _notify(granted)
 
     def _fits(self, count: int) -> bool:
+        """Return True if bytes are free, or if nothing else is counted."""
         # The limit may have been lowered since: a longer message then has all of it.
         return count <= self.left_bytes or (self.left_bytes == self._limit)
 
-    def _served(self) -> list[Reservation]:
+    def _grant(self) -> list[Reservation]:
         """Give bytes to waiting reservations in their order; return those that have them now."""
-        there: list[Reservation] = []
+        granted: list[Reservation] = []
         while self._waiting and self._fits(self._waiting[0].count):
             reservation = self._waiting.popleft()
             self.left_bytes -= reservation.count
-            reservation.is_there = True
-            there.append(reservation)
-        return there
+            reservation.is_granted = True
+            granted.append(reservation)
+        return granted
 
 
-def _tell(there: list[Reservation]) -> None:
-    for reservation in there:
-        if reservation.on_there is not None:
-            reservation.on_there()
+def _notify(granted: list[Reservation]) -> None:
+    """Call ``on_granted`` of reservations; not to be called under the lock."""
+    for reservation in granted:
+        if reservation.on_granted is not None:
+            reservation.on_granted()
 
 
-class Held:
+class MemoryUse:
     """The bytes that one connection has in memory; those above 64 KiB count against the budget."""
 
     __slots__ = ("_budget", "counted")
@@ -161,7 +158,7 @@ class Held:
         self.counted += change
 
 
-class Patience:
+class SlowClientTimer:
     """Closes a connection whose client is slow while others wait for memory; belongs to its loop.
 
     A client has 30 seconds, and a second more for each 64 KiB.
@@ -179,7 +176,7 @@ class Patience:
         """Start the time limit for sending or reading this number of bytes."""
         self.stop()
         seconds = REQUEST_SECONDS + count / BYTES_A_SECOND
-        self._timer = self._loop.call_later(seconds, self._look)
+        self._timer = self._loop.call_later(seconds, self._check)
 
     def stop(self) -> None:
         """Stop the time limit: all bytes are sent or read."""
@@ -187,31 +184,32 @@ class Patience:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
+        """Close the connection if others wait; else check again a second later."""
         self._timer = None
         if self._budget.is_waited_for:
             self._end()
         else:
-            self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._check)
 
 
-class Later:
+class DeferredCalls:
     """Calls of one connection that wait until the memory budget is no longer used up."""
 
-    __slots__ = ("_budget", "_call_soon", "_calls", "_room")
+    __slots__ = ("_budget", "_call_soon", "_calls", "_reservation")
 
     def __init__(self, budget: Budget, call_soon: Callable[[Callable[[], None]], object]) -> None:
         """Take ``call_soon``, which calls a function in the connection's event loop."""
         self._budget, self._call_soon = budget, call_soon
         self._calls: list[Callable[[], None]] = []
-        self._room: Reservation | None = None
+        self._reservation: Reservation | None = None
 
     def call(self, call: Callable[[], None]) -> None:
         """Call a function as soon as the budget is not used up."""
         self._calls.append(call)
-        if self._room is None:
-            self._room = self._budget.reserve(0, lambda: self._call_soon(self._run))
-            if self._room is not None and self._room.is_there:
+        if self._reservation is None:
+            self._reservation = self._budget.reserve(0, lambda: self._call_soon(self._run))
+            if self._reservation is not None and self._reservation.is_granted:
                 self._call_soon(self._run)
 
     def end(self) -> None:
@@ -226,6 +224,6 @@ class Later:
             call()
 
     def _leave(self) -> None:
-        reservation, self._room = self._room, None
+        reservation, self._reservation = self._reservation, None
         if reservation is not None:
             reservation.end()

@@ -59,7 +59,7 @@ class Admits(Protocol):
         """Start to decide; the future gets the terms, or an MQError, perhaps much later."""
 
 
-class Place(NamedTuple):
+class ChannelClient(NamedTuple):
     """A channel of a queue manager, and the address of a client that uses it."""
 
     queue_manager: str
@@ -67,22 +67,22 @@ class Place(NamedTuple):
     address: str
 
 
-class Instances:
+class ChannelInstances:
     """Counts the instances of each channel, for MAXINST, and for MAXINSTC by client address."""
 
     def __init__(self) -> None:
-        self._by_place: Counter[Place] = Counter()
+        self._by_place: Counter[ChannelClient] = Counter()
 
-    def enter(self, place: Place, admitted: Admitted) -> None:
+    def enter(self, place: ChannelClient, admitted: Admitted) -> None:
         """Count one instance more; raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC."""
         same = sum(count for other, count in self._by_place.items() if other[:2] == place[:2])
         is_full = same >= admitted.max_instances
         if is_full or self._by_place[place] >= admitted.max_instances_per_client:
-            said = f"channel {place.channel} has as many instances as it may"
-            raise mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+            text = f"channel {place.channel} has as many instances as it may"
+            raise mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, text)
         self._by_place[place] += 1
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ChannelClient) -> None:
         """Count one instance less."""
         self._by_place[place] -= 1
         if not self._by_place[place]:
@@ -96,8 +96,8 @@ def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> Qu
     """
     manager = managers.get(applicant.queue_manager)
     if manager is None:
-        said = f"queue manager {applicant.queue_manager!r} is not served here"
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+        text = f"queue manager {applicant.queue_manager!r} is not served here"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, text)
     return manager
 
 
@@ -109,7 +109,7 @@ def connection_of(
     Raises MQRC_Q_MGR_NAME_ERROR if the queue manager is not served here.
     """
     manager = manager_of(managers, applicant)
-    # An operator has all authority; the name stands in the messages, the ledger and the audit.
+    # An operator has all authority; messages, ledger and audit show the user's name.
     user, known_as = (None, admitted.user) if admitted.is_operator else (admitted.user, "")
     program = applicant.application or "mayfly"
     session = manager.engine.session(

@@ -41,9 +41,7 @@ from mayfly.servers.flight_verbs import (
     PROTOCOLS,
     PUTS,
     TICKETS,
-    Page,
     ServedManager,
-    TicketVerb,
     VerbRefused,
     fields_of,
 )
@@ -227,6 +225,7 @@ class FlightServer:
         managers: Mapping[str, ServedManager],
         options: Mapping[str, Any],
     ) -> None:
+        """Start a gRPC service at a location; raises OSError, which names ``place``."""
         try:
             service = _Service(
                 location,
@@ -277,18 +276,16 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         super().__init__(location, **options)
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
-        with _in_terms_of_flight():
+        with _errors_for_flight():
             name, request = _one_verb(_object(ticket.ticket), "ticket", TICKETS)
             verb = TICKETS[name]
             manager = self._manager(name, request)
             max_bytes = _max_bytes(request)
-            rows = verb.open(manager, request)
-        return flight.GeneratorStream(
-            verb.schema, self._batches(verb, manager, rows, max_bytes=max_bytes)
-        )
+            batches = verb.open(manager, request)
+        return flight.GeneratorStream(verb.schema, self._slices(batches, max_bytes))
 
     def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
-        with _in_terms_of_flight():
+        with _errors_for_flight():
             request = _object(action.body.to_pybytes())
             answer: Any
             if action.type == ADDRESS_ACTION:
@@ -302,7 +299,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         return [json.dumps(answer).encode()]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        with _in_terms_of_flight():
+        with _errors_for_flight():
             name, request = _one_verb(_object(descriptor.command or b""), "descriptor", PUTS)
             verb = PUTS[name]
             manager = self._manager(name, request)
@@ -324,15 +321,16 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
                 yield batch
             finally:
                 self._budget.give(count)
-            self._wait_for_room()
+            self._wait_for_memory()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_memory(self) -> None:
+        """Wait until the memory budget is not used up, or the server stops."""
         if self._budget.is_used_up:
-            there = threading.Event()
-            reservation = self._budget.reserve(0, there.set)
+            granted = threading.Event()
+            reservation = self._budget.reserve(0, granted.set)
             assert reservation is not None
-            while not (reservation.is_there or self._stopping.is_set()):
-                there.wait(_LOOK_SECONDS)
+            while not (reservation.is_granted or self._stopping.is_set()):
+                granted.wait(_LOOK_SECONDS)
             reservation.end()
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
@@ -354,19 +352,19 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
             served = ", ".join(sorted(self._managers))
             raise UnknownManager(f"no queue manager {name!r} here; served: {served}") from None
 
-    def _batches(
-        self, verb: TicketVerb, manager: ServedManager, rows: Iterator[Page], *, max_bytes: int
+    def _slices(
+        self, batches: Iterator[pa.RecordBatch], max_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows page by page, so that a slow client keeps no cursor open."""
-        with _in_terms_of_flight():
-            for page in rows:
-                yield from pages(verb.to_batch(page, manager), max_bytes)
+        """Yield batches in slices of at most ``max_bytes``, until the server stops."""
+        with _errors_for_flight():
+            for batch in batches:
+                yield from pages(batch, max_bytes)
                 if self._stopping.is_set():
                     return
 
 
 @contextmanager
-def _in_terms_of_flight() -> Iterator[None]:
+def _errors_for_flight() -> Iterator[None]:
     """Turn errors of verbs into errors that Flight sends to the client."""
     try:
         yield
@@ -379,6 +377,7 @@ def _in_terms_of_flight() -> Iterator[None]:
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a ticket or body; raises BadRequest."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -393,7 +392,7 @@ def _one_verb(
 ) -> tuple[str, dict[str, Any]]:
     """Return the name and the arguments of the one verb of a ticket or descriptor.
 
-    BadRequest else.
+    Raises BadRequest for anything else.
     """
     if len(asked) != 1 or next(iter(asked)) not in known:
         verbs = " or ".join(map(repr, known))
@@ -411,6 +410,7 @@ def _check_protocol(verb: str, request: dict[str, Any]) -> None:
 
 
 def _max_bytes(request: dict[str, Any]) -> int:
+    """Remove the argument max_bytes from a request and return it; raises BadRequest below 1."""
     value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
     if type(value) is not int:
         raise BadRequest(f"{_MAX_BYTES} must be one of the whole numbers, not {value!r}")
@@ -420,6 +420,8 @@ def _max_bytes(request: dict[str, Any]) -> int:
 
 
 class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ships no types
+    """Refuses calls without the token in their header ``authorization``."""
+
     def __init__(self, token: str) -> None:
         super().__init__()
         self._expected = f"Bearer {token}".encode()

@@ -53,13 +53,11 @@ _CLAIMED_PAGE_ROWS = 4_096
 _BLOB_BYTES = 2 * 1024 * 1024
 _MAY_BE_EMPTY = ("dead_letter_queue",)
 #: Columns of a message that its descriptor has.
-_SAID = attrgetter(*DESCRIPTOR_COLUMNS)
+_described_fields = attrgetter(*DESCRIPTOR_COLUMNS)
 
 #: The arguments of a call, without ``manager``, ``protocol`` and ``max_bytes``.
 Request = dict[str, Any]
 Answer = dict[str, Any]
-#: One page of an answer; the verb's ``to_batch`` makes a record batch of it.
-Page = Any
 RowT = TypeVar("RowT", bound=NamedTuple)
 
 
@@ -81,13 +79,12 @@ class ServedManager(Protocol):
 class TicketVerb(NamedTuple):
     """A verb that sends rows of a schema.
 
-    ``open`` checks the request at once and returns the pages, each read when it is sent. Between
-    two pages it must not hold a lock or a read transaction, since the client may be slow.
+    ``open`` checks the request at once and returns record batches, each read when it is sent.
+    Between two batches it must not hold a lock or a read transaction, since the client may be slow.
     """
 
     schema: pa.Schema
-    open: Callable[[ServedManager, Request], Iterator[Page]]
-    to_batch: Callable[[Page, ServedManager], pa.RecordBatch]
+    open: Callable[[ServedManager, Request], Iterator[pa.RecordBatch]]
 
 
 class ActionVerb(NamedTuple):
@@ -139,6 +136,7 @@ def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, 
 
 
 def _with_queues(manager: ServedManager) -> QueueManager:
+    """Return a queue manager with queues; raises BadRequest for one that has only a ledger."""
     if not isinstance(manager, QueueManager):
         raise BadRequest(f"{manager.name} is served without its queues")
     return manager
@@ -147,16 +145,18 @@ def _with_queues(manager: ServedManager) -> QueueManager:
 # The ledger.
 
 
-def open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:
-    """Return the ledger rows after position ``after``, up to and including ``until``, in pages."""
+def open_ledger(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
+    """Return the ledger rows after position ``after``, up to and including ``until``."""
     asked = _ledger_request(request)
     _check_range(manager.ledger, asked)
     manager.ledger.asked_position = max(asked.after, manager.ledger.asked_position or 0)
-    return _ledger_rows(manager.ledger, asked)
+    return _ledger_batches(manager, asked)
 
 
-def _ledger_rows(lives: Ledger, request: ledger.LedgerRequest) -> Iterator[Page]:
-    after = request.after
+def _ledger_batches(
+    manager: ServedManager, request: ledger.LedgerRequest
+) -> Iterator[pa.RecordBatch]:
+    lives, after = manager.ledger, request.after
     while after < request.until:
         try:
             rows = lives.page(after, min(PAGE_ROWS, request.until - after))
@@ -164,19 +164,15 @@ def _ledger_rows(lives: Ledger, request: ledger.LedgerRequest) -> Iterator[Page]
             raise PositionTrimmed(str(error)) from error
         if not rows:
             raise _beyond_end(lives, request.until)
-        yield rows
+        yield ledger_batch(rows, manager.name, lives.instance_id)
         after = rows[-1][0]
-
-
-def _ledger_batch(rows: Page, manager: ServedManager) -> pa.RecordBatch:
-    return ledger_batch(rows, manager.name, manager.ledger.instance_id)
 
 
 def ledger_info(manager: ServedManager, request: Request) -> Answer:
     """Return the name of the queue manager, and the first and last position of its ledger."""
     if request:
-        said = f"{ledger.INFO_ACTION} takes nothing but a manager, not {sorted(request)}"
-        raise BadRequest(said)
+        filled = f"{ledger.INFO_ACTION} takes nothing but a manager, not {sorted(request)}"
+        raise BadRequest(filled)
     lives = manager.ledger
     # The end is read first: a trim in between then only moves the beginning towards it.
     last = lives.last_position()
@@ -185,6 +181,7 @@ def ledger_info(manager: ServedManager, request: Request) -> Answer:
 
 
 def _ledger_request(asked: Request) -> ledger.LedgerRequest:
+    """Return the range of positions that is asked for; raises BadRequest."""
     try:
         request = ledger.LedgerRequest(**asked)
     except TypeError as error:
@@ -198,6 +195,11 @@ def _ledger_request(asked: Request) -> ledger.LedgerRequest:
 
 
 def _check_range(lives: Ledger, request: ledger.LedgerRequest) -> None:
+    """Raise OtherInstance, PositionBeyondEnd or PositionTrimmed if positions are missing.
+
+    That is: another store is meant, ``until`` is after the last row, or the first rows were
+    removed.
+    """
     if request.instance_id not in (None, lives.instance_id):
         raise OtherInstance(
             f"positions of store {request.instance_id} were asked of store {lives.instance_id}"
@@ -309,13 +311,13 @@ def browse_ranges(manager: ServedManager, request: Request) -> Answer:
     return {"ranges": browsable_ranges(queues.engine, asked.queue, asked.part_count)}
 
 
-def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
-    """Return the claimed messages of a range of row numbers, in pages."""
+def open_claimed(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
+    """Return the claimed messages of a range of row numbers."""
     asked = request_of(claims.ClaimedRequest, request)
     return _claimed(_with_queues(manager), asked)
 
 
-def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[Page]:
+def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[pa.RecordBatch]:
     consumer, epoch, after, until = asked
     while after < until:
         found = manager.claims.page(
@@ -326,25 +328,27 @@ def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[Pa
             max_bytes=_CLAIMED_PAGE_BYTES,
             max_rows=_CLAIMED_PAGE_ROWS,
         )
-        yield _page(manager, found.queue, found.columns)
+        yield _message_batch(manager, found.queue, found.columns)
         after += found.message_count
 
 
-def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
-    """Return the messages of a key range that can be got and match the ids, in pages."""
+def open_browse(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
+    """Return the messages of a key range that can be got and match the ids."""
     asked = request_of(claims.BrowseRequest, request)
     match = Match(_identifier(asked.msg_id), _identifier(asked.correl_id))
     return _browsed(_with_queues(manager), asked, match)
 
 
-def _browsed(manager: QueueManager, asked: claims.BrowseRequest, match: Match) -> Iterator[Page]:
+def _browsed(
+    manager: QueueManager, asked: claims.BrowseRequest, match: Match
+) -> Iterator[pa.RecordBatch]:
     low: int | None = asked.low
     while low is not None:
         queue, found, low = browsable_page(
             manager.engine, asked.queue, low, asked.high, match, asked.priority
         )
         if found:
-            yield _page(manager, queue, _columns(found))
+            yield _message_batch(manager, queue, _columns(found))
 
 
 def _columns(rows: list[StoredMessage]) -> MessageColumns:
@@ -360,16 +364,17 @@ def _columns(rows: list[StoredMessage]) -> MessageColumns:
     )
 
 
-def _page(manager: QueueManager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
-    described = {packed: _SAID(unpack_descriptor(packed)) for packed in set(columns.descriptor)}
-    return MessagePage(manager.name, queue, columns, described)
-
-
-def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
-    return message_batch(page)
+def _message_batch(
+    manager: QueueManager, queue: str | Sequence[str], columns: MessageColumns
+) -> pa.RecordBatch:
+    described = {
+        packed: _described_fields(unpack_descriptor(packed)) for packed in set(columns.descriptor)
+    }
+    return message_batch(MessagePage(manager.name, queue, columns, described))
 
 
 def _identifier(as_hex: str | None) -> bytes | None:
+    """Return an id from hexadecimal digits; None for None. Raises BadRequest."""
     if as_hex is None:
         return None
     try:
@@ -401,15 +406,15 @@ def stage(
         for _ in batches:
             pass
         return stages.StageAnswer(stages.DECIDED)._asdict()
-    is_whole = False
+    is_complete = False
     try:
         for received in batches:
             if stopping.is_set():
                 raise VerbRefused(STAGE_LOST, "the server is being stopped")
             for page in _slices(received):
                 writer.append(_blob(page), page.num_rows)
-            is_whole = not received.num_rows
-        if not is_whole:
+            is_complete = not received.num_rows
+        if not is_complete:
             raise VerbRefused(STAGE_LOST, "the upload broke off")
     except BaseException:
         writer.discard()
@@ -473,12 +478,12 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _blob(batch: pa.RecordBatch) -> bytes:
     """Return a batch as bytes, without columns that have only nulls."""
-    said = [
+    filled = [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         if name == stages.PAYLOAD or column.null_count < batch.num_rows
     ]
-    batch = batch.select(said)
+    batch = batch.select(filled)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -487,6 +492,7 @@ def _blob(batch: pa.RecordBatch) -> bytes:
 
 
 def _stage_of(name: Any) -> tuple[int, str]:
+    """Return partition and attempt of a stage's name; raises BadRequest."""
     match name:
         case [int(partition), str(attempt)]:
             return partition, attempt
@@ -504,9 +510,9 @@ def _checked(asked: RowT) -> RowT:
 
 #: Verbs of tickets: their rows are sent.
 TICKETS: dict[str, TicketVerb] = {
-    ledger.LEDGER_VERB: TicketVerb(LEDGER, open_ledger, _ledger_batch),
-    claims.CLAIMED_VERB: TicketVerb(MESSAGE, open_claimed, _message_batch),
-    claims.BROWSE_VERB: TicketVerb(MESSAGE, open_browse, _message_batch),
+    ledger.LEDGER_VERB: TicketVerb(LEDGER, open_ledger),
+    claims.CLAIMED_VERB: TicketVerb(MESSAGE, open_claimed),
+    claims.BROWSE_VERB: TicketVerb(MESSAGE, open_browse),
 }
 
 #: Verbs of actions: one call, answered by JSON.

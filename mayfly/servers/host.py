@@ -27,20 +27,20 @@ class Host:
         managers: Sequence[QueueManager],
         listeners: Sequence[Listener],
         admission: Admission,
-        standing: ServerStatus | None = None,
+        server_status: ServerStatus | None = None,
     ) -> None:
         """Take open queue managers, and listeners in the order in which they start.
 
-        ``standing`` is the status of the server, for health probes.
+        ``server_status`` is the status of the server, for health probes.
         """
         self._admission = admission
         self.managers = list(managers)
         self._listeners = list(listeners)
         self._started: list[Listener] = []
-        self._said_stopped: set[str] = set()
+        self._logged_stopped: set[str] = set()
         #: Errors, and names of loops that are gone, which the log has already.
-        self._said: set[str] = set()
-        self.standing = standing or ServerStatus(managers)
+        self._logged: set[str] = set()
+        self.server_status = server_status or ServerStatus(managers)
 
     def start(self) -> dict[str, str]:
         """Start the listeners; return their addresses by name.
@@ -63,7 +63,7 @@ class Host:
         except BaseException:
             self.stop()
             raise
-        self.standing.state = State.READY
+        self.server_status.state = State.READY
         names = [manager.name for manager in self.managers]
         _LOG.info("ready: %s", ", ".join(names), extra={"queue_managers": names})
         notify("READY=1", f"STATUS=serving {', '.join(names)}")
@@ -72,7 +72,7 @@ class Host:
     def reload(self) -> None:
         """Let admission and listeners read their files again.
 
-        A listener that cannot keeps the old ones.
+        A listener that cannot read them keeps the old ones.
         """
         notify("RELOADING=1")
         self._admission.refresh()
@@ -97,7 +97,7 @@ class Host:
         their unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the connections
         that are left.
         """
-        self.standing.state = State.DRAINING
+        self.server_status.state = State.DRAINING
         notify("STOPPING=1", "STATUS=draining")
         _LOG.info("draining for at most %d s", timeout_ms // 1000)
         drains = [
@@ -119,7 +119,7 @@ class Host:
 
     def stop(self) -> None:
         """Close all connections, in the reverse order of the start."""
-        self.standing.state = State.STOPPED
+        self.server_status.state = State.STOPPED
         while self._started:
             listener = self._started.pop()
             try:
@@ -136,14 +136,14 @@ class Host:
             try:
                 listener.look()
             except Exception as error:  # noqa: BLE001 - one client must not end the server
-                if repr(error) not in self._said:
-                    self._said.add(repr(error))
+                if repr(error) not in self._logged:
+                    self._logged.add(repr(error))
                     _LOG.exception("%s: its clients cannot be looked at", listener.name)
-        for name in self.standing.gone():
-            if name not in self._said:
-                self._said.add(name)
-                said = "%s is gone: what it does is done no more until the server is started again"
-                _LOG.critical(said, name, extra={"loop": name})
+        for name in self.server_status.ended_threads():
+            if name not in self._logged:
+                self._logged.add(name)
+                text = "%s is gone: what it does is done no more until the server is started again"
+                _LOG.critical(text, name, extra={"loop": name})
 
     def stopped_managers(self) -> list[str]:
         """Return the names of queue managers that have stopped by themselves; logs each once.
@@ -152,8 +152,8 @@ class Host:
         """
         stopped = [manager.name for manager in self.managers if manager.is_stopped]
         for name in stopped:
-            if name not in self._said_stopped:
-                self._said_stopped.add(name)
+            if name not in self._logged_stopped:
+                self._logged_stopped.add(name)
                 _LOG.error("%s has stopped", name, extra={"queue_manager": name})
         return stopped
 
@@ -169,7 +169,7 @@ def notify(*states: str) -> None:
     # An address that begins with @ is in the abstract name space.
     address = "\0" + path[1:] if path.startswith("@") else path
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
-            told.sendto("\n".join(states).encode(), address)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as systemd:
+            systemd.sendto("\n".join(states).encode(), address)
     except OSError:
         return

@@ -57,7 +57,7 @@ class Listener:
     def drain(self, timeout_ms: int) -> None:
         """Accept no new connections.
 
-        Return when the present ones have ended, at most after a time.
+        Return when the present ones have ended, after ``timeout_ms`` at the latest.
         """
 
     def stop(self) -> None:
@@ -158,6 +158,7 @@ class MqListener(Listener):
 
 
 def _limits_of(limits: ClientLimits) -> Limits:
+    """Return the limits with times in ms, as the wire server takes them."""
     return Limits(
         connections=limits.connections,
         outstanding_bytes=limits.outstanding_bytes,
@@ -185,15 +186,15 @@ class _IdleConnections:
             if is_busy or count != status.request_count:
                 looks = 0
             if looks >= self._idle_seconds:
-                said = f"has asked for nothing for {self._idle_seconds} s"
+                text = f"has asked for nothing for {self._idle_seconds} s"
                 _LOG.info(
                     "connection %d of %s %s and is ended",
                     status.number,
                     status.user,
-                    said,
+                    text,
                     extra={"queue_manager": status.queue_manager, "channel": status.channel},
                 )
-                server.end(status.number, said)
+                server.end(status.number, text)
             else:
                 seen[status.number] = status.request_count, looks + 1
         self._seen = seen
@@ -217,16 +218,14 @@ class FlightListener(Listener):
         tls: TlsFiles,
         budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server.
-
-        ``folders`` get sockets for the commands of this machine.
-        """
+        """Take the parts of the server; ``folders`` get sockets for commands of this machine."""
         self._budget = budget
         self._managers, self._folders, self._address = managers, folders, address
         self._token, self._tls = token, tls
         self._server: FlightServer | None = None
 
     def start(self) -> str:
+        """Start to listen; return the URL for clients. Raises OSError or ValueError."""
         from mayfly.servers.flight import FlightServer
 
         certificate = None
@@ -276,7 +275,7 @@ class HttpListener(Listener):
         channel: str,
         admin_channel: str,
         tls: TlsFiles,
-        standing: ServerStatus,
+        server_status: ServerStatus,
         budget: Budget | None = None,
     ) -> None:
         """Take the parts of the server; ``budget`` may be shared with other listeners.
@@ -286,7 +285,7 @@ class HttpListener(Listener):
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
         self._channel, self._admin_channel = channel, admin_channel
-        self._tls, self._standing = tls, standing
+        self._tls, self._server_status = tls, server_status
         self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
         self._server: HttpServer | None = None
@@ -309,7 +308,7 @@ class HttpListener(Listener):
         self.service = service = Service(
             self._managers,
             self._admission,
-            self._standing,
+            self._server_status,
             channel=self._channel,
             admin_channel=self._admin_channel,
         )

@@ -42,7 +42,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        # Only this one name is known to lead to the machine itself.
+        # Only this name is known to mean the machine itself.
         return host == "localhost"
 
 
@@ -193,6 +193,7 @@ def check_settings(settings: ServeSettings) -> None:
 
 
 def _check_development(settings: ServeSettings) -> None:
+    """Raise ValueError for development options without --dev, or that would expose it."""
     development, certificate = settings.development, settings.tls.certificate
     if not development.is_on:
         for option, is_given in (
@@ -256,6 +257,7 @@ def read_settings(path: Path) -> ServeSettings:
 
 
 def _queue_manager(table: Table) -> ServedFolder:
+    """Return the settings in a table [[queue_manager]]; raises ConfigurationError."""
     served = ServedFolder(
         table.text("name"),
         table.local_place("path"),
@@ -279,6 +281,10 @@ def _platform(table: Table, given: str) -> str:
 
 
 def _settings(table: Table) -> dict[str, SettingValue]:
+    """Return the values of the table ``settings``.
+
+    Raises ConfigurationError for a wrong name or value.
+    """
     found: dict[str, SettingValue] = {}
     for name, text in table.texts("settings").items():
         try:
@@ -289,12 +295,17 @@ def _settings(table: Table) -> dict[str, SettingValue]:
 
 
 def _listen(table: Table) -> Listen:
+    """Return the addresses in the table [listen]; the default ones if it has none."""
     listen = Listen(*(_address(table, name) for name in Listen._fields))
     table.refuse_unknown_keys()
     return listen if any(listen) else DEFAULT_LISTEN
 
 
 def _address(table: Table, key: str) -> ListenAddress | None:
+    """Return the address of a key, None if it is missing.
+
+    Raises ConfigurationError for a wrong one.
+    """
     text = table.plain_text(key)
     if text is None:
         return None
@@ -305,6 +316,7 @@ def _address(table: Table, key: str) -> ListenAddress | None:
 
 
 def _limits(table: Table) -> ClientLimits:
+    """Return the limits in the table [limits]; raises ConfigurationError if one is out of range."""
     defaults = ClientLimits()
     limits = ClientLimits(
         _number(table, "connections", 1, _MAX_CONNECTIONS, defaults.connections),
@@ -321,6 +333,7 @@ def _limits(table: Table) -> ClientLimits:
 
 
 def _tls(table: Table) -> TlsFiles:
+    """Return the files in the table [tls]; raises ConfigurationError if one does not exist."""
     files = TlsFiles(
         table.local_place("certificate"),
         table.local_place("key"),
@@ -335,5 +348,6 @@ def _tls(table: Table) -> TlsFiles:
 
 
 def _number(table: Table, key: str, least: int, most: int, default: int) -> int:
+    """Return a number in a table within its bounds; the default if it is missing."""
     value = table.number(key, least, most)
     return default if value is None else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
 
 from mayfly.admin import QMSTATUS, inquire, named, object_type
 from mayfly.mqi.errors import MQError
@@ -29,12 +28,7 @@ class State(StrEnum):
     @property
     def is_live(self) -> bool:
         """Whether the process works, so that a restart would not help."""
-        return self in _LIVE
-
-
-_LIVE: Final = frozenset(
-    {State.STARTING, State.READY, State.DRAINING, State.DISK_FULL, State.IMPAIRED}
-)
+        return self not in (State.STOPPED, State.SILENT, State.FAILED)
 
 
 class ServerStatus:
@@ -48,7 +42,7 @@ class ServerStatus:
         """Return the state of each queue manager by its name."""
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
-    def gone(self) -> list[str]:
+    def ended_threads(self) -> list[str]:
         """Return the names of threads of queue managers and listeners that have ended.
 
         Their work is not done any more, so the process should be restarted.
@@ -58,6 +52,7 @@ class ServerStatus:
         )
 
     def _state_of(self, manager: QueueManager) -> State:
+        """Return the state of one queue manager: the server's own state unless it is ready."""
         if manager.is_stopped:
             return State.FAILED
         if self.state is not State.READY:
@@ -69,4 +64,4 @@ class ServerStatus:
         row = object_type(QMSTATUS).shown["DISK"]
         if named(row, status.values["DISK"]) != "OK":
             return State.DISK_FULL
-        return State.IMPAIRED if self.gone() else State.READY
+        return State.IMPAIRED if self.ended_threads() else State.READY

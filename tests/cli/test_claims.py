@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.served import Served, Serving
+from mayfly.cli.served import Served, ServedFile
 from mayfly.engine.api.bulk import ClaimLimit as Limit
 from tests.cli.conftest import Invoke
 from tests.cli.folders import listening
@@ -164,7 +164,7 @@ def test_a_served_queue_manager_is_asked_by_its_server(claimed: Invoke, home: Pa
         assert refused.exit_code == ExitCode.FILE
         assert "is in use by another queue manager" in refused.stderr
         with (
-            closing(Serving(folder)) as serving,
+            closing(ServedFile(folder)) as serving,
             serving.announced(Served(str(token_file))),
         ):
             assert "billing" in claimed("claims", "list", "QM1").stdout

@@ -12,8 +12,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.ping import Health, health_of
-from mayfly.cli.served import IMPAIRED, READY, Served, Serving
+from mayfly.cli.ping import ProbeResult, health_of
+from mayfly.cli.served import IMPAIRED, READY, Served, ServedFile
 from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -66,15 +66,15 @@ def reason_of_filling(session: Session) -> int:
 
 
 @contextlib.contextmanager
-def announced(folder: Path) -> Iterator[Serving]:
+def announced(folder: Path) -> Iterator[ServedFile]:
     token_file = folder / "token"
     token_file.write_text(TOKEN)
     with (
-        contextlib.closing(Serving(folder)) as serving,
+        contextlib.closing(ServedFile(folder)) as serving,
         serving.announced(Served(str(token_file))),
     ):
         assert health_of("QM1", folder).state == State.STARTING
-        serving.tell(READY)
+        serving.set_ready(READY)
         yield serving
 
 
@@ -92,9 +92,9 @@ def serving(manager: QueueManager, folder: Path) -> Iterator[WireServer]:
 
 
 def test_a_server_that_starts_lives_and_is_not_ready(folder: Path, mayfly: Invoke) -> None:
-    assert health_of("QM1", folder) == Health(State.STOPPED)
-    assert not Health(State.STOPPED).is_live
-    with contextlib.closing(Serving(folder)):
+    assert health_of("QM1", folder) == ProbeResult(State.STOPPED)
+    assert not ProbeResult(State.STOPPED).is_live
+    with contextlib.closing(ServedFile(folder)):
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.STARTING, True, False)
         assert mayfly("ping", "QM1").exit_code == ExitCode.NOTHING
@@ -133,9 +133,9 @@ def test_on_a_full_disk_it_lives_and_is_ready_again_as_soon_as_there_is_room(
         assert reason_of_filling(session) == rc.MQRC_STORAGE_MEDIUM_FULL
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.DISK_FULL, True, False)
-        standing = ServerStatus([manager])
-        standing.state = State.READY
-        assert standing.states() == {"QM1": State.DISK_FULL}
+        server_status = ServerStatus([manager])
+        server_status.state = State.READY
+        assert server_status.states() == {"QM1": State.DISK_FULL}
         [row] = manager.mqsc("DISPLAY QMSTATUS").rows
         assert row == {
             "QMNAME": "QM1",
@@ -168,6 +168,6 @@ def test_a_server_without_one_of_its_loops_lives_and_is_not_ready(
     server.listen_unix(folder / MQ_SOCKET_FILE)
     with contextlib.closing(admission), contextlib.closing(server), announced(folder) as told:
         assert health_of("QM1", folder).is_ready
-        told.tell(IMPAIRED)
+        told.set_ready(IMPAIRED)
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.IMPAIRED, True, False)

@@ -14,8 +14,8 @@ import pytest
 from mayfly import QueueManager, connect
 from mayfly.cli import served
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.ping import Health, health_of
-from mayfly.cli.served import SERVED_FILE, Served, Serving
+from mayfly.cli.ping import ProbeResult, health_of
+from mayfly.cli.served import SERVED_FILE, Served, ServedFile
 from mayfly.client.connection.by_name import connect_to_server_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, StoreError
@@ -85,7 +85,7 @@ def test_a_served_json_that_a_kill_has_left_sends_the_token_to_nobody(
 def test_a_served_json_that_is_damaged_while_it_is_served_is_named(
     mayfly: Invoke, folder: Path, text: bytes, said: str
 ) -> None:
-    with closing(Serving(folder)), QueueManager("QM1", folder):
+    with closing(ServedFile(folder)), QueueManager("QM1", folder):
         (folder / SERVED_FILE).write_bytes(text)
         answer = mayfly("put", "QM1", "Q1", "x")
     assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.FILE, 1)
@@ -98,7 +98,7 @@ def test_a_served_json_that_is_damaged_while_it_is_served_is_named(
 def test_a_command_waits_while_a_server_starts_and_says_so(folder: Path, is_served: bool) -> None:
     """Or ends: then the command opens the folder itself."""
     with ExitStack() as kept, ExitStack() as stack:
-        serving = stack.enter_context(closing(Serving(folder)))
+        serving = stack.enter_context(closing(ServedFile(folder)))
         manager = stack.enter_context(QueueManager("QM1", folder))
         command = subprocess.Popen(
             [*COMMAND, "put", "QM1", "Q1", "x", "--json"],
@@ -126,7 +126,7 @@ def test_a_command_waits_while_a_server_starts_and_says_so(folder: Path, is_serv
 def test_a_command_waits_while_a_server_drains_and_says_so(folder: Path, words: list[str]) -> None:
     """Its queue manager is open, and the socket takes nobody; then the command opens the folder."""
     with ExitStack() as kept, ExitStack() as stack:
-        serving = stack.enter_context(closing(Serving(folder)))
+        serving = stack.enter_context(closing(ServedFile(folder)))
         manager = stack.enter_context(QueueManager("QM1", folder))
         server = stack.enter_context(closing(listening_server(manager, folder, TOKEN)))
         stack.enter_context(serving.announced(Served(str(folder / "token"), is_ready=1)))
@@ -173,7 +173,7 @@ def test_a_program_of_this_machine_comes_in_while_flight_starts(
             assert message is not None
             assert message.body == b"early"
             assert mayfly("put", "QM1", "Q1", "x").exit_code == 0
-            assert health_of("QM1", folder) == Health(State.STARTING)
+            assert health_of("QM1", folder) == ProbeResult(State.STARTING)
             # The start fails now, and takes the socket away again.
             server.communicate("go on\n", PATIENCE_SECONDS)
         finally:
@@ -190,7 +190,7 @@ def test_a_program_of_this_machine_comes_in_while_flight_starts(
 def test_a_server_that_is_not_told_of_yet_is_none(folder: Path) -> None:
     """So a connection finds nobody who has it open: 2059 as while strmqm runs, not 2035."""
     with (
-        closing(Serving(folder)) as serving,
+        closing(ServedFile(folder)) as serving,
         QueueManager("QM1", folder) as manager,
         listening(manager, folder, TOKEN),
     ):
@@ -203,16 +203,16 @@ def test_a_server_that_is_not_told_of_yet_is_none(folder: Path) -> None:
 
 
 def test_a_folder_has_one_server(mayfly: Invoke, folder: Path) -> None:
-    with closing(Serving(folder)):
+    with closing(ServedFile(folder)):
         with pytest.raises(FolderInUse, match=f"{folder} is in use by another mayfly serve"):
-            Serving(folder)
+            ServedFile(folder)
         answer = mayfly("serve", "QM1", "--flight", "127.0.0.1:0")
         assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.FILE, 1)
     assert not (folder / SERVED_FILE).exists()
-    Serving(folder).close()
+    ServedFile(folder).close()
     (folder / SERVED_FILE).mkdir()
     with pytest.raises(StoreError, match=r"served\.json cannot be made: Is a directory"):
-        Serving(folder)
+        ServedFile(folder)
 
 
 @pytest.mark.parametrize("is_told", [False, True])

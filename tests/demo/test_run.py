@@ -20,7 +20,7 @@ from mayfly.cli.airport.day import (
     problems_of,
 )
 from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
-from mayfly.cli.demo import tell
+from mayfly.cli.demo import print_result
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.lifetime.life import State
 from mayfly.pipeline.bulk.schema import ledger_batch
@@ -125,7 +125,7 @@ def test_the_summary_tells_two_lives_and_the_conservation(
     lived: Lived, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = _result(lived, tmp_path, [])
-    tell(result, as_json=False)
+    print_result(result, as_json=False)
     said = capsys.readouterr().out
     day = result.day
     reported = next(r for r in day.reports if day.msg_ids[day.expired[0].correl_id] == r.about)
@@ -135,7 +135,7 @@ def test_the_summary_tells_two_lives_and_the_conservation(
     assert f"{len(day.flights)} put = {ended} + 0 present" in said
     assert "02:59:59.999: nothing there" in said
     assert "agree." in said
-    tell(result, as_json=True)
+    print_result(result, as_json=True)
     assert json.loads(capsys.readouterr().out)["day"]["expired"] == len(day.expired)
 
 
@@ -144,13 +144,13 @@ def test_the_summary_says_how_the_wall_clock_differs_and_why(
 ) -> None:
     """One minute at 3,600 times is 17 ms: a call asked for 9 ms late is half a minute late."""
     result = _result(lived, tmp_path, [])
-    tell(result, as_json=False)
+    print_result(result, as_json=False)
     count = len(result.day.flights)
     assert f"the same? {count} of {count} ended alike" in capsys.readouterr().out
     flight = next(f for f in result.day.flights if f.correl_id in result.day.got_ms)
     assert flight.departed_ms is not None
     spare = (flight.put_ms + LIFE_MS - flight.departed_ms) / MINUTE_MS
-    tell(replace(result, wall=late_day(result.day.flights, flight)), as_json=False)
+    print_result(replace(result, wall=late_day(result.day.flights, flight)), as_json=False)
     said = capsys.readouterr().out
     assert f"the same? {count - 1} of {count} ended alike" in said
     name = flights.spelled(flight.correl_id)
@@ -166,7 +166,7 @@ def test_what_does_not_agree_is_told_and_ends_with_1(
     with pytest.raises(
         CommandFailed, match="1 do not agree, first: the lake has lost a row"
     ) as end:
-        tell(_result(lived, tmp_path, ["the lake has lost a row"]), as_json=False)
+        print_result(_result(lived, tmp_path, ["the lake has lost a row"]), as_json=False)
     assert end.value.code == ExitCode.NOTHING
     said = capsys.readouterr().out
     assert "It does not agree:\n  the lake has lost a row" in said

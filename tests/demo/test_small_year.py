@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mayfly.cli.airport import run
 from mayfly.cli.airport.day import DaySnapshot
 from mayfly.cli.airport.flights import flights_table
-from mayfly.cli.airport.run import DemoResult, Plan, Watcher
+from mayfly.cli.airport.run import DemoResult, DemoWatcher, Plan
 from mayfly.cli.airport.wall_clock import WallSeen
 from tests.cli.conftest import Invoke
 
@@ -29,7 +29,7 @@ class Told:
         self.wall_done: list[float] = []
         self._run = run.run_demo
 
-    def run(self, plan: Plan, watcher: Watcher) -> DemoResult:
+    def run(self, plan: Plan, watcher: DemoWatcher) -> DemoResult:
         """Run the demo with this watcher in front of the command's."""
         self._watcher = watcher
         return self._run(plan, self)

@@ -7,7 +7,7 @@ import pytest
 
 from mayfly.cli.airport import flights, summary
 from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS
-from mayfly.cli.airport.summary import Difference, End
+from mayfly.cli.airport.summary import CallEnd, Difference
 from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, WhatIf, replay_in_process
 
@@ -132,11 +132,11 @@ def test_compare_names_what_differs_is_missing_or_ended_twice() -> None:
     """By outcome, by one millisecond, on one side only, and twice in the lake."""
     lake = _rows((b"a", GOT, 9), (b"b", GOT, 9), (b"c", GOT, 9), (b"d", GOT, 9), (b"d", GOT, 9))
     replay = _rows((b"a", EXPIRED, 9), (b"b", GOT, 10), (b"e", GOT, 9), (b"d", GOT, 9))
-    got = End(GOT, 9)
+    got = CallEnd(GOT, 9)
     differences = summary.compare(lake, replay)
     assert differences == [
-        Difference(b"a", (got,), (End(EXPIRED, 9),)),
-        Difference(b"b", (got,), (End(GOT, 10),)),
+        Difference(b"a", (got,), (CallEnd(EXPIRED, 9),)),
+        Difference(b"b", (got,), (CallEnd(GOT, 10),)),
         Difference(b"c", (got,), ()),
         Difference(b"d", (got, got), (got,)),
         Difference(b"e", (), (got,)),

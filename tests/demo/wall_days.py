@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mayfly.cli.airport.calls import Compression, deadline_ms
 from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, Flight
-from mayfly.cli.airport.wall_clock import Answer, QueueSeen, WallDay, WallSeen
+from mayfly.cli.airport.wall_clock import GateAnswer, QueueSeen, WallDay, WallSeen
 from mayfly.pipeline.spark.replay import EXPIRED, GOT
 
 BEGIN_MS = 1_700_000_000_000
@@ -53,7 +53,7 @@ def late_day(flights: Sequence[Flight], missed: Flight) -> WallDay:
     ]
     return with_changes(
         day,
-        answers=[*others, Answer(missed, at_ms, None)],
+        answers=[*others, GateAnswer(missed, at_ms, None)],
         reported=[*day.reported, missed.correl_id],
         lives=pa.Table.from_pylist(lives),
     )
@@ -64,11 +64,11 @@ def with_changes(day: WallDay, **changed: Any) -> WallDay:
     return WallDay(**(vars(day) | changed))
 
 
-def _answer(flight: Flight, compression: Compression) -> Answer:
+def _answer(flight: Flight, compression: Compression) -> GateAnswer:
     assert flight.departed_ms is not None
     asked_ms = compression.on_the_wall(flight.departed_ms)
     is_there = flight.departed_ms < flight.put_ms + LIFE_MS
-    return Answer(flight, asked_ms, asked_ms if is_there else None)
+    return GateAnswer(flight, asked_ms, asked_ms if is_there else None)
 
 
 def _life(flight: Flight, compression: Compression, got: set[bytes]) -> dict[str, Any]:

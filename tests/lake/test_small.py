@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.cli.show import seconds_told
+from mayfly.cli.show import seconds_shown
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.lake import small
 from mayfly.pipeline.lake.errors import LakeError, PartError, PlotError
@@ -288,7 +288,7 @@ def test_a_terminal_is_told_how_long_spark_takes() -> None:
     ours, theirs = pty.openpty()
     told = b""
     with open(theirs, "w", encoding="utf-8") as terminal:  # noqa: PTH123  # a descriptor, no path
-        with seconds_told(terminal, "Spark is at work"):
+        with seconds_shown(terminal, "Spark is at work"):
             while b"2 s" not in told:
                 told += os.read(ours, 1_000)
         told += os.read(ours, 1_000)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience
+from mayfly.servers.budget import OWN_BYTES, Budget, DeferredCalls, MemoryUse, SlowClientTimer
 from tests.facts import PATIENCE_SECONDS
 
 
@@ -23,7 +23,7 @@ def test_those_that_wait_are_served_in_their_order() -> None:
     assert told == [80, 10]
     assert long is not None
     assert short is not None
-    assert (long.is_there, short.is_there, budget.left_bytes) == (True, True, 10)
+    assert (long.is_granted, short.is_granted, budget.left_bytes) == (True, True, 10)
     for reservation in (long, long, short, first):
         reservation.end()
     assert (budget.left_bytes, budget.is_waited_for) == (100, False)
@@ -71,7 +71,7 @@ def test_a_limit_that_is_lowered_keeps_nobody_waiting_for_ever() -> None:
 
 def test_a_connection_has_some_bytes_that_nobody_counts() -> None:
     budget = Budget(100)
-    held = Held(budget)
+    held = MemoryUse(budget)
     for count, left in ((OWN_BYTES, 100), (OWN_BYTES + 7, 93), (OWN_BYTES + 2, 98), (0, 100)):
         held.note(count)
         assert budget.left_bytes == left
@@ -87,7 +87,7 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
 
     async def wait() -> None:
         late = asyncio.Event()
-        patience = Patience(budget, asyncio.get_running_loop(), late.set)
+        patience = SlowClientTimer(budget, asyncio.get_running_loop(), late.set)
         patience.begin(0)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(late.wait(), 0.02)
@@ -103,7 +103,7 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
 def test_calls_are_made_when_something_is_left_and_none_of_a_connection_that_has_ended() -> None:
     budget, told = Budget(100), list[object]()
     budget.take(101)
-    one, other = (Later(budget, lambda call: call()) for _ in range(2))
+    one, other = (DeferredCalls(budget, lambda call: call()) for _ in range(2))
     for number in (1, 2):
         one.call(partial(told.append, number))
     other.call(lambda: told.append(3))

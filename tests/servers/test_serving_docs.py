@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.cli.ping import Health
+from mayfly.cli.ping import ProbeResult
 from mayfly.servers.settings import read_settings
 from mayfly.servers.status import State
 
@@ -46,5 +46,5 @@ def test_every_state_stands_in_the_documentation_as_it_is() -> None:
     rows = re.findall(r"^\| `([\w ]+)` \| (yes|no) \| (yes|no) \|", DOCS, re.MULTILINE)
     assert len(rows) == len(State)
     for state, live, ready in rows:
-        health = Health(State(state))
+        health = ProbeResult(State(state))
         assert (health.is_live, health.is_ready) == (live == "yes", ready == "yes"), state

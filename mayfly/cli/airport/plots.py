@@ -134,7 +134,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
         for trace in _presence_traces(calls, span_ms(of_day)):
             figure.add_trace(trace, row=2, col=column)
     figure.update_yaxes(autorange="reversed", row=1)
-    # Plotly finds no range of its own for areas on shared axes.
+    # Plotly does not find the range for areas on shared axes.
     heights = np.concatenate([trace.y for trace in figure.select_traces(row=2)])
     figure.update_yaxes(range=[1.1 * heights.min() - 1, 1.05 * heights.max() + 1], row=2)
     ticks = {count: str(abs(count)) for count in range(-100, 201, 20)}
@@ -145,7 +145,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
     )
     figure.update_xaxes(title_text="local time", row=2)
     figure.update_xaxes(range=[moments(ms) for ms in span_ms(of_day)], tickformat="%H:%M")
-    return _dressed(figure, f"{_day_title(of_day, month, day)}<br><sup>{_RULE}</sup>", 900)
+    return _with_layout(figure, f"{_day_title(of_day, month, day)}<br><sup>{_RULE}</sup>", 900)
 
 
 def year_figure(outcomes: pa.Table) -> go.Figure:
@@ -182,7 +182,7 @@ def year_figure(outcomes: pa.Table) -> go.Figure:
     figure.update_yaxes(**days, autorange="reversed", showgrid=False, row=1)
     figure.update_xaxes(title_text=_HOUR_AXIS, dtick=1, range=[4.5, 23.5], row=2)
     figure.update_yaxes(title_text="expired, % of calls", rangemode="tozero", row=2)
-    return _dressed(figure, f"{_year_title(outcomes)}<br><sup>{_RULE}</sup>", 850)
+    return _with_layout(figure, f"{_year_title(outcomes)}<br><sup>{_RULE}</sup>", 850)
 
 
 def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
@@ -236,7 +236,8 @@ def draw_year_png(outcomes: pa.Table, path: Path) -> None:
     save(figure, _year_title(outcomes), _RULE, path)
 
 
-def _life_traces(lives: summary.Lives, *, is_named: bool) -> list[go.Scatter]:
+def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scatter]:
+    """Return the Plotly traces for calls: time delayed, time on the queue, and expirations."""
     return [
         _segments(lives, lives.put_ms, lives.deliver_at_ms, STAGED, is_named),
         _segments(lives, lives.deliver_at_ms, lives.ended_ms, AVAILABLE, is_named),
@@ -255,8 +256,9 @@ def _life_traces(lives: summary.Lives, *, is_named: bool) -> list[go.Scatter]:
 
 
 def _segments(
-    lives: summary.Lives, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
+    lives: summary.AirportCalls, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
 ) -> go.Scatter:
+    """Return one Plotly trace with a line for each call."""
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
         x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
@@ -272,6 +274,7 @@ def _segments(
 
 
 def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
+    """Return the Plotly traces for the numbers of calls over time."""
     fine, coarse = _presences(calls, span)
     shared = {"showlegend": False}
     # Stacked here, the lower layer last: the range of the axis needs the heights.
@@ -306,6 +309,7 @@ def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
 
 
 def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
+    """Return the Plotly traces for the share of expired calls by hour, one for each airport."""
     traces = []
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
@@ -323,7 +327,8 @@ def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
     return traces
 
 
-def _dressed(figure: go.Figure, title: str, height: int) -> go.Figure:
+def _with_layout(figure: go.Figure, title: str, height: int) -> go.Figure:
+    """Set title, height, legend and credit of a Plotly figure; return it."""
     figure.update_layout(
         title={"text": title, "x": 0.01},
         template="plotly_white",
@@ -337,7 +342,7 @@ def _dressed(figure: go.Figure, title: str, height: int) -> go.Figure:
     return figure
 
 
-def _draw_lives(axes: Axes, lives: summary.Lives) -> None:
+def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
     put, delivered, ended = map(moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
     axes.hlines(lives.place, put, delivered, color=STAGED, linewidth=1.2)
     axes.hlines(lives.place, delivered, ended, color=AVAILABLE, linewidth=1.2)
@@ -372,6 +377,7 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
 
 
 def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
+    """Return the numbers of calls in steps of 5 minutes and in steps of 30 minutes."""
     start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
     end_ms = span[1] + _BAR_STEP_MS
     fine, coarse = (
@@ -382,6 +388,7 @@ def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence
 
 
 def _hours(outcomes: pa.Table, airport: str) -> pa.Table:
+    """Return the shares of an airport by hour, without hours that have few calls."""
     rows = summary.by_hour(summary.of_airport(outcomes, airport))
     return rows.filter(pc.greater_equal(rows["calls"], _FEW_CALLS))
 
@@ -404,6 +411,7 @@ def _year_title(outcomes: pa.Table) -> str:
 
 
 def _expired_count(calls: pa.Table) -> int:
+    """Return how many calls expired."""
     return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())
 
 
@@ -433,6 +441,7 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
 
 
 def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
+    """Draw the numbers of calls on the wall clock (filled) and on the virtual clock (thin line)."""
     by_the_wall, virtual = counts
     axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)
     axes.fill_between(moments(moments_ms), by_the_wall, step="post", color=color, alpha=0.18)
@@ -443,6 +452,7 @@ def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: 
 
 
 def _draw_lake(axes: Axes, day: WallDay) -> None:
+    """Draw the number of ledger rows in the lake over the day."""
     seen_ms = np.array([seen.day_ms for seen in day.seen])
     rows = np.array([seen.lake_rows for seen in day.seen])
     axes.step(moments(seen_ms), rows, where="post", color=LATE, linewidth=2)

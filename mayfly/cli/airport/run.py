@@ -59,15 +59,15 @@ MARK = ".mayfly-demo"
 _MADE = ("queue-manager", "lake", "wall-clock", "year", "pictures", "summary.json")
 #: Shortest duration of the live day, so that spectators can follow.
 DAY_SECONDS = 6.0
-#: Number of times that the day waits for the lake to catch up with the time before. So both go on
-#: together, however slow the machine is.
-_MEETINGS = 4
+#: Number of times that the day waits for the lake to catch up, so that both proceed together,
+#: however slow the machine is.
+_CATCH_UPS = 4
 _LOOK_SECONDS = 0.1
 _HOUR_MS = 3600 * SECOND_MS
 _YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
 
 
-class Watcher(Protocol):
+class DemoWatcher(Protocol):
     """Receives the progress of the demo."""
 
     def step(self, text: str) -> None:
@@ -162,7 +162,7 @@ class _LiveDay:
     problems: list[str]
 
 
-def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
+def run_demo(plan: Plan, watcher: DemoWatcher) -> DemoResult:
     """Run the demo; raises FileExistsError if the folder has files that the demo did not make."""
     _make_room(plan.out)
     watcher.step("Reading the flights of 2013 while Spark starts")
@@ -224,7 +224,7 @@ def _session(out: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watcher) -> _LiveDay:
+def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: DemoWatcher) -> _LiveDay:
     """Run the day on the virtual clock while a stream fills the lake.
 
     Return the results of both.
@@ -240,7 +240,7 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watch
         watcher.step(f"Living through {plan.day} {summary.MONTHS[plan.month - 1]} 2013")
         query = ledger_to_lake(spark, server.url, token_file, lake)
         pace = _Pace(plan, queue_manager, query, watcher)
-        day = drive_day(queue_manager, clock, of_day, pace.tell)
+        day = drive_day(queue_manager, clock, of_day, pace.report)
         rows_during_day = _lake_rows(query)
         watcher.step("Letting the stream finish, and proving the lake complete")
         query.processAllAvailable()
@@ -256,7 +256,7 @@ class _Pace:
     """Slows down the day, so that it takes its time and the stream can follow."""
 
     def __init__(
-        self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: Watcher
+        self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: DemoWatcher
     ) -> None:
         self._day_seconds = plan.day_seconds
         self._begin_ms = queue_manager.now_ms()
@@ -264,32 +264,39 @@ class _Pace:
         self._query = query
         self._watcher = watcher
         self._began_seconds = time.perf_counter()
-        self._met_count = 0
-        self._met_position = 0
-        self._rest = threading.Event()
+        self._catch_up_count = 0
+        self._position = 0
+        self._pause = threading.Event()
 
-    def tell(self, seen: DaySnapshot) -> None:
+    def report(self, seen: DaySnapshot) -> None:
+        """Report the state of the day.
+
+        Then wait if the day is ahead of its pace or of the stream.
+        """
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
         self._watcher.day(seen, done, _lake_rows(self._query))
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
         if early_seconds > 0:
-            self._rest.wait(early_seconds)
-        if done * _MEETINGS >= self._met_count + 1:
-            self._meet()
+            self._pause.wait(early_seconds)
+        if done * _CATCH_UPS >= self._catch_up_count + 1:
+            self._wait_for_lake()
             self._watcher.day(seen, done, _lake_rows(self._query))
 
-    def _meet(self) -> None:
-        while self._query.isActive and _lake_rows(self._query) < self._met_position:
-            self._rest.wait(_LOOK_SECONDS)
-        self._met_count += 1
-        self._met_position = self._ledger.last_position()
+    def _wait_for_lake(self) -> None:
+        """Wait until the lake has the ledger rows that were there at the last call."""
+        while self._query.isActive and _lake_rows(self._query) < self._position:
+            self._pause.wait(_LOOK_SECONDS)
+        self._catch_up_count += 1
+        self._position = self._ledger.last_position()
 
 
 def _lake_rows(query: StreamingQuery) -> int:
+    """Return the number of rows that a stream has brought into the lake."""
     return sum(progress["numInputRows"] for progress in query.recentProgress)
 
 
 def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
+    """Return what is wrong with the queue manager's balances, or with the number of lake rows."""
     problems = list(queue_manager.verify().problems)
     last_position = queue_manager.ledger.last_position()
     if lake_rows != last_position:
@@ -305,8 +312,9 @@ def _lives(spark: SparkSession, lake: Path) -> pa.Table:
 
 
 def _wall_day(
-    plan: Plan, spark: SparkSession, flights: Sequence[Flight], watcher: Watcher
+    plan: Plan, spark: SparkSession, flights: Sequence[Flight], watcher: DemoWatcher
 ) -> WallDay:
+    """Run the day on the wall clock, in a folder of its own."""
     hours = plan.compression * SECOND_MS / _HOUR_MS
     watcher.step(f"The same day on the wall clock, {hours:g} h a second: Spark puts, gates get")
     folder = plan.out / "wall-clock"
@@ -315,6 +323,7 @@ def _wall_day(
 
 
 def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Table:
+    """Replay the year in Spark; return its outcome table, which is also written to a file."""
     folder.mkdir()
     trace_file = folder / "trace.parquet"
     pq.write_table(trace_of(flights), trace_file)
@@ -336,11 +345,13 @@ def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
 
 
 def _counts(outcomes: pa.Table) -> dict[str, int]:
+    """Return the numbers of calls, got and expired ones in an outcome table."""
     kinds = outcomes["outcome"].to_pylist()
     return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
+    """Draw all plots; return their files, and the other files of the demo."""
     folder = plan.out / "pictures"
     folder.mkdir()
     names = ("day.png", "wall-clock.png", "year.png", "demo.html")

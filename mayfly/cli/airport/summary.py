@@ -29,7 +29,7 @@ MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 _HOUR_MS = 60 * MINUTE_MS
 
 
-class End(NamedTuple):
+class CallEnd(NamedTuple):
     """The outcome of a message and when it ended (ms since 1970); None if it has not ended."""
 
     outcome: str
@@ -40,8 +40,8 @@ class Difference(NamedTuple):
     """A call whose ends differ; also a call that ended not at all, or several times."""
 
     correl_id: bytes
-    lake: tuple[End, ...]
-    replay: tuple[End, ...]
+    lake: tuple[CallEnd, ...]
+    replay: tuple[CallEnd, ...]
 
     def __str__(self) -> str:
         """Return the call with its ends in the lake and in the replay, on one line."""
@@ -62,7 +62,7 @@ class Presence(NamedTuple):
     expired_count: Ints
 
 
-class Lives(NamedTuple):
+class AirportCalls(NamedTuple):
     """The calls of one airport on one day in put order, as columns; ``place`` counts from 1."""
 
     label: list[str]
@@ -144,14 +144,14 @@ def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
     )
 
 
-def lives_of(calls: pa.Table) -> Lives:
+def lives_of(calls: pa.Table) -> AirportCalls:
     """Return the calls that ended, in put order, each with a label that says how."""
     calls = calls.filter(pc.is_in(calls["outcome"], pa.array([GOT, EXPIRED])))
     calls = calls.sort_by([("put_ms", "ascending"), ("seq", "ascending")])
     ended_ms = ints(calls["ended_ms"])
     names = map(spelled, calls["correl_id"].to_pylist())
     ends = zip(names, calls["outcome"].to_pylist(), _clock(ended_ms), strict=True)
-    return Lives(
+    return AirportCalls(
         [f"{name}: {outcome} at {clock}" for name, outcome, clock in ends],
         np.arange(1, len(calls) + 1),
         ints(calls["put_ms"]),
@@ -203,7 +203,8 @@ def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> lis
     ]
 
 
-def _agree(lake: tuple[End, ...], replay: tuple[End, ...], discard_within_ms: int) -> bool:
+def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_within_ms: int) -> bool:
+    """Return True if a call ended once in both, and in the same way."""
     if lake == replay:
         return len(lake) == 1
     if [end.outcome for end in (*lake, *replay)] != [EXPIRED, EXPIRED]:
@@ -214,16 +215,18 @@ def _agree(lake: tuple[End, ...], replay: tuple[End, ...], discard_within_ms: in
     return 0 <= discarded_ms - deadline_ms <= discard_within_ms
 
 
-def _ends(rows: pa.Table) -> dict[bytes, tuple[End, ...]]:
+def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
+    """Return the ends of each call by its correlation id, without releases."""
     final = rows.filter(pc.not_equal(rows["outcome"], State.RELEASED.value))
     columns = [final[name].to_pylist() for name in ("correl_id", "outcome", "ended_ms")]
-    ends: dict[bytes, tuple[End, ...]] = defaultdict(tuple)
+    ends: dict[bytes, tuple[CallEnd, ...]] = defaultdict(tuple)
     for correl_id, outcome, ended_ms in zip(*columns, strict=True):
-        ends[correl_id] += (End(outcome, ended_ms),)
+        ends[correl_id] += (CallEnd(outcome, ended_ms),)
     return ends
 
 
 def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return calls, got, expired and share_expired for each key, sorted by key."""
     marked = pa.table(
         {
             name: keys,
@@ -251,11 +254,12 @@ def _day(outcomes: pa.Table) -> Ints:
     return (sched_ms(outcomes) - YEAR_START_MS) // DAY_MS
 
 
-def _spelled(ends: tuple[End, ...]) -> str:
+def _spelled(ends: tuple[CallEnd, ...]) -> str:
     return ", ".join(f"{end.outcome} at {end.ended_ms}" for end in ends) or "nothing"
 
 
 def _clock(at_ms: Ints) -> list[str]:
+    """Return times in ms as HH:MM:SS."""
     return [
         str(moment)[11:]
         for moment in np.datetime_as_string(at_ms.astype("datetime64[ms]"), unit="s")

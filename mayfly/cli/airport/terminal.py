@@ -19,7 +19,7 @@ from mayfly.cli.airport.flights import (
 )
 from mayfly.cli.airport.plots import AIRPORTS
 from mayfly.cli.airport.run import DemoResult
-from mayfly.cli.airport.wall_clock import Lateness, QueueSeen, WallDay, WallSeen
+from mayfly.cli.airport.wall_clock import LateSummary, QueueSeen, WallDay, WallSeen
 from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS, spelled_moment
 
@@ -27,13 +27,17 @@ _PICTURE_WIDTH = 44
 _TO_COME = "·"
 #: The parts of a bar, from the left: ended calls first, staged ones last.
 _PARTS = {"got": "green", "expired": "red", "available": "dodger_blue1", "staged": "grey62"}
-_HEADINGS = {"put": "", "staged": "grey62", "available": "dodger_blue1"}
+#: The columns of the table, with their colors.
+_HEADINGS = {
+    "put": "",
+    "staged": "grey62",
+    "available": "dodger_blue1",
+    "got": "green",
+    "expired": "red",
+}
 _BAR_WIDTH = 20
-#: So many calls that ended otherwise on the wall clock are named.
+#: The most calls that are named as having ended differently on the wall clock.
 _NAMED_MISSES = 3
-
-
-_HEADINGS |= {"got": "green", "expired": "red"}
 
 
 def picture(seen: WallSeen) -> RenderableType:
@@ -50,8 +54,10 @@ def picture(seen: WallSeen) -> RenderableType:
         name = AIRPORTS.get(queue.queue.rpartition(".")[2], queue.queue)
         counts = [f"{getattr(queue, part):,}" for part in _HEADINGS]
         table.add_row(f"  {name}", *counts, _picture_bar(queue))
-    told = Text(f"  reports {seen.reported:,}   rows in the lake {seen.lake_rows:,}", style="bold")
-    return Group(table, told)
+    totals = Text(
+        f"  reports {seen.reported:,}   rows in the lake {seen.lake_rows:,}", style="bold"
+    )
+    return Group(table, totals)
 
 
 def _picture_bar(queue: QueueSeen) -> Text:
@@ -88,6 +94,7 @@ def print_summary(result: DemoResult) -> None:
 
 
 def _print_waited(console: Console, day: Day) -> None:
+    """Print the life of the call that was asked for too early."""
     waited = day.waited
     put_ms = waited.flight.put_ms
     due_ms = put_ms + DELAY_MS
@@ -108,6 +115,7 @@ def _print_waited(console: Console, day: Day) -> None:
 
 
 def _print_expired(console: Console, day: Day) -> None:
+    """Print the life of an expired call, and its report."""
     expired = [flight for flight in day.expired if flight.departed_ms is not None] or day.expired
     if not expired:
         return
@@ -138,6 +146,7 @@ def _presence(was_found: bool) -> str:
 
 
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
+    """Print names and values on lines."""
     for name, value in facts:
         console.print(f"  [dim]{name:<10}[/dim]{value}", soft_wrap=True)
 
@@ -194,18 +203,21 @@ def _print_wall(console: Console, result: DemoResult) -> None:
         _facts(console, ("", f"and {len(changed) - _NAMED_MISSES} more"))
 
 
-def _late(wall: WallDay, late: Lateness) -> str:
+def _late(wall: WallDay, late: LateSummary) -> str:
+    """Return how late puts or gets were, in ms and in minutes of the day."""
     half, every = (f"{ms} ms = {wall.compression.minutes(ms):.1f} min" for ms in late)
     return f"half of them within {half}, all within {every}"
 
 
 def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
+    """Return a line about a call that expired only on the wall clock."""
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)
     return "", f"{name} left {spare:.1f} min before its deadline, its call was {late:.1f} min late"
 
 
 def _print_checks(console: Console, result: DemoResult) -> None:
+    """Print the numbers that must agree, and the problems if they do not."""
     day, year = result.day_counts(), result.year_counts()
     present = day["calls"] - day["got"] - day["expired"]
     ended = f"{day['got']:,} got + {day['expired']:,} expired"

@@ -55,7 +55,7 @@ _LAST_LOOKS = 300
 _HELD_UP_MS = SECOND_MS
 
 
-class Answer(NamedTuple):
+class GateAnswer(NamedTuple):
     """When a gate asked for the call of a flight, and when it got the call; None if it did not."""
 
     flight: Flight
@@ -87,7 +87,7 @@ class Gates:
         for departed_ms, flight in sorted(left):
             line = self._departures.setdefault(flight.queue, SimpleQueue())
             line.put((compression.on_the_wall(departed_ms), flight))
-        self._answers: list[Answer] = []
+        self._answers: list[GateAnswer] = []
         self._reported: list[bytes] = []
         self._is_over = threading.Event()
         self._pool = ThreadPoolExecutor(_GATES_PER_AIRPORT * len(self._departures) + 1, "gate")
@@ -118,7 +118,7 @@ class Gates:
             if thread.done():
                 thread.result()
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[GateAnswer]:
         """Return the answers so far, in their order."""
         return list(self._answers)
 
@@ -127,6 +127,10 @@ class Gates:
         return list(self._reported)
 
     def _serve(self, line: SimpleQueue[tuple[int, Flight]]) -> None:
+        """Get the calls of an airport's flights as they leave, until none is left.
+
+        Runs in a thread.
+        """
         now_ms = self._queue_manager.now_ms
         with self._queue_manager.session(program="boarding gate") as session:
             while not self._is_over.is_set():
@@ -141,9 +145,10 @@ class Gates:
                 wait_ms = max(deadline_ms(flight, self._compression) - asked_ms, 0)
                 found = session.get(flight.queue, correl_id=flight.correl_id, wait_ms=wait_ms)
                 got_ms = None if found is None else now_ms()
-                self._answers.append(Answer(flight, asked_ms, got_ms))
+                self._answers.append(GateAnswer(flight, asked_ms, got_ms))
 
     def _read_reports(self) -> None:
+        """Record expiration reports until the gates are closed; runs in a thread."""
         with self._queue_manager.session(program="boarding demo") as session:
             while True:
                 report = session.get(self._reports, wait_ms=_REPORT_WAIT_MS)
@@ -194,7 +199,7 @@ class WallDay:
 
     flights: Sequence[Flight]
     compression: Compression
-    answers: list[Answer]
+    answers: list[GateAnswer]
     reported: list[bytes]
     present_count: int
     lives: pa.Table
@@ -210,11 +215,11 @@ def live_by_the_wall(
     flights: Sequence[Flight],
     folder: Path,
     factor: int = COMPRESSION,
-    tell: Callable[[WallSeen], None] = lambda _seen: None,
+    report: Callable[[WallSeen], None] = lambda _seen: None,
 ) -> WallDay:
     """Run a day ``factor`` times as fast as it was; return its results.
 
-    ``folder``, which must be empty, gets the queue manager, the lake and the checkpoint. ``tell``
+    ``folder``, which must be empty, gets the queue manager, the lake and the checkpoint. ``report``
     is called five times a second. Raises the error of a stream or gate that fails.
     """
     token_file = make_token(folder)
@@ -232,7 +237,7 @@ def live_by_the_wall(
         gates = Gates(queue_manager, flights, compression, REPORTS)
         day = _WallDrive(queue_manager, flights, (gates, puts, to_lake), compression)
         with gates:
-            day.drive(tell)
+            day.drive(report)
         return day.result(spark, folder / "lake")
 
 
@@ -263,19 +268,19 @@ class _WallDrive:
         self._rows_during_day = self._batch_count = 0
         self._rest = threading.Event()
 
-    def drive(self, tell: Callable[[WallSeen], None]) -> None:
+    def drive(self, report: Callable[[WallSeen], None]) -> None:
         """Return when every call was got, or has expired and was reported.
 
-        At most a minute after the day.
+        It returns a minute after the end of the day at the latest.
         """
         while self._queue_manager.now_ms() < self._end_ms:
-            self._look(tell)
+            self._look(report)
         self._rows_during_day = _lake_rows(self._to_lake)
         self._puts.processAllAvailable()
         self._batch_count = sum(p["numInputRows"] > 0 for p in self._puts.recentProgress)
         self._puts.stop()
         for _ in range(_LAST_LOOKS):
-            seen = self._look(tell)
+            seen = self._look(report)
             if sum(queue.got for queue in seen.queues) + seen.reported >= len(self._flights):
                 break
 
@@ -312,7 +317,8 @@ class _WallDrive:
             problems,
         )
 
-    def _look(self, tell: Callable[[WallSeen], None]) -> WallSeen:
+    def _look(self, report: Callable[[WallSeen], None]) -> WallSeen:
+        """Wait 0.2 s, then take and report a snapshot; raises the error of a thread or stream."""
         self._rest.wait(_LOOK_SECONDS)
         self._gates.check()
         for query in (self._puts, self._to_lake):
@@ -321,7 +327,7 @@ class _WallDrive:
                 raise failure
         seen = self._seen_now()
         self._seen.append(seen)
-        tell(seen)
+        report(seen)
         return seen
 
     def _seen_now(self) -> WallSeen:
@@ -357,13 +363,14 @@ def _lake_rows(query: StreamingQuery) -> int:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
+    """Return the ends of calls from the lake, without reports and releases."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     columns = "queue correl_id put_ms deliver_at_ms expire_at_ms ended_ms outcome".split()
     return lives.select(*columns).toArrow()
 
 
-class Lateness(NamedTuple):
+class LateSummary(NamedTuple):
     """How late puts or gets were, in ms of the wall clock: the median and the maximum."""
 
     half_ms: int
@@ -392,14 +399,14 @@ def counts_of(day: WallDay) -> dict[str, int]:
     }
 
 
-def put_lateness(day: WallDay) -> Lateness:
+def put_lateness(day: WallDay) -> LateSummary:
     """Return how late the calls in the lake were put."""
     moments = {f.correl_id: day.compression.on_the_wall(f.put_ms) for f in day.flights}
     put = zip(*_columns(day, "correl_id", "put_ms"), strict=True)
     return _lateness([put_ms - moments[call] for call, put_ms in put if call in moments])
 
 
-def get_lateness(day: WallDay) -> Lateness:
+def get_lateness(day: WallDay) -> LateSummary:
     """Return how late after the departures calls were got."""
     return _lateness(
         [
@@ -498,20 +505,24 @@ def _window_problems(day: WallDay) -> Iterator[str]:
 
 
 def _got(day: WallDay) -> set[bytes]:
+    """Return the correlation ids of the calls that gates got."""
     return {answer.flight.correl_id for answer in day.answers if answer.got_ms is not None}
 
 
 def _leaves_ms(day: WallDay, flight: Flight) -> int:
+    """Return when a flight leaves on the wall clock, in ms since 1970."""
     assert flight.departed_ms is not None, "asked for, so it left"
     return day.compression.on_the_wall(flight.departed_ms)
 
 
 def _columns(day: WallDay, *names: str) -> list[list[Any]]:
+    """Return columns of the calls in the lake as lists."""
     return [day.lives[name].to_pylist() for name in names]
 
 
-def _lateness(late_ms: list[int]) -> Lateness:
+def _lateness(late_ms: list[int]) -> LateSummary:
+    """Return the median and the maximum; zeros for an empty list."""
     if not late_ms:
-        return Lateness(0, 0)
+        return LateSummary(0, 0)
     in_order: Ints = np.sort(np.array(late_ms))
-    return Lateness(int(in_order[(len(in_order) - 1) // 2]), int(in_order[-1]))
+    return LateSummary(int(in_order[(len(in_order) - 1) // 2]), int(in_order[-1]))

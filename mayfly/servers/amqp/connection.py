@@ -48,7 +48,13 @@ from mayfly.servers.amqp.sending import SendingClient
 from mayfly.servers.amqp.service import AmqpService, DeferredCalls
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
-from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Reservation
+from mayfly.servers.budget import (
+    WAIT_SECONDS,
+    DeferredCalls,
+    MemoryUse,
+    Reservation,
+    SlowClientTimer,
+)
 from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -143,16 +149,16 @@ class AmqpConnection(asyncio.Protocol):
         self.message_count = self._sent_bytes = self._received_bytes = 0
         self._is_paused = False
         budget = service.budget
-        self._in_memory, self._unread = Held(budget), Held(budget)
+        self._in_memory, self._unread = MemoryUse(budget), MemoryUse(budget)
         self._put_bytes = self._part_bytes = 0
         #: Room for messages that have come in part; the one that is waited for.
-        self._reservations: dict[Reservation, Patience] = {}
+        self._reservations: dict[Reservation, SlowClientTimer] = {}
         self._awaited: Reservation | None = None
         self._refusal: asyncio.TimerHandle | None = None
-        self._later = Later(budget, service.loop.call_soon_threadsafe)
+        self._later = DeferredCalls(budget, service.loop.call_soon_threadsafe)
         self._is_waiting = False
         self._is_reading = True
-        self._reading = Patience(budget, service.loop, self._abort_slow)
+        self._reading = SlowClientTimer(budget, service.loop, self._abort_slow)
         #: The longest message that the terms of this connection allow.
         self.message_limit = 0
 
@@ -260,8 +266,8 @@ class AmqpConnection(asyncio.Protocol):
         else:
             reservation = budget.reserve(count, partial(loop.call_soon_threadsafe, self._regulate))
         if reservation is not None:
-            self._reservations[reservation] = Patience(budget, loop, self._abort_slow)
-            if reservation.is_there:
+            self._reservations[reservation] = SlowClientTimer(budget, loop, self._abort_slow)
+            if reservation.is_granted:
                 self._reservations[reservation].begin(count)
             else:
                 self._awaited = reservation
@@ -290,7 +296,7 @@ class AmqpConnection(asyncio.Protocol):
     def _regulate(self) -> None:
         """Read from the client while its messages do not pile up and memory is free."""
         awaited = self._awaited
-        if awaited is not None and awaited.is_there:
+        if awaited is not None and awaited.is_granted:
             self._reservations[awaited].begin(awaited.count)
             self._await_no_more()
             return

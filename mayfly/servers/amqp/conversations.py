@@ -27,7 +27,7 @@ from mayfly.servers.amqp.addresses import (
 )
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
-from mayfly.servers.clients import Place
+from mayfly.servers.clients import ChannelClient
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 
@@ -53,7 +53,7 @@ class AmqpClient:
     ) -> None:
         self._service, self._number = service, number
         self.applicant, self._admitted = applicant, admitted
-        self._place: Place | None = None
+        self._place: ChannelClient | None = None
         self._conversations: ClientConversations | None = None
         self._connected_ms = 0
 
@@ -64,7 +64,9 @@ class AmqpClient:
         connect.
         """
         service, admitted = self._service, self._admitted
-        place = Place(self.applicant.queue_manager, self.applicant.channel, self.applicant.address)
+        place = ChannelClient(
+            self.applicant.queue_manager, self.applicant.channel, self.applicant.address
+        )
         service.instances.enter(place, admitted)
         self._place = place
         named = replace(self.applicant, application=container[:_APPLICATION_LENGTH] or "AMQP")

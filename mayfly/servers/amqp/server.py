@@ -24,7 +24,7 @@ from mayfly.servers.amqp.service import (
     DeferredSettlements,
 )
 from mayfly.servers.budget import Budget
-from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
+from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, ChannelInstances
 from mayfly.verbs.contracts.wire import protocol_of
 
 _T = TypeVar("_T")
@@ -70,7 +70,7 @@ class AmqpServer:
             limits,
             Budget() if budget is None else budget,
             channel,
-            Instances(),
+            ChannelInstances(),
             DeferredSettlements(self.loop),
             AddedAnnotations(),
             DeletedTopics(),

@@ -17,7 +17,7 @@ from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.addresses import DeletedTopics
 from mayfly.servers.amqp.codec import Value
 from mayfly.servers.budget import Budget
-from mayfly.servers.clients import Admits, Instances
+from mayfly.servers.clients import Admits, ChannelInstances
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: The longest wait of a settlement for a sync of a put.
@@ -206,7 +206,7 @@ class AmqpService(NamedTuple):
     budget: Budget
     #: The channel whose rules apply to users of AMQP.
     channel: str
-    instances: Instances
+    instances: ChannelInstances
     #: Settlements that wait for the next sync.
     deferred_settlements: DeferredSettlements
     #: Annotations of messages that clients have returned.

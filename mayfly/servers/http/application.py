@@ -39,7 +39,7 @@ from mayfly.servers.http.resources.routing import OwnResources
 from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
 
-#: A new resource is a module with operations, and stands here.
+#: The operations of all resources; a new resource is a module, and a line here.
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *health.OPERATIONS,
     *metrics.OPERATIONS,
@@ -66,7 +66,7 @@ DOCS: Final = Pages(f"{OWN}/docs/", resources.files("mayfly.servers.http") / "do
 _PAGES: Final = (CONSOLE, DOCS)
 #: Headers of answers that do not have them.
 _USUAL: Final = (
-    # A page sets a policy of its own, which never allows inline scripts.
+    # A page sets another policy, which never allows inline scripts.
     (
         b"content-security-policy",
         b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -114,9 +114,9 @@ class Application:
         if self._is_loopback:
             for name, value in scope["headers"]:
                 if name == b"host" and not is_of_this_machine(value):
-                    said = "on the loopback interface the server answers to localhost and to "
-                    said += "addresses alone: the header Host names another site"
-                    return problem(HTTPStatus.MISDIRECTED_REQUEST, said)
+                    text = "on the loopback interface the server answers to localhost and to "
+                    text += "addresses alone: the header Host names another site"
+                    return problem(HTTPStatus.MISDIRECTED_REQUEST, text)
         path: str = scope["path"]
         if path.startswith(PREFIX):
             return self._rest

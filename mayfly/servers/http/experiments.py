@@ -95,7 +95,7 @@ class Experiments:
     def find(self, engine: Engine, command: str, number: str) -> Experiment | None:
         """Return the experiment with a number.
 
-        None if unknown, or of another manager or command.
+        The result is None if it is unknown, or belongs to another queue manager or command.
         """
         found = self._known.get(number)
         is_meant = found is not None and (found.engine, found.command) == (engine, command)
@@ -110,6 +110,7 @@ class Experiments:
             process.kill()
 
     def _run(self, one: Experiment) -> None:
+        """Write a trace, run the command on it, and record the result; runs in a thread."""
         one.error = "the server has failed; its log says how"
         state = Progress.FAILED
         try:
@@ -133,7 +134,7 @@ class Experiments:
             process = subprocess.Popen(called, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self._processes.add(process)
         try:
-            said, complained = process.communicate(timeout=_MAX_SECONDS)
+            message, complained = process.communicate(timeout=_MAX_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -143,7 +144,7 @@ class Experiments:
                 self._processes.discard(process)
         if process.returncode in _ANSWERED:
             with contextlib.suppress(ValueError):
-                found: dict[str, Any] = json.loads(said)
+                found: dict[str, Any] = json.loads(message)
                 return found, ""
         text = complained.decode(errors="replace").replace(str(trace), "the ledger").strip()
         return None, text[-_LONGEST_ERROR:] or "the command has given no answer"

@@ -28,11 +28,11 @@ from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 
-#: Queues with figures of their own; those of all others are added up.
+#: Number of queues that are shown one by one; the figures of all others are added up.
 MAX_QUEUES: Final = 200
 #: Frames kept for a reader that has not taken the one before.
 _MAX_WAITING: Final = 4
-_RUN_BYTES: Final = 4
+_PREFIX_BYTES: Final = 4
 
 
 class Frame(NamedTuple):
@@ -51,16 +51,16 @@ class FeedReader:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting = deque[Frame]()
-        self._has_news = asyncio.Event()
+        self._has_frames = asyncio.Event()
         #: The number of the last frame that was taken, or was left out.
         self._last = 0
         self.is_over = False
-        #: Whether frames were left out, so that it needs a whole one.
+        #: Whether frames were dropped, so that the client needs a complete one.
         self.is_behind = False
 
     async def wait(self) -> None:
         """Return when a frame is waiting, frames were dropped, or the feed has ended."""
-        await self._has_news.wait()
+        await self._has_frames.wait()
 
     def take(self) -> Frame | None:
         """Remove and return the next frame; None if no frame is waiting."""
@@ -68,7 +68,7 @@ class FeedReader:
         if frame is not None:
             self._last = frame.number
         if not (self._waiting or self.is_over):
-            self._has_news.clear()
+            self._has_frames.clear()
         return frame
 
     def begin(self, frame: Frame) -> None:
@@ -77,12 +77,12 @@ class FeedReader:
         while self._waiting and self._waiting[0].number <= frame.number:
             self._waiting.popleft()
         if not (self._waiting or self.is_over):
-            self._has_news.clear()
+            self._has_frames.clear()
 
     def end(self) -> None:
         """Note that no frame follows: the client, its login or the feed has ended."""
         self.is_over = True
-        self._has_news.set()
+        self._has_frames.set()
 
     def offer_from_elsewhere(self, frame: Frame | None) -> None:
         """Add a frame from any thread; None ends the reader.
@@ -102,28 +102,28 @@ class FeedReader:
             if len(self._waiting) > _MAX_WAITING:
                 self._waiting.clear()
                 self.is_behind = True
-            self._has_news.set()
+            self._has_frames.set()
 
 
 class Feed:
     """The live figures of one queue manager; its clock calls the feed while it has readers.
 
-    Any thread may call the methods. :meth:`join`, :meth:`leave` and :meth:`whole` wait while
-    figures are being computed.
+    Any thread may call the methods. While figures are being computed, :meth:`join`, :meth:`leave`
+    and :meth:`complete_frame` wait.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._readers = set[FeedReader]()
         #: Held while readers come and go, and the clock with them.
-        self._joining = threading.Lock()
+        self._changing_readers = threading.Lock()
         #: Held for a look, and for what it changes.
-        self._looking = threading.Lock()
+        self._computing = threading.Lock()
         self._watch = Watch(engine, MAX_QUEUES)
         #: None before the first look.
-        self._look: Look | None = None
-        self._run, self._number = "", 0
-        self._whole: Frame | None = None
+        self._latest: Snapshot | None = None
+        self._prefix, self._number = "", 0
+        self._complete: Frame | None = None
         self._due_ms = 0
         self._is_over = False
 
@@ -133,13 +133,13 @@ class Feed:
         The frame is empty if ``last_id`` is the id of the newest frame: the client has everything.
         Raises MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
-        with self._joining:
+        with self._changing_readers:
             is_first = not self._readers
-            with self._looking:
+            with self._computing:
                 if is_first:
-                    self._begin()
+                    self._start()
                 is_known = last_id == self._id(self._number)
-                frame = Frame(self._number, b"") if is_known else self._whole_frame()
+                frame = Frame(self._number, b"") if is_known else self._encoded_complete()
                 self._readers.add(reader)
                 if self._is_over:
                     reader.offer_from_elsewhere(None)
@@ -149,23 +149,23 @@ class Feed:
 
     def leave(self, reader: FeedReader) -> None:
         """Remove a reader; without readers no figures are computed."""
-        with self._joining:
-            with self._looking:
+        with self._changing_readers:
+            with self._computing:
                 self._readers.discard(reader)
                 is_last = not self._readers
             if is_last:
                 self._engine.clock.detach(self)
 
-    def whole(self) -> Frame:
+    def complete_frame(self) -> Frame:
         """Return the newest frame with all figures, not only those that changed."""
-        with self._looking:
-            return self._whole_frame()
+        with self._computing:
+            return self._encoded_complete()
 
     def end(self) -> None:
         """Tell all readers, also those that join later, that no frame follows."""
-        with self._looking:
+        with self._computing:
             self._is_over = True
-            self._tell(None)
+            self._send(None)
 
     def next_due_ms(self) -> int | None:
         """Return the moment of the next figures in ms since 1970 if it has come; None before.
@@ -177,48 +177,51 @@ class Feed:
 
     def run_due(self) -> None:
         """Compute the figures, and send a frame to all readers if anything has changed."""
-        with self._looking:
+        with self._computing:
             if not self._readers:
                 return
-            before = self._look
+            before = self._latest
             try:
-                look = self._look_again()
+                snapshot = self._take_snapshot()
             except MQError:
                 # The queue manager has stopped. A client that asks anew gets the reason.
-                self._tell(None)
+                self._send(None)
                 return
             assert before is not None
-            content = changes(before, look, self._id(self._number + 1))
+            content = changed_events(before, snapshot, self._id(self._number + 1))
             if content:
                 self._number += 1
-                self._tell(Frame(self._number, content))
+                self._send(Frame(self._number, content))
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Compute the first figures, and choose a random prefix for the ids of frames."""
-        self._watch, self._look = Watch(self._engine, MAX_QUEUES), None
-        self._run = self._engine.runtime.random_bytes(_RUN_BYTES).hex()
+        self._watch, self._latest = Watch(self._engine, MAX_QUEUES), None
+        self._prefix = self._engine.runtime.random_bytes(_PREFIX_BYTES).hex()
         self._number = 1
-        self._look_again()
+        self._take_snapshot()
 
-    def _look_again(self) -> Look:
-        figures, before = self._watch.look(), self._look
-        look = Look(figures, _overview(None if before is None else before.figures, figures))
-        self._look = look
-        self._whole = None
+    def _take_snapshot(self) -> Snapshot:
+        """Compute and return the figures of now; the next ones are due a second later."""
+        figures, before = self._watch.look(), self._latest
+        snapshot = Snapshot(figures, _overview(None if before is None else before.figures, figures))
+        self._latest = snapshot
+        self._complete = None
         self._due_ms = self._engine.clock.now_ms() + SECOND_MS
-        return look
+        return snapshot
 
-    def _whole_frame(self) -> Frame:
+    def _encoded_complete(self) -> Frame:
         """Return the frame with all figures; it is encoded once, for all readers that need it."""
-        if self._whole is None:
-            assert self._look is not None
-            self._whole = Frame(self._number, everything(self._look, self._id(self._number)))
-        return self._whole
+        if self._complete is None:
+            assert self._latest is not None
+            self._complete = Frame(
+                self._number, complete_events(self._latest, self._id(self._number))
+            )
+        return self._complete
 
     def _id(self, number: int) -> str:
-        return f"{self._run}-{number}"
+        return f"{self._prefix}-{number}"
 
-    def _tell(self, frame: Frame | None) -> None:
+    def _send(self, frame: Frame | None) -> None:
         for reader in self._readers:
             reader.offer_from_elsewhere(frame)
 
@@ -261,41 +264,41 @@ _OF_TIME: Final = frozenset({"now_ms", "expired_as_of_ms", "interval_ms", "next_
 _encode = msgspec.json.Encoder().encode
 
 
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """The figures of one moment, and the ``overview`` event with rates since the moment before."""
 
     figures: LiveFigures
     overview: dict[str, Any]
 
 
-def everything(look: Look, frame_id: str) -> bytes:
+def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
     """Return the events of a frame with all figures, encoded."""
     queues = {
         "whole": True,
-        "queues": [_queue(name, one) for name, one in look.figures.queues.items()],
-        "others": _several(look.figures.others),
+        "queues": [_queue(name, one) for name, one in snapshot.figures.queues.items()],
+        "others": _several(snapshot.figures.others),
     }
-    return _event("overview", look.overview) + _event("queues", queues, frame_id)
+    return _event("overview", snapshot.overview) + _event("queues", queues, frame_id)
 
 
-def changes(before: Look, look: Look, frame_id: str) -> bytes:
+def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes:
     """Return the events with what changed since ``before``; empty if only time has passed."""
-    old, new = before.figures, look.figures
+    old, new = before.figures, snapshot.figures
     events: list[tuple[str, Any]] = []
-    if _without_time(look.overview) != _without_time(before.overview):
-        events.append(("overview", look.overview))
+    if _without_time(snapshot.overview) != _without_time(before.overview):
+        events.append(("overview", snapshot.overview))
     changed = [_queue(name, one) for name, one in new.queues.items() if old.queues.get(name) != one]
     if changed or new.others != old.others:
-        told = {"whole": False, "queues": changed, "others": _several(new.others)}
-        events.append(("queues", told))
+        content = {"whole": False, "queues": changed, "others": _several(new.others)}
+        events.append(("queues", content))
     gone = sorted(old.queues.keys() - new.queues.keys())
     if gone:
         events.append(("gone", {"queues": gone}))
     # A client that has read a part of a frame asks for all that came behind the frame before.
     last = len(events) - 1
     return b"".join(
-        _event(name, told, frame_id if place == last else "")
-        for place, (name, told) in enumerate(events)
+        _event(name, content, frame_id if place == last else "")
+        for place, (name, content) in enumerate(events)
     )
 
 
@@ -304,9 +307,10 @@ def end_event(why: str) -> bytes:
     return _event("end", {"why": why})
 
 
-def _event(name: str, told: Any, frame_id: str = "") -> bytes:
+def _event(name: str, content: Any, frame_id: str = "") -> bytes:
+    """Return one server-sent event, encoded."""
     head = f"event: {name}\n" + (f"id: {frame_id}\n" if frame_id else "")
-    return b"%bdata: %b\n\n" % (head.encode(), _encode(told))
+    return b"%bdata: %b\n\n" % (head.encode(), _encode(content))
 
 
 def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
@@ -314,6 +318,7 @@ def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
 
 
 def _several(one: QueueFigures) -> dict[str, Any]:
+    """Return the figures of one queue, or of several together, for JSON."""
     return {
         "depth": one.depth,
         "present": None if one.present is None else one.present._asdict(),
@@ -356,6 +361,7 @@ def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
 def _rates(
     before: LiveFigures | None, now: LiveFigures, interval_ms: int
 ) -> dict[str, float] | None:
+    """Return puts and ends per second since ``before``; None at the first snapshot."""
     if before is None or not interval_ms:
         return None
     flow = Counter(now.flow)
@@ -377,6 +383,6 @@ def _lateness(before: LatenessCounts | None, now: LatenessCounts) -> dict[str, A
     return {
         "count": count,
         "mean_ms": round((now.sum_ms - before.sum_ms) / count, 1),
-        # Behind the last bound there is none.
+        # The last bucket has no upper bound.
         "at_most_ms": BOUNDS_MS[highest] if highest < len(BOUNDS_MS) else None,
     }

@@ -74,19 +74,20 @@ class Pages:
         """
         path, request = scope["path"], Headers(scope=scope)
         if scope["method"] not in _METHODS:
-            said = f"{scope['method']} is none of {', '.join(_METHODS)}"
-            made: Response = problem(HTTPStatus.METHOD_NOT_ALLOWED, said, headers=_ALLOW)
+            text = f"{scope['method']} is none of {', '.join(_METHODS)}"
+            made: Response = problem(HTTPStatus.METHOD_NOT_ALLOWED, text, headers=_ALLOW)
         elif not path.startswith(self.path):
             # A path alone keeps the name by which the client knows this server.
             made = RedirectResponse(self.path, HTTPStatus.SEE_OTHER)
         elif found := self.files.get(path.removeprefix(self.path) or _PAGE):
-            made = _sent(found, request)
+            made = _response(found, request)
         else:
             made = problem(HTTPStatus.NOT_FOUND, f"nothing is at {path}")
         await made(scope, receive, send)
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
+    """Return all files of a folder and its subfolders, with their paths."""
     found: list[tuple[str, File]] = []
     for each in folder.iterdir():
         if each.is_dir():
@@ -100,7 +101,8 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
     return found
 
 
-def _sent(found: File, request: Headers) -> Response:
+def _response(found: File, request: Headers) -> Response:
+    """Return a file as an answer, compressed if the client accepts gzip; 304 if it has the file."""
     headers = {**_HEADERS, "ETag": found.etag}
     known = request.get("if-none-match", "").split(",")
     if found.etag in (each.strip() for each in known):

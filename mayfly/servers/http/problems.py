@@ -121,19 +121,17 @@ class WrongRequest(Exception):
         self.status, self.detail, self.headers, self.more = status, detail, headers, more
 
 
-def of_mq_error(error: MQError) -> JSONResponse:
-    """Return the problem answer for an error of a queue manager, with its reason code."""
+def problem_of(error: MQError | Unauthorized | WrongRequest) -> JSONResponse:
+    """Return the problem answer for an error.
+
+    That of Unauthorized has the header WWW-Authenticate, which asks for credentials.
+    """
+    match error:
+        case WrongRequest():
+            return problem(error.status, error.detail, None, error.headers, **error.more)
+        case Unauthorized():
+            return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
     return problem(status_of(error), error.detail or error.text, error.reason)
-
-
-def of_unauthorized(error: Unauthorized) -> JSONResponse:
-    """Return the 401 answer, whose WWW-Authenticate header asks for credentials."""
-    return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
-
-
-def of_wrong_request(error: WrongRequest) -> JSONResponse:
-    """Return the problem answer for a request that is wrong in itself."""
-    return problem(error.status, error.detail, None, error.headers, **error.more)
 
 
 def problem(
@@ -144,8 +142,8 @@ def problem(
     **more: object,
 ) -> JSONResponse:
     """Return a problem+json answer; ``reason`` is an MQRC code, ``more`` are additional members."""
-    told = {"title": status.phrase, "status": status.value, "detail": detail}
-    content: dict[str, Any] = told | more
+    usual = {"title": status.phrase, "status": status.value, "detail": detail}
+    content: dict[str, Any] = usual | more
     if reason is not None:
         content |= {"reason": reason, "reasonName": rc.reason_name(reason)}
     return JSONResponse(content, status, headers, media_type=MEDIA_TYPE)

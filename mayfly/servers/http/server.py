@@ -19,9 +19,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from mayfly.channel import ClientConnection
 from mayfly.runtime import Loop, Runtime
-from mayfly.servers.budget import BYTES_A_SECOND, REQUEST_SECONDS, Budget, Held, Patience
+from mayfly.servers.budget import (
+    BYTES_A_SECOND,
+    REQUEST_SECONDS,
+    Budget,
+    MemoryUse,
+    SlowClientTimer,
+)
 from mayfly.servers.clients import Peer
-from mayfly.servers.http.line import Line
+from mayfly.servers.http.connection import HttpConnection
 
 #: Headers of all answers, those of uvicorn itself too.
 _FOR_ALL: Final = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
@@ -53,8 +59,8 @@ class HttpServer:
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-        places = Places(CONNECTIONS, PROBING)
-        made = partial(GuardedProtocol, places=places, budget=self._budget)
+        slots = ConnectionSlots(CONNECTIONS, PROBING)
+        made = partial(GuardedProtocol, slots=slots, budget=self._budget)
         config = uvicorn.Config(
             self._application,
             lifespan="off",
@@ -63,7 +69,7 @@ class HttpServer:
             http=cast("type[asyncio.Protocol]", made),
             # It sends head and body of an answer in one system call. Each one gives the interpreter
             # lock up, and to have it back costs more than the call.
-            # Where there is none, as on Windows, asyncio's own loop serves.
+            # Without uvloop, as on Windows, asyncio's own loop is used.
             loop="auto",
             log_config=None,
             log_level="warning",
@@ -86,7 +92,7 @@ class HttpServer:
         self._thread = Loop(self._runtime, serve, "mayfly-http", survives_errors=False)
         found: int = bound.getsockname()[1]
         self._thread.start()
-        server.has_begun.wait()
+        server.has_started.wait()
         if not server.is_up:
             self._thread.join()
             bound.close()
@@ -95,14 +101,18 @@ class HttpServer:
 
     def connections(self) -> list[ClientConnection]:
         """Return the status of each open conversation, and of each admitted client without one."""
-        return [status for line in self._lines() for status in line.statuses()]
+        return [
+            status
+            for http_connection in self._http_connections()
+            for status in http_connection.statuses()
+        ]
 
     def end(self, number: int) -> bool:
         """End the connection that has a conversation with this number; return False if none has.
 
         A message that the connection has locked returns to its queue; a message that was put stays.
         """
-        return self._with_line(number, Line.end)
+        return self._with_connection(number, HttpConnection.end)
 
     def quiesce(self, number: int) -> bool:
         """End the connection that has a conversation with this number, after its request.
@@ -110,21 +120,25 @@ class HttpServer:
         A request that waits for a message ends its wait at once. Returns False if there is no such
         conversation.
         """
-        return self._with_line(number, Line.quiesce)
+        return self._with_connection(number, HttpConnection.quiesce)
 
-    def _lines(self) -> list[Line]:
+    def _http_connections(self) -> list[HttpConnection]:
         """Return the open connections of clients."""
         if self._server is None:
             return []
         return [
-            cast("GuardedProtocol", each).line
+            cast("GuardedProtocol", each).http_connection
             for each in list(self._server.server_state.connections)
         ]
 
-    def _with_line(self, number: int, do: Callable[[Line], None]) -> bool:
-        for line in self._lines():
-            if any(status.number == number for status in line.statuses()):
-                do(line)
+    def _with_connection(self, number: int, do: Callable[[HttpConnection], None]) -> bool:
+        """Call ``do`` for the connection with a conversation number.
+
+        Return False if there is none.
+        """
+        for http_connection in self._http_connections():
+            if any(status.number == number for status in http_connection.statuses()):
+                do(http_connection)
                 return True
         return False
 
@@ -154,16 +168,16 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.is_up = False
         #: Set when it listens, or never will.
-        self.has_begun = threading.Event()
+        self.has_started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until the end; sets ``has_begun`` also if the server fails to start."""
+        """Serve until the end; sets ``has_started`` also if the server fails to start."""
         try:
             super().run(sockets)
         finally:
-            self.has_begun.set()
+            self.has_started.set()
 
     def end(self) -> None:
         """Stop the server, from any thread."""
@@ -175,7 +189,7 @@ class _Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.is_up = True
-        self.has_begun.set()
+        self.has_started.set()
 
     async def main_loop(self) -> None:
         # A tick of 0 brings the date of answers up to date.
@@ -184,6 +198,7 @@ class _Server(uvicorn.Server):
                 await asyncio.wait_for(self._ended.wait(), _TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen; give requests 5 seconds, then cancel them."""
         for server in self.servers:
             server.close()
         state = self.server_state
@@ -203,7 +218,7 @@ class _Server(uvicorn.Server):
 _PROBES: Final = frozenset((b"/health/live", b"/health/ready"))
 
 
-class Places:
+class ConnectionSlots:
     """Limits the connections of a server; belongs to its event loop.
 
     A connection above the limit is accepted, but may send health probes only. There may be
@@ -213,38 +228,38 @@ class Places:
 
     def __init__(self, count: int, probe_count: int) -> None:
         self._count, self._probe_count = count, probe_count
-        self._seated: set[Line] = set()
+        self._full: set[HttpConnection] = set()
         #: Those that may only probe, in the order of their arrival.
-        self._probing: dict[Line, None] = {}
+        self._probing: dict[HttpConnection, None] = {}
 
-    def enter(self, line: Line) -> None:
+    def add(self, http_connection: HttpConnection) -> None:
         """Add a connection: as a full one if there is space, else for probes only."""
-        if len(self._seated) < self._count:
-            self._seated.add(line)
+        if len(self._full) < self._count:
+            self._full.add(http_connection)
             return
-        self._probing[line] = None
+        self._probing[http_connection] = None
         if len(self._probing) > self._probe_count:
             oldest = next(iter(self._probing))
             del self._probing[oldest]
-            oldest.cut()
+            oldest.reset()
 
-    def may_ask(self, line: Line, url: bytes) -> bool:
+    def may_send(self, http_connection: HttpConnection, url: bytes) -> bool:
         """Return True if a connection may send a request for this URL.
 
         A connection for probes becomes a full one if there is space by now.
         """
-        if line in self._seated or url.partition(b"?")[0] in _PROBES:
+        if http_connection in self._full or url.partition(b"?")[0] in _PROBES:
             return True
-        if len(self._seated) < self._count and line in self._probing:
-            del self._probing[line]
-            self._seated.add(line)
+        if len(self._full) < self._count and http_connection in self._probing:
+            del self._probing[http_connection]
+            self._full.add(http_connection)
             return True
         return False
 
-    def leave(self, line: Line) -> None:
+    def remove(self, http_connection: HttpConnection) -> None:
         """Remove a connection that has closed."""
-        self._seated.discard(line)
-        self._probing.pop(line, None)
+        self._full.discard(http_connection)
+        self._probing.pop(http_connection, None)
 
 
 #: The most bytes and headers of the head of a request.
@@ -289,44 +304,47 @@ class GuardedProtocol(HttpToolsProtocol):
     too.
     """
 
-    line: Line
+    http_connection: HttpConnection
     #: The last request; None before the first.
     cycle: Any
 
-    def __init__(self, *args: Any, places: Places, budget: Budget, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, slots: ConnectionSlots, budget: Budget, **kwargs: Any) -> None:
         """Take the connection slots and the memory budget, which all connections share."""
         super().__init__(*args, **kwargs)
-        self._places, self._budget = places, budget
-        self._unread = Held(budget)
-        self._reading = Patience(budget, self.loop, self._cut)
+        self._slots, self._budget = slots, budget
+        self._unread = MemoryUse(budget)
+        self._reading = SlowClientTimer(budget, self.loop, self._reset)
         self._in_head = False
         self._request_number = 0
-        self._is_whole = True
+        self._is_complete = True
         self._head_bytes = self._framing_bytes = self._header_count = 0
         self._body_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._begun_at = 0.0
+        self._started_at = 0.0
         self._unsent_bytes = 0
         self._wants_upgrade = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         """Set up the connection, and start the time limit for its first request."""
         # First: other threads look at the lines of all connections that are known.
-        self.line = Line(Peer.of(transport), self.loop, self._budget)
-        self.line.give_time = self._give_time
-        self.line.socket = transport.get_extra_info("socket")
-        self.line.cut, self.line.close_gently = self._cut, self.shutdown
+        self.http_connection = HttpConnection(Peer.of(transport), self.loop, self._budget)
+        self.http_connection.restart_time_limit = self._restart_time_limit
+        self.http_connection.socket = transport.get_extra_info("socket")
+        self.http_connection.reset, self.http_connection.close_after_request = (
+            self._reset,
+            self.shutdown,
+        )
         super().connection_made(transport)
-        self._await_request()
-        self._places.enter(self.line)
+        self._start_time_limit()
+        self._slots.add(self.http_connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the conversations of the client, and free its memory and its slot."""
         super().connection_lost(exc)
         self._cancel_timer()
-        self._places.leave(self.line)
-        self._note_read()
-        self.line.lose()
+        self._slots.remove(self.http_connection)
+        self._count_as_read()
+        self.http_connection.client_gone()
 
     def pause_writing(self) -> None:
         """Count the bytes that the client has not read; it has limited time to read them."""
@@ -337,15 +355,15 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._note_read()
+        self._count_as_read()
 
-    def _note_read(self) -> None:
+    def _count_as_read(self) -> None:
         self._reading.stop()
         self._unread.note(0)
 
-    def _give_time(self, seconds: float) -> None:
+    def _restart_time_limit(self, seconds: float) -> None:
         """Restart the time limit of the request, ``seconds`` from now."""
-        self._begun_at = self.loop.time() + seconds
+        self._started_at = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes of the client; refuse a head or framing bytes that are too long (431)."""
@@ -356,19 +374,19 @@ class GuardedProtocol(HttpToolsProtocol):
         except HttpParserError:
             self.logger.warning(_NO_HTTP)
             self.send_400_response(_NO_HTTP)
-        if self._is_whole and self._timer is None and self._is_busy():
+        if self._is_complete and self._timer is None and self._is_busy():
             # The usual request, whole in one piece.
             return
         if self.transport.is_closing():
             return
         if head_before and head_before == self._open_head():
             self._head_bytes += len(data)
-        elif not (self._in_head or self._is_whole):
+        elif not (self._in_head or self._is_complete):
             self._framing_bytes += len(data) - _FRAMING_BYTES * (self._body_bytes - body_before)
         if self._head_bytes > HEAD_BYTES or self._framing_bytes > _MAX_FRAMING_BYTES:
             self._refuse(_TOO_LONG)
         elif self._timer is None:
-            self._await_request()
+            self._start_time_limit()
 
     def _feed(self, data: bytes) -> None:
         """Give bytes to the parser, which may hold several requests; raises HttpParserError."""
@@ -379,7 +397,7 @@ class GuardedProtocol(HttpToolsProtocol):
             except HttpParserUpgrade as upgrade:
                 # The parser stops behind the head of a request that asks for another protocol.
                 rest = memoryview(rest)[upgrade.args[0] :]
-                if not self._has_gone_on():
+                if not self._restart_parser():
                     return
             else:
                 return
@@ -389,11 +407,12 @@ class GuardedProtocol(HttpToolsProtocol):
         return self._request_number if self._in_head else 0
 
     def on_message_begin(self) -> None:
+        """Reset the counters for a new request, and add the connection to its state."""
         super().on_message_begin()
-        self._in_head, self._is_whole = True, False
+        self._in_head, self._is_complete = True, False
         self._request_number += 1
         self._head_bytes = self._framing_bytes = self._header_count = self._body_bytes = 0
-        self.scope["state"]["line"] = self.line
+        self.scope["state"]["http_connection"] = self.http_connection
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; trailers, which come after a body, are counted and ignored."""
@@ -414,12 +433,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self._wants_upgrade = True
             return
         self._in_head, self._head_bytes = False, 0
-        self.line.request_count += 1
+        self.http_connection.request_count += 1
         # With a limit of none, uvicorn answers each request with 503.
-        self.limit_concurrency = None if self._places.may_ask(self.line, self.url) else 0
+        self.limit_concurrency = None if self._slots.may_send(self.http_connection, self.url) else 0
         super().on_headers_complete()
-        # uvicorn makes all of them of its own class. A function in the place of the method would
-        # make each one garbage that only a collection finds.
+        # uvicorn always uses its own class. Replacing the method on the object would make a
+        # reference cycle, which only the garbage collector frees.
         self.cycle.__class__ = _Cycle
 
     def on_body(self, body: bytes) -> None:
@@ -432,12 +451,12 @@ class GuardedProtocol(HttpToolsProtocol):
         """Note that the request is complete; ignored if it was refused."""
         if self._wants_upgrade:
             return
-        self._is_whole = True
+        self._is_complete = True
         if not self.transport.is_closing():
             self._cancel_timer()
             super().on_message_complete()
 
-    def _has_gone_on(self) -> bool:
+    def _restart_parser(self) -> bool:
         """Restart the parser with the same request, as HTTP/1.1 and without its Upgrade header.
 
         Otherwise the parser would take the body for the next request, which allows request
@@ -465,14 +484,14 @@ class GuardedProtocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
         elif unsent == self._unsent_bytes:
             # The client has read nothing for that time.
-            self._cut()
+            self._reset()
         else:
             self._unsent_bytes = unsent
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    def _cut(self) -> None:
+    def _reset(self) -> None:
         """Reset the connection at once (SO_LINGER 0).
 
         A normal close would wait for the client to read what the kernel still has, for minutes.
@@ -485,29 +504,31 @@ class GuardedProtocol(HttpToolsProtocol):
         """Return True while a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _await_request(self) -> None:
-        self._begun_at = self.loop.time()
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self._look)
+    def _start_time_limit(self) -> None:
+        """Start the time limit of 30 seconds for the next request."""
+        self._started_at = self.loop.time()
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._check_time)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check_time(self) -> None:
         """Refuse a request that is too late (408); bodies get a second more for each 64 KiB."""
         self._timer = None
         allowed_seconds = REQUEST_SECONDS + self._body_bytes / BYTES_A_SECOND
-        left_seconds = self._begun_at + allowed_seconds - self.loop.time()
+        left_seconds = self._started_at + allowed_seconds - self.loop.time()
         if left_seconds > 0:
-            self._timer = self.loop.call_later(left_seconds, self._look)
+            self._timer = self.loop.call_later(left_seconds, self._check_time)
         else:
             self._refuse(_TOO_SLOW)
 
     def _refuse(self, status: bytes) -> None:
+        """Send an error status, unless an answer has begun, and close the connection."""
         if self.transport.is_closing():
             return
-        is_before = self._in_head or self._is_whole
+        is_before = self._in_head or self._is_complete
         if not (self._is_busy() if is_before else self.cycle.response_started):
             self.transport.write(
                 b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status

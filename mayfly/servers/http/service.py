@@ -26,12 +26,18 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
-from mayfly.servers.clients import Admits, Instances, Place, connection_of
+from mayfly.servers.clients import Admits, ChannelClient, ChannelInstances, connection_of
+from mayfly.servers.http.connection import (
+    APPLICATION,
+    ChannelAdmission,
+    ConversationKey,
+    HttpConnection,
+    http_connection_of,
+)
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
-from mayfly.servers.http.line import APPLICATION, Entered, Key, Line, line_of
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
-from mayfly.servers.http.waits import Outcomes, Waits
+from mayfly.servers.http.waits import GetWaits, VerbFutures
 from mayfly.servers.status import ServerStatus, State
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
@@ -50,23 +56,23 @@ class Service:
         self,
         managers: Mapping[str, QueueManager],
         admission: Admits,
-        standing: ServerStatus,
+        server_status: ServerStatus,
         *,
         channel: str,
         admin_channel: str,
     ) -> None:
-        self.managers, self.standing = managers, standing
+        self.managers, self.server_status = managers, server_status
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
-        self.sessions = Sessions(SystemClock().now_ms)
-        self.outcomes, self.message_waits = Outcomes(), Waits()
+        self.logins = Logins(SystemClock().now_ms)
+        self.outcomes, self.message_waits = VerbFutures(), GetWaits()
         self.feeds, self.experiments = Feeds(), Experiments()
-        self._instances = Instances()
+        self._instances = ChannelInstances()
         self._admission = admission
 
     async def admit(
         self, request: Request, channel: str | None = None, manager: str | None = None
-    ) -> Visit:
+    ) -> AuthenticatedUser:
         """Authenticate the sender of a request, as an administrator unless a channel is given.
 
         ``channel`` is the channel whose rules apply; without ``manager`` the first queue manager is
@@ -74,20 +80,22 @@ class Service:
         or missing credentials; WrongRequest (403) for a cookie without the header CSRF_HEADER;
         MQRC_Q_MGR_QUIESCING while the server drains; another MQError if the channel refuses.
         """
-        if self.standing.state is State.DRAINING:
+        if self.server_status.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         channel = self.admin_channel if channel is None else channel
         manager = next(iter(self.managers)) if manager is None else manager
-        remembered = line_of(request).remembered
+        cache = http_connection_of(request).cache
         # A header is not read again; a cookie is: its login may have ended.
         header = request.headers.get("authorization", "")
         key = manager, channel, header or self.credentials(request)
-        known = remembered.get(key)
-        if isinstance(known, Visit):
+        known = cache.get(key)
+        if isinstance(known, AuthenticatedUser):
             return known
-        visit = await self.authenticate(request, self.credentials(request), channel, manager)
-        remembered.note(key, visit)
-        return visit
+        authenticated = await self.authenticate(
+            request, self.credentials(request), channel, manager
+        )
+        cache.remember(key, authenticated)
+        return authenticated
 
     def credentials(self, request: Request) -> Credentials:
         """Return the credentials of a request: from its header, cookie or client certificate.
@@ -97,29 +105,29 @@ class Service:
         """
         given = request.headers.get("authorization", "")
         if given:
-            return of_header(given)
-        token = cookie_of(request, self.sessions.cookie)
+            return credentials_of_header(given)
+        token = cookie_of(request, self.logins.cookie)
         if token:
             if request.method not in SAFE_METHODS and CSRF_HEADER not in request.headers:
-                said = f"the header {CSRF_HEADER} is missing"
-                raise WrongRequest(HTTPStatus.FORBIDDEN, said)
-            found = self.sessions.find(token)
+                text = f"the header {CSRF_HEADER} is missing"
+                raise WrongRequest(HTTPStatus.FORBIDDEN, text)
+            found = self.logins.find(token)
             if found is None:
                 raise Unauthorized("the login has ended: log in again", is_login=True)
             return found
-        if line_of(request).peer.certificate_subject:
+        if http_connection_of(request).peer.certificate_subject:
             return Credentials(Mechanism.CERTIFICATE)
         return Credentials()
 
     async def authenticate(
         self, request: Request, credentials: Credentials, channel: str, manager: str
-    ) -> Visit:
+    ) -> AuthenticatedUser:
         """Admit a user by credentials and by the rules of a channel.
 
         Raises Unauthorized for wrong credentials, MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or
         MAXINSTC, and other MQError if the channel refuses.
         """
-        line = line_of(request)
+        line = http_connection_of(request)
         peer = line.peer
         is_operator = credentials.mechanism is Mechanism.TOKEN
         applicant = Applicant(
@@ -140,16 +148,16 @@ class Service:
             # to other clients.
             admitted = await asyncio.wrap_future(self._admission.submit(applicant))
         except NotAuthorized as error:
-            raise Unauthorized(_refused(credentials)) from error
-        self._enter(line, applicant, admitted)
-        return Visit(self, applicant, admitted, credentials.mechanism)
+            raise Unauthorized(_refusal_text(credentials)) from error
+        self._add_instance(line, applicant, admitted)
+        return AuthenticatedUser(self, applicant, admitted, credentials.mechanism)
 
-    def _enter(self, line: Line, applicant: Applicant, admitted: Admitted) -> None:
+    def _add_instance(self, line: HttpConnection, applicant: Applicant, admitted: Admitted) -> None:
         """Count the connection as an instance of the channel, unless that was done already."""
-        place = Place(applicant.queue_manager, applicant.channel, applicant.address)
+        place = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)
         # The operator's token is for no channel; a connection that is gone is no instance, and its
         # request is carried out.
-        if not applicant.channel or line.has_entered(place) or line.is_lost:
+        if not applicant.channel or line.is_admitted(place) or line.is_lost:
             return
         try:
             self._instances.enter(place, admitted)
@@ -158,10 +166,10 @@ class Service:
             raise
         leave = partial(self._instances.leave, place)
         connected_ms = self.managers[place.queue_manager].now_ms()
-        line.enter(place, Entered(admitted.user, connected_ms, leave))
+        line.add_admission(place, ChannelAdmission(admitted.user, connected_ms, leave))
 
 
-class Visit(NamedTuple):
+class AuthenticatedUser(NamedTuple):
     """A user who was authenticated for a request, and the channel rules that apply."""
 
     service: Service
@@ -194,8 +202,8 @@ class Visit(NamedTuple):
         It stays open for later requests of the same client connection. Use it within ``with
         http_connection_of(request)``.
         """
-        key = Key(self.applicant.queue_manager, self.applicant.channel, self.admitted)
-        return line_of(request).conversation(
+        key = ConversationKey(self.applicant.queue_manager, self.applicant.channel, self.admitted)
+        return http_connection_of(request).conversation(
             key, lambda: instrumented(self._connect(), for_others=True)
         )
 
@@ -203,7 +211,8 @@ class Visit(NamedTuple):
         return connection_of(self.service.managers, self.applicant, self.admitted)
 
 
-def _refused(credentials: Credentials) -> str:
+def _refusal_text(credentials: Credentials) -> str:
+    """Return what a client is told when credentials are missing or refused."""
     if credentials.mechanism is Mechanism.CERTIFICATE:
         return "the certificate is refused; the log of the server says why"
     if not credentials.password:
@@ -229,13 +238,13 @@ class Credentials(NamedTuple):
     password: str = ""
 
 
-def of_header(given: str) -> Credentials:
+def credentials_of_header(given: str) -> Credentials:
     """Return the credentials of an Authorization header, Basic or Bearer; raises Unauthorized."""
-    scheme, _, said = given.partition(" ")
+    scheme, _, text = given.partition(" ")
     if scheme.lower() == "basic":
-        return _basic(said.strip())
+        return _basic(text.strip())
     if scheme.lower() == "bearer":
-        return Credentials(Mechanism.TOKEN, "", said.strip())
+        return Credentials(Mechanism.TOKEN, "", text.strip())
     raise Unauthorized(f"{scheme!r} is neither Basic nor Bearer")
 
 
@@ -268,13 +277,15 @@ _TOKEN_BYTES: Final = 32
 MAX_OF_A_USER: Final = 100
 
 
-class _Session(NamedTuple):
+class _Login(NamedTuple):
+    """A login: the user, the encrypted password, and its end in ms since 1970."""
+
     user: str
-    covered: bytes
+    encrypted: bytes
     until_ms: int
 
 
-class Sessions:
+class Logins:
     """The logins of one server; belongs to its event loop.
 
     A password is kept only XORed with a stream made of the token, and the token only as a digest.
@@ -285,7 +296,7 @@ class Sessions:
         self._now_ms = now_ms
         #: Cookies know no port: two servers of a machine must not take each other's away.
         self.cookie = f"LtpaToken2_{secrets.token_hex(4)}"
-        self._found: dict[bytes, _Session] = {}
+        self._found: dict[bytes, _Login] = {}
         #: The digests of the logins of each user, the oldest first.
         self._of_users: dict[str, dict[bytes, None]] = {}
 
@@ -300,9 +311,9 @@ class Sessions:
             self._forget(oldest)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         until_ms = self._now_ms() + LIFE_SECONDS * SECOND_MS
-        covered = _covered(password.encode(), token)
+        encrypted = _xor(password.encode(), token)
         digest = _digest(token)
-        self._found[digest] = _Session(user, covered, until_ms)
+        self._found[digest] = _Login(user, encrypted, until_ms)
         self._of_users.setdefault(user, {})[digest] = None
         return token
 
@@ -315,7 +326,7 @@ class Sessions:
         if self._now_ms() >= found.until_ms:
             self._forget(digest)
             return None
-        password = _covered(found.covered, token).decode()
+        password = _xor(found.encrypted, token).decode()
         return Credentials(Mechanism.FORM, found.user, password)
 
     def end(self, token: str) -> None:
@@ -332,9 +343,11 @@ class Sessions:
 
 
 def _digest(token: str) -> bytes:
+    """Return the digest under which a login is kept; the token itself is not kept."""
     return blake2b(token.encode(), digest_size=32).digest()
 
 
-def _covered(text: bytes, token: str) -> bytes:
+def _xor(text: bytes, token: str) -> bytes:
+    """Return a text XORed with a stream made of a token; a second call restores the text."""
     stream = shake_256(token.encode()).digest(len(text))
     return bytes(a ^ b for a, b in zip(text, stream, strict=True))

@@ -11,19 +11,19 @@ from typing import Any, TypeVar
 from mayfly.client.connection import OnDone, UnderWay
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.servers.http.line import Line, finish
+from mayfly.servers.http.connection import HttpConnection, finish
 
 _T = TypeVar("_T")
 
 
-class Outcomes:
+class VerbFutures:
     """Turns callbacks from other threads into futures; wakes the loop once for several of them."""
 
     def __init__(self) -> None:
         self._arrived: deque[tuple[asyncio.Future[Any], object]] = deque()
         self._is_woken = False
 
-    def ending(self, future: asyncio.Future[_T]) -> OnDone[_T]:
+    def callback_for(self, future: asyncio.Future[_T]) -> OnDone[_T]:
         """Return the callback that sets the result or the error of a future, from any thread."""
         loop = future.get_loop()
 
@@ -32,17 +32,17 @@ class Outcomes:
             if not self._is_woken:
                 # Two threads may both wake it up; the second finds nothing to do.
                 self._is_woken = True
-                loop.call_soon_threadsafe(self._bring)
+                loop.call_soon_threadsafe(self._set_results)
 
         return on_done
 
     async def of(self, begin: Callable[[OnDone[_T]], object]) -> _T:
         """Begin a verb with a callback, and await its result; raises its MQError."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        begin(self.ending(future))
+        begin(self.callback_for(future))
         return await future
 
-    def _bring(self) -> None:
+    def _set_results(self) -> None:
         # First: an outcome that comes from now on wakes the loop again.
         self._is_woken = False
         while self._arrived:
@@ -59,7 +59,7 @@ class ClientGone(Exception):
     """The client has gone while its request was waiting; no answer is sent."""
 
 
-class Waits:
+class GetWaits:
     """All gets that wait for a message; a drain of the server cancels them."""
 
     def __init__(self) -> None:
@@ -76,7 +76,9 @@ class Waits:
         for each in draining:
             each.get_loop().call_soon_threadsafe(finish, each)
 
-    async def wait(self, line: Line, outcome: asyncio.Future[_T], under_way: UnderWay) -> _T:
+    async def wait(
+        self, line: HttpConnection, outcome: asyncio.Future[_T], under_way: UnderWay
+    ) -> _T:
         """Await a get that waits for a message; return its outcome, or raise its error.
 
         The get is cancelled if the client goes (raises ClientGone), if an operator ends the
@@ -90,7 +92,7 @@ class Waits:
             is_over = self._is_over
         try:
             if not is_over:
-                ends: list[asyncio.Future[Any]] = [outcome, line.when_over(), draining]
+                ends: list[asyncio.Future[Any]] = [outcome, line.when_closing(), draining]
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             with self._changing:

@@ -24,7 +24,14 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.acceptor import send_at_once
-from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience, Reservation
+from mayfly.servers.budget import (
+    OWN_BYTES,
+    Budget,
+    DeferredCalls,
+    MemoryUse,
+    Reservation,
+    SlowClientTimer,
+)
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Peer
 from mayfly.verbs.contracts.channels import Welcome
 from mayfly.verbs.contracts.wire import (
@@ -518,14 +525,14 @@ class ClientLink(asyncio.Protocol):
         #: Messages of a batch whose rest is to come.
         self._kept_bytes = 0
         budget = server_loop.budget
-        self._in_memory, self._unread = Held(budget), Held(budget)
+        self._in_memory, self._unread = MemoryUse(budget), MemoryUse(budget)
         #: Memory reserved for the long frame that is being received.
         self._reservation: Reservation | None = None
-        self._later = Later(budget, server_loop.call_soon)
+        self._later = DeferredCalls(budget, server_loop.call_soon)
         self._is_waiting = False
         self._is_held_up = self._is_behind = self._is_lost = False
-        self._sending = Patience(budget, server_loop.loop, self._abort_slow)
-        self._reading = Patience(budget, server_loop.loop, self._abort_slow)
+        self._sending = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
+        self._reading = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
         self.channel = ""
         self.heartbeat_ms = 0
         self.sent_bytes = self.received_bytes = 0
@@ -743,14 +750,14 @@ class ClientLink(asyncio.Protocol):
         reservation = self.server_loop.budget.reserve(length, has_capacity)
         assert reservation is not None
         self._reservation = reservation
-        if reservation.is_there:
+        if reservation.is_granted:
             self._sending.begin(length)
         else:
             self.regulate()
 
     def _has_capacity(self) -> None:
         """Continue reading when the reserved memory has become free."""
-        if self._reservation is not None and self._reservation.is_there:
+        if self._reservation is not None and self._reservation.is_granted:
             self._sending.begin(self._reservation.count)
         self.regulate()
 
@@ -763,7 +770,7 @@ class ClientLink(asyncio.Protocol):
 
     def _has_to_wait(self) -> bool:
         """Return True while there is no memory for what the client sends."""
-        if self._reservation is not None and not self._reservation.is_there:
+        if self._reservation is not None and not self._reservation.is_granted:
             return True
         if (
             not self._in_memory.counted

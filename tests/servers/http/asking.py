@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message
 from mayfly import QueueManager
 from mayfly.servers.clients import Peer
 from mayfly.servers.http.application import Application
-from mayfly.servers.http.line import Line
+from mayfly.servers.http.connection import HttpConnection
 from mayfly.servers.http.service import Service
 from mayfly.servers.status import ServerStatus, State
 from tests.connection.serving import AdmitEverybody
@@ -31,17 +31,19 @@ class Asked(NamedTuple):
 
 def application_of(*managers: QueueManager) -> ASGIApp:
     """Return the application of queue managers that are ready, to which everybody is let in."""
-    standing = ServerStatus(managers)
-    standing.state = State.READY
+    server_status = ServerStatus(managers)
+    server_status.state = State.READY
     named = {manager.name: manager for manager in managers}
-    return Application(Service(named, AdmitEverybody(), standing, channel="A", admin_channel="B"))
+    return Application(
+        Service(named, AdmitEverybody(), server_status, channel="A", admin_channel="B")
+    )
 
 
 async def ask(app: ASGIApp, asked: Asked) -> list[Message]:
     """Return the messages of an answer, none for a client that is gone."""
-    line = Line(Peer("127.0.0.1", has_tls=False), asyncio.get_running_loop())
+    line = HttpConnection(Peer("127.0.0.1", has_tls=False), asyncio.get_running_loop())
     if asked.is_lost:
-        line.lose()
+        line.client_gone()
     sent: list[Message] = []
     coming = [{"type": "http.request", "body": asked.body, "more_body": False}]
 
@@ -60,8 +62,8 @@ async def ask(app: ASGIApp, asked: Asked) -> list[Message]:
         "raw_path": asked.path.encode(),
         "query_string": asked.query.encode(),
         "headers": list(asked.headers),
-        "state": {"line": line},
+        "state": {"http_connection": line},
     }
     await app(scope, receive, send)
-    line.lose()
+    line.client_gone()
     return sent

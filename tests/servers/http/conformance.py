@@ -36,7 +36,7 @@ def check_answer(method: str, path: str, status: int, media_type: str, content: 
 
 @cache
 def _document() -> dict[str, Any]:
-    service: Any = SimpleNamespace(sessions=SimpleNamespace(cookie="LtpaToken2_x"))
+    service: Any = SimpleNamespace(logins=SimpleNamespace(cookie="LtpaToken2_x"))
     request: Any = None
     call = Call[NoQuery, None](service, request, {}, NoQuery(), None, None)
     return Description(OPERATIONS).openapi(call)

@@ -120,7 +120,7 @@ class Site:
     """A listener, who stands behind it, and a client of it."""
 
     listener: HttpListener
-    standing: ServerStatus
+    server_status: ServerStatus
     web: Web
 
 
@@ -133,8 +133,8 @@ def listening(
     budget: Budget | None = None,
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
-    standing = ServerStatus(managers)
-    standing.state = State.READY
+    server_status = ServerStatus(managers)
+    server_status.state = State.READY
     listener = HttpListener(
         managers,
         admission,
@@ -142,12 +142,12 @@ def listening(
         channel=channel,
         admin_channel=admin_channel,
         tls=tls or TlsFiles(),
-        standing=standing,
+        server_status=server_status,
         budget=budget,
     )
     port = int(listener.start().rpartition(":")[2])
     try:
-        yield Site(listener, standing, Web(port))
+        yield Site(listener, server_status, Web(port))
     finally:
         listener.stop()
 

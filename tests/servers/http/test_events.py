@@ -11,7 +11,7 @@ from starlette.types import Message
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.servers.clients import Peer
-from mayfly.servers.http.line import Line
+from mayfly.servers.http.connection import HttpConnection
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until
@@ -272,7 +272,7 @@ def test_a_slow_reader_is_told_everything_when_it_has_caught_up(
 
     async def look() -> None:
         app, loop = application_of(queue_manager), asyncio.get_running_loop()
-        line, gate = Line(Peer("127.0.0.1", has_tls=False), loop), asyncio.Event()
+        line, gate = HttpConnection(Peer("127.0.0.1", has_tls=False), loop), asyncio.Event()
 
         async def send(message: Message) -> None:
             sent.append(message.get("body", b""))
@@ -286,9 +286,11 @@ def test_a_slow_reader_is_told_everything_when_it_has_caught_up(
             while len(frames_of(sent)) < count:
                 await asyncio.sleep(0.001)
 
-        scope = {"type": "http", "method": "GET", "scheme": "http", "server": ("h", 80)}
+        scope: dict[str, object] = {"type": "http", "method": "GET", "scheme": "http"}
+        scope["server"] = ("h", 80)
         scope |= {"path": EVENTS, "raw_path": EVENTS.encode(), "query_string": b"", "headers": []}
-        task = asyncio.ensure_future(app(scope | {"state": {"line": line}}, receive, send))
+        scope["state"] = {"http_connection": line}
+        task = asyncio.ensure_future(app(scope, receive, send))
         await until_sent(1)
         with queue_manager.session() as session:
             for _ in range(10):
@@ -301,7 +303,7 @@ def test_a_slow_reader_is_told_everything_when_it_has_caught_up(
             session.put("Q1", b"x")
             clock.advance(1_000)
             await until_sent(3)
-        line.lose()
+        line.client_gone()
         await task
 
     asyncio.run(look())

@@ -20,7 +20,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
 from mayfly.servers.budget import Budget
-from mayfly.servers.http.line import MAX_BYTES
+from mayfly.servers.http.connection import MAX_BYTES
 from mayfly.servers.http.server import HttpServer
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
@@ -242,7 +242,7 @@ def test_probes_say_what_ping_says(site: Site) -> None:
         (State.READY, 200, 200),
         (State.DRAINING, 200, 503),
     ):
-        site.standing.state = state
+        site.server_status.state = state
         assert probe(site.web) == [(live, {"QM1": state}), (ready, {"QM1": state})]
 
 
@@ -258,7 +258,7 @@ def test_a_server_is_live_while_one_queue_manager_is_and_ready_while_all_are() -
 
 
 def test_a_server_that_drains_answers_probes_alone(site: Site) -> None:
-    site.standing.state = State.DRAINING
+    site.server_status.state = State.DRAINING
     site.listener.drain(60_000)
     assert site.web.ask("GET", CLOCK).said == (503, "the server ends", 2161)
     assert probe(site.web)[0] == (200, {"QM1": "draining"})
@@ -278,7 +278,7 @@ def test_an_address_that_is_taken_is_named(site: Site, queue_manager: QueueManag
         channel="",
         admin_channel="",
         tls=TlsFiles(),
-        standing=ServerStatus([queue_manager]),
+        server_status=ServerStatus([queue_manager]),
     )
     said = f"cannot listen on 127.0.0.1:{site.web.port}: Address already in use"
     with pytest.raises(OSError, match=said):

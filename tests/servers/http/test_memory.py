@@ -147,7 +147,7 @@ def test_a_body_that_waits_too_long_is_refused_with_MQRC_RESOURCE_PROBLEM(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """503: it may come again. In chunks its length is not known: it counts as the longest."""
-    monkeypatch.setattr("mayfly.servers.http.line.WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("mayfly.servers.http.connection.WAIT_SECONDS", 0.05)
     rest = RestClient(narrow, user=None)
     chunked = PUT + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\na\r\n0\r\n\r\n"
     with contextlib.ExitStack() as stack:

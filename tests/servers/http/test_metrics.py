@@ -241,8 +241,8 @@ def test_dynamic_queues_and_those_beyond_the_limit_are_added_up(
         dynamic = connection.call(ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT))
         connection.put(dynamic.handle, b"y", Descriptor())
         monkeypatch.setattr(metrics, "MAX_QUEUES", 2)
-        standing = ServerStatus([queue_manager])
-        found = samples_of(metrics_text({"QM1": queue_manager}, standing).decode())
+        server_status = ServerStatus([queue_manager])
+        found = samples_of(metrics_text({"QM1": queue_manager}, server_status).decode())
     depth = {key[1][0]: value for key, value in found.items() if key[0] == "mayfly_queue_depth"}
     assert depth == {"A0": 1, "A1": 1, OTHERS: 2}
     assert found["mayfly_messages_put_total", (OTHERS,)] == 2
@@ -258,12 +258,12 @@ def test_metrics_are_for_those_who_are_let_in(guarded: Web) -> None:
 
 def test_a_queue_manager_that_has_stopped_is_down_and_has_no_figures(tmp_path: Path) -> None:
     manager = QueueManager("QM1", tmp_path)
-    standing = ServerStatus([manager])
-    standing.state = State.READY
-    text = metrics_text({"QM1": manager}, standing)
+    server_status = ServerStatus([manager])
+    server_status.state = State.READY
+    text = metrics_text({"QM1": manager}, server_status)
     assert samples_of(text.decode())["mayfly_queue_manager_up", ("ready",)] == 1
     manager.close()
-    text = metrics_text({"QM1": manager}, standing)
+    text = metrics_text({"QM1": manager}, server_status)
     assert samples_of(text.decode()) == {("mayfly_queue_manager_up", ("failed",)): 0}
 
 

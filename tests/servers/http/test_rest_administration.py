@@ -242,7 +242,7 @@ def test_queue_managers_are_listed_with_their_states(site: Site) -> None:
     web, shown = site.web, {"qmgr": [{"name": "QM1", "state": "running"}]}
     assert web.ask("GET", f"{BASE}/v2/admin/qmgr").content == shown
     assert web.ask("GET", f"{BASE}/v2/admin/qmgr/QM1").content == shown
-    site.standing.state = State.FAILED
+    site.server_status.state = State.FAILED
     assert web.ask("GET", f"{BASE}/v3/admin/qmgr").content == {
         "qmgr": [{"name": "QM1", "state": "endedUnexpectedly"}]
     }

@@ -17,8 +17,8 @@ from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import DEFINITIONS, self_signed_certificate
 from mayfly.admin.security.users import users_of
 from mayfly.runtime import SystemClock
-from mayfly.servers.http.line import REMEMBERED_SECONDS
-from mayfly.servers.http.service import LIFE_SECONDS, MAX_OF_A_USER, Mechanism, Sessions
+from mayfly.servers.http.connection import CACHE_SECONDS
+from mayfly.servers.http.service import LIFE_SECONDS, MAX_OF_A_USER, Logins, Mechanism
 from mayfly.servers.settings import TlsFiles
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
@@ -114,7 +114,7 @@ def test_users_on_one_connection_are_kept_apart(queue_manager: QueueManager) -> 
                 put_by = [message.descriptor.user_identifier for message in session.browse("Q1")]
             assert put_by == ["anna", "bert", "anna"]
             # Each was asked for once: a connection remembers for a few seconds.
-            assert REMEMBERED_SECONDS <= 5
+            assert CACHE_SECONDS <= 5
             assert [a.user for a in admission.applicants] in (
                 ["anna", "bert"],
                 ["anna", "bert", "anna"],
@@ -243,40 +243,40 @@ def test_a_login_ends_with_its_password(rest: RestClient, developed: QueueManage
 
 def test_a_login_lasts_for_two_hours() -> None:
     clock = VirtualClock()
-    sessions = Sessions(clock.now_ms)
-    token = sessions.begin("anna", "gehëim")
+    logins = Logins(clock.now_ms)
+    token = logins.begin("anna", "gehëim")
     clock.advance(LIFE_SECONDS * 1_000 - 1)
-    found = sessions.find(token)
+    found = logins.find(token)
     assert found is not None
     assert (found.mechanism, found.user, found.password) == (Mechanism.FORM, "anna", "gehëim")
     clock.advance(1)
-    assert sessions.find(token) is None
-    assert sessions.find("guessed") is None
+    assert logins.find(token) is None
+    assert logins.find("guessed") is None
 
 
 def test_the_oldest_of_too_many_logins_of_a_user_ends_and_nobody_elses() -> None:
-    sessions = Sessions(VirtualClock().now_ms)
-    other = sessions.begin("bert", "x")
-    tokens = [sessions.begin("anna", "x") for _ in range(10_001)]
-    assert sessions.find(other)
-    known = [token for token in tokens if sessions.find(token)]
+    logins = Logins(VirtualClock().now_ms)
+    other = logins.begin("bert", "x")
+    tokens = [logins.begin("anna", "x") for _ in range(10_001)]
+    assert logins.find(other)
+    known = [token for token in tokens if logins.find(token)]
     assert known == tokens[-MAX_OF_A_USER:]
-    sessions.end(known[0])
-    assert sessions.begin("anna", "x")
-    assert sessions.find(known[1])
+    logins.end(known[0])
+    assert logins.begin("anna", "x")
+    assert logins.find(known[1])
 
 
 def test_a_login_that_is_over_takes_no_room() -> None:
     clock = VirtualClock()
-    sessions = Sessions(clock.now_ms)
+    logins = Logins(clock.now_ms)
     for _ in range(MAX_OF_A_USER - 1):
-        sessions.begin("anna", "x")
+        logins.begin("anna", "x")
     clock.advance(LIFE_SECONDS * 1_000 - 1)
-    kept = sessions.begin("anna", "x")
+    kept = logins.begin("anna", "x")
     clock.advance(1)
     for _ in range(MAX_OF_A_USER - 1):
-        sessions.begin("anna", "x")
-    assert sessions.find(kept)
+        logins.begin("anna", "x")
+    assert logins.find(kept)
 
 
 #: Users by what they may do, and passwords: which of these there are is nobody's business.
@@ -350,9 +350,9 @@ def test_a_user_of_two_queue_managers_is_refused_as_soon_as_one_of_none() -> Non
 
 
 def test_neither_token_nor_password_can_be_read_in_what_is_kept() -> None:
-    sessions = Sessions(VirtualClock().now_ms)
-    token = sessions.begin("anna", "a secret password")
-    kept = repr(vars(sessions))
+    logins = Logins(VirtualClock().now_ms)
+    token = logins.begin("anna", "a secret password")
+    kept = repr(vars(logins))
     assert "anna" in kept
     assert token not in kept
     assert "secret" not in kept

@@ -597,7 +597,7 @@ def test_waits_hold_no_threads(rest: RestClient, queue_manager: QueueManager) ->
 
 
 def test_a_drain_ends_waits(site: Site, waiting: Waiting) -> None:
-    site.standing.state = State.DRAINING
+    site.server_status.state = State.DRAINING
     site.listener.drain(60_000)
     assert error_of(waiting.answer())[:3] == (503, "MQWB0300E", 2161)
     late = Waiting(RestClient(site.web))

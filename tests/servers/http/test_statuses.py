@@ -39,7 +39,7 @@ def test_a_reason_code_has_the_status_of_its_meaning(reason: int) -> None:
     status = status_of(error)
     assert (status is HTTPStatus.NOT_FOUND) == (reason in MISSING)
     assert (status is HTTPStatus.INTERNAL_SERVER_ERROR) == (reason in FAILURES)
-    assert problems.of_mq_error(error).status_code == status
+    assert problems.problem_of(error).status_code == status
     rest = of_mq_error(error, "")
     expected = HTTPStatus.METHOD_NOT_ALLOWED if isinstance(error, InhibitedError) else status
     assert (rest.status, rest.reason) == (expected, reason)

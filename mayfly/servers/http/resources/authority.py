@@ -41,7 +41,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
     object_type: _Type | None = None
     profile: Annotated[
-        str | None, Meta(description="a name or profile; records that stand for it are found too")
+        str | None, Meta(description="a name or profile; records that match it are found too")
     ] = None
     principal: Annotated[str | None, Meta(description="a user")] = None
     group: Annotated[str | None, Meta(description="a group")] = None
@@ -49,7 +49,7 @@ class Listing(Struct, forbid_unknown_fields=True):
         Literal["profile", "membership", "exact"],
         Meta(description="membership: also records of the user's groups; exact: that profile"),
     ] = "profile"
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="so many at most")] = 200
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
     after: AfterName = ""
 
 
@@ -105,7 +105,7 @@ class Granted(Struct):
 def listed(call: Call[Listing, None]) -> AuthorityRecords:
     """List authority records."""
     asked = call.query
-    object_type = None if asked.object_type is None else _type(asked.object_type)
+    object_type = None if asked.object_type is None else _object_type(asked.object_type)
     entities = _entities(asked.principal, asked.group)
     found = admin.inquire_authority(
         call.manager.engine,
@@ -116,28 +116,31 @@ def listed(call: Call[Listing, None]) -> AuthorityRecords:
     )
     named = (
         (f"{one.object_type} {one.profile} {one.entity_kind} {one.entity}", one)
-        for one in map(_shown, found)
+        for one in map(_to_record, found)
     )
     page, following = page_by_name(named, asked.limit, asked.after)
     return AuthorityRecords(page, following)
 
 
 def granted(call: Call[Asked, None]) -> Granted:
-    """Show all authorities of a user or group over one object, from all records together."""
+    """Show all authorities of a user or group over one object, from all records together.
+
+    400 if neither a user nor a group is named.
+    """
     asked = call.query
-    object_type = _type(asked.object_type)
+    object_type = _object_type(asked.object_type)
     entities = _entities(asked.principal, asked.group)
     if not entities:
         raise WrongRequest(HTTPStatus.BAD_REQUEST, "principal and group are missing")
     name = admin.SELF if object_type == admin.QMGR else asked.name
     found = admin.inquire_entity(call.manager.engine, entities[0], object_type, name)
     kind, entity = entities[0]
-    return Granted(object_type.lower(), name, kind.lower(), entity, _words(found))
+    return Granted(object_type.lower(), name, kind.lower(), entity, _authorities_of(found))
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[AuthorityRecord]:
-    """Show one authority record, with its ETag."""
-    return _answered(_existing(call, _key(call)))
+    """Show one authority record, with its ETag; 404 if there is none."""
+    return _with_etag(_find_existing(call, _key(call)))
 
 
 def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
@@ -146,37 +149,37 @@ def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
     A queue manager checks authority as soon as it has its first record.
     """
     key, engine = _key(call), call.manager.engine
-    wanted = _given(call.body.authorities)
+    wanted = _folded(call.body.authorities)
     with admin.definitions_unchanged(engine):
-        before = _found(call, key)
+        before = _find(call, key)
         check_put(call.request, None if before is None else etag_of(before))
-        kept = _single(key.object_type, wanted)
+        kept = _expanded(key.object_type, wanted)
         gone = set() if before is None else set(before.authorities) - kept
         admin.set_authority(
             engine, key.object_type, key.profile, [key.entity], add=wanted, remove=gone
         )
-        after = _existing(call, key)
-    return _answered(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
+        after = _find_existing(call, key)
+    return _with_etag(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
 
 
 def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord]:
     """Add authorities to a record and remove some, as SET AUTHREC; a missing record is created."""
     key, engine = _key(call), call.manager.engine
-    add, remove = _given(call.body.add), _given(call.body.remove)
+    add, remove = _folded(call.body.add), _folded(call.body.remove)
     with admin.definitions_unchanged(engine):
-        before = _found(call, key)
+        before = _find(call, key)
         check_match(call.request, None if before is None else etag_of(before))
         admin.set_authority(
             engine, key.object_type, key.profile, [key.entity], add=add, remove=remove
         )
-        return _answered(_existing(call, key))
+        return _with_etag(_find_existing(call, key))
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
-    """Delete a record; authorities from other records stay."""
+    """Delete a record; authorities from other records stay. 404 if there is none."""
     key, engine = _key(call), call.manager.engine
     with admin.definitions_unchanged(engine):
-        check_required_match(call.request, etag_of(_existing(call, key)))
+        check_required_match(call.request, etag_of(_find_existing(call, key)))
         admin.delete_authority(engine, key)
 
 
@@ -188,13 +191,14 @@ def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
     names = call.names
     kind = {"principal": admin.PRINCIPAL, "group": admin.GROUP}.get(names["entity_kind"])
     if kind is None:
-        said = f"{names['entity_kind']!r} is neither principal nor group"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
-    object_type = _type(names["object_type"], HTTPStatus.NOT_FOUND)
+        text = f"{names['entity_kind']!r} is neither principal nor group"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+    object_type = _object_type(names["object_type"], HTTPStatus.NOT_FOUND)
     return admin.AuthorityKey(object_type, names["profile"], admin.Entity(kind, names["entity"]))
 
 
-def _type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
+def _object_type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
+    """Return an object type in capitals; raises WrongRequest with ``status`` if it is unknown."""
     known = {object_type.lower(): object_type for object_type in admin.OBJECT_TYPES}
     if given not in known:
         raise WrongRequest(status, f"object_type {given!r} is none of {', '.join(known)}")
@@ -202,13 +206,15 @@ def _type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
 
 
 def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
+    """Return the user or group of a query, [] for neither; WrongRequest (400) for both."""
     if principal is not None and group is not None:
         raise WrongRequest(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
     given = ((admin.PRINCIPAL, principal), (admin.GROUP, group))
     return [admin.Entity(kind, name) for kind, name in given if name is not None]
 
 
-def _found(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | None:
+def _find(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | None:
+    """Return the record with a key; None if there is none."""
     records = admin.inquire_authority(
         call.manager.engine,
         [key.entity],
@@ -216,38 +222,39 @@ def _found(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | N
         object_type=key.object_type,
         match="EXACT",
     )
-    return _shown(records[0]) if records else None
+    return _to_record(records[0]) if records else None
 
 
-def _existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
+def _find_existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
     """Return the record with a key; raises WrongRequest (404) if there is none."""
-    found = _found(call, key)
+    found = _find(call, key)
     if found is None:
-        said = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
+        text = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
     return found
 
 
-def _shown(record: admin.Record) -> AuthorityRecord:
+def _to_record(record: admin.Record) -> AuthorityRecord:
     values = record.values
     return AuthorityRecord(
         str(values["OBJTYPE"]).lower(),
         str(values["PROFILE"]),
         str(values["ENTTYPE"]).lower(),
         str(values["ENTITY"]),
-        _words(record),
+        _authorities_of(record),
     )
 
 
-def _words(record: admin.Record) -> list[str]:
+def _authorities_of(record: admin.Record) -> list[str]:
+    """Return the authorities that a record gives; [] for NONE."""
     return [word for word in str(record.values["AUTHLIST"]).split(",") if word != _NO_AUTHORITY]
 
 
-def _given(words: list[str]) -> list[str]:
+def _folded(words: list[str]) -> list[str]:
     return [admin.fold(word) for word in words]
 
 
-def _single(object_type: str, words: list[str]) -> set[str]:
+def _expanded(object_type: str, words: list[str]) -> set[str]:
     """Return authorities one by one: ALL, ALLMQI and ALLADM become those they stand for."""
     known = admin.authorities_of(object_type)
     bits = 0
@@ -256,7 +263,7 @@ def _single(object_type: str, words: list[str]) -> set[str]:
     return {word for word, bit in known.items() if bit and bits & bit == bit}
 
 
-def _answered(
+def _with_etag(
     found: AuthorityRecord, status: HTTPStatus = HTTPStatus.OK
 ) -> Answered[AuthorityRecord]:
     return Answered(found, {"ETag": etag_of(found)}, status)

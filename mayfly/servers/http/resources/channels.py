@@ -94,41 +94,42 @@ def listed(call: Call[NoQuery, None]) -> AllChannels:
     engine = call.manager.engine
     clients = client_connections(engine)
     found = inquire(engine, (CHANNEL,), "*")
-    return AllChannels([_shown(engine, record, clients) for record in found])
+    return AllChannels([_to_channel(engine, record, clients) for record in found])
 
 
 def shown(call: Call[NoQuery, None]) -> Channel:
-    """Show one channel."""
-    return _found(call)
+    """Show one channel; 404 if there is none."""
+    return _find(call)
 
 
 def started(call: Call[NoQuery, None]) -> Channel:
     """Start a sender, or let a receiver or a channel of clients accept connections again.
 
-    The answer does not wait for the partner: its status shows later whether it can be reached.
+    The answer does not wait for the partner: its status shows later whether it can be reached. 404
+    if there is no such channel.
     """
-    _found(call)
+    _find(call)
     channels_of(call.manager.engine).start(call.names["channel"])
-    return _found(call)
+    return _find(call)
 
 
 def stopped(call: Call[NoQuery, Stop]) -> Channel:
-    """Stop a channel until it is started again."""
-    _found(call)
+    """Stop a channel until it is started again; 404 if there is none."""
+    _find(call)
     is_forced, is_inactive = call.body.mode == "force", call.body.inactive
     name = call.names["channel"]
     stop_channel(call.manager.engine, name, is_forced=is_forced, is_inactive=is_inactive)
-    return _found(call)
+    return _find(call)
 
 
 def reset(call: Call[NoQuery, Reset]) -> Channel:
-    """Set the sequence number of the next message.
+    """Set the sequence number of the next message; 404 if there is no such channel.
 
-    A sender sends it to its receiver when it starts.
+    A sender sends the number to its receiver when it starts.
     """
-    _found(call)
+    _find(call)
     channels_of(call.manager.engine).reset(call.names["channel"], call.body.sequence)
-    return _found(call)
+    return _find(call)
 
 
 def resolved(call: Call[NoQuery, Resolve]) -> Channel:
@@ -137,28 +138,29 @@ def resolved(call: Call[NoQuery, Resolve]) -> Channel:
     A wrong decision loses or duplicates messages. Compare the partner's LSTLUWID with CURLUWID
     here: if they are equal, the batch has arrived and is to be committed.
     """
-    _found(call)
+    _find(call)
     is_committed = call.body.action == "commit"
     channels_of(call.manager.engine).resolve(call.names["channel"], is_committed=is_committed)
-    return _found(call)
+    return _find(call)
 
 
-def _found(call: Call[Any, Any]) -> Channel:
+def _find(call: Call[Any, Any]) -> Channel:
     """Return the channel in the path of a request; raises WrongRequest (404) if there is none."""
     engine, name = call.manager.engine, call.names["channel"]
     found = [one for one in inquire(engine, (CHANNEL,), name) if one.name == name]
     if not found:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no channel")
-    return _shown(engine, found[0], client_connections(engine))
+    return _to_channel(engine, found[0], client_connections(engine))
 
 
-def _shown(engine: Engine, record: Record, clients: list[ClientConnection]) -> Channel:
+def _to_channel(engine: Engine, record: Record, clients: list[ClientConnection]) -> Channel:
+    """Return a channel with the status of its partners, as the API shows it."""
     name, values = record.name, record.values
     kind = str(named(object_type(CHANNEL).attributes["CHLTYPE"], values["CHLTYPE"]))
     channels = channels_of(engine)
-    standings = [] if kind == _OF_CLIENTS else channels.status(name)
+    statuses = [] if kind == _OF_CLIENTS else channels.status(name)
     is_stopped = channels.is_stopped(name) or any(
-        one.is_sender and one.status is Status.STOPPED for one in standings
+        one.is_sender and one.status is Status.STOPPED for one in statuses
     )
     return Channel(
         name,
@@ -168,7 +170,7 @@ def _shown(engine: Engine, record: Record, clients: list[ClientConnection]) -> C
         is_stopped,
         [
             Partner(**{field: getattr(one, field) for field in Partner.__struct_fields__})
-            for one in standings
+            for one in statuses
         ],
         sum(client.channel == name for client in clients),
     )

@@ -56,9 +56,9 @@ def listed(call: Call[NoQuery, None]) -> AllClaims:
 
 
 def shown(call: Call[NoQuery, None]) -> Claims:
-    """Show the claims of one consumer."""
+    """Show the claims of one consumer; 404 if there is none."""
     with call.connection() as connection:
-        return Claims(*_standing(connection, call.names["consumer"]))
+        return Claims(*_consumer(connection, call.names["consumer"]))
 
 
 def released(call: Call[NoQuery, Release]) -> Given:
@@ -69,13 +69,14 @@ def released(call: Call[NoQuery, Release]) -> Given:
     """
     name, is_dry = call.names["consumer"], call.body.dry_run
     with call.connection() as connection:
-        count = _standing(connection, name).message_count
+        count = _consumer(connection, name).message_count
         if not is_dry:
             count = client.Claims(connection.call).release(name)
     return Given(name, count, is_dry)
 
 
-def _standing(connection: LocalConnection, name: str) -> ConsumerState:
+def _consumer(connection: LocalConnection, name: str) -> ConsumerState:
+    """Return a consumer by its name; raises WrongRequest (404)."""
     found = [one for one in client.Claims(connection.call).standings() if one.consumer == name]
     if not found:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")

@@ -67,14 +67,14 @@ def stopped(call: Call[NoQuery, None]) -> Stopped:
     """Stop a connection: its unit of work is backed out, and its later calls fail.
 
     If it belongs to a client, its socket is closed, and with it all other connections on that
-    socket.
+    socket. 404 if there is no such connection.
     """
     identifier = call.names["connection"]
     try:
         stop_connection(call.manager.engine, identifier.upper())
     except WrongObject as error:
-        said = f"no connection has the id {identifier}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said) from error
+        text = f"no connection has the id {identifier}"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text) from error
     return Stopped(identifier)
 
 

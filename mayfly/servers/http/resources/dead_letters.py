@@ -40,7 +40,7 @@ class Listing(Struct, forbid_unknown_fields=True):
     """Which dead letters are listed."""
 
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
-    limit: Annotated[int, Meta(ge=1, le=1_000, description="so many letters at most")] = 20
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="the most letters of a page")] = 20
     after: Annotated[
         str,
         Meta(
@@ -114,6 +114,10 @@ def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[
 
 
 def _table(where: str) -> RuleTable:
+    """Return a rule table that retries the letters that match.
+
+    Raises WrongRequest (400) for wrong patterns.
+    """
     try:
         parse_patterns(where)
         return parse_rules(f"{where.rstrip()} ACTION(RETRY)")

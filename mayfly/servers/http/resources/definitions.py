@@ -43,7 +43,7 @@ class Listing(Struct, forbid_unknown_fields=True):
     """Which objects are listed."""
 
     name: Annotated[str, Meta(description="a name, or the beginning of names before ``*``")] = "*"
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="so many at most")] = 200
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
     after: AfterName = ""
 
 
@@ -89,12 +89,12 @@ def listed(call: Call[Listing, None]) -> Definitions:
     page, following = page_by_name(
         ((record.name, record) for record in records), asked.limit, asked.after
     )
-    return Definitions([_shown(record) for record in page], following)
+    return Definitions([_to_definition(record) for record in page], following)
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
-    """Show one object, with its ETag."""
-    return _answered(_existing(call))
+    """Show one object, with its ETag; 404 if there is none."""
+    return _with_etag(_find_existing(call))
 
 
 def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
@@ -107,60 +107,71 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
         raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
-        before = _found(call)
+        before = _find(call)
         check_put(call.request, None if before is None else _etag(before))
         admin.define(
             engine, kind, call.names["name"], attributes, like=call.body.like or None, replace=True
         )
-        after = _existing(call)
-    return _answered(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
+        after = _find_existing(call)
+    return _with_etag(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
 
 
 def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
-    """Change attributes of an object: all of them, or none if one is wrong."""
+    """Change attributes of an object: all of them, or none if one is wrong.
+
+    404 if there is none.
+    """
     kind, engine = _kind(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
-        check_required_match(call.request, _etag(_existing(call)))
+        check_required_match(call.request, _etag(_find_existing(call)))
         admin.alter(engine, kind, call.names["name"], attributes)
-        return _answered(_existing(call))
+        return _with_etag(_find_existing(call))
 
 
 def deleted(call: Call[Deleting, None]) -> None:
-    """Delete an object; a local queue that has messages only with ``purge=true``."""
+    """Delete an object; a local queue that has messages only with ``purge=true``.
+
+    404 if there is no such object.
+    """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
         raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
     with admin.definitions_unchanged(engine):
-        check_required_match(call.request, _etag(_existing(call)))
+        check_required_match(call.request, _etag(_find_existing(call)))
         admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
 
 
 def _kind(call: Call[Any, Any]) -> str:
+    """Return the kind of object in a path, in capitals; raises WrongRequest (404) if unknown."""
     kind = _KINDS.get(call.names["kind"])
     if kind is None:
-        said = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
+        text = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
     return kind
 
 
-def _found(call: Call[Any, Any]) -> Definition | None:
+def _find(call: Call[Any, Any]) -> Definition | None:
     """Return the object in the path of a request; None if there is none."""
     kind, name = _kind(call), call.names["name"]
     records = admin.inquire(call.manager.engine, [kind], name)
-    return next((_shown(record) for record in records if record.name == name), None)
+    return next((_to_definition(record) for record in records if record.name == name), None)
 
 
-def _existing(call: Call[Any, Any]) -> Definition:
+def _find_existing(call: Call[Any, Any]) -> Definition:
     """Return the object in the path of a request; raises WrongRequest (404) if there is none."""
-    found = _found(call)
+    found = _find(call)
     if found is None:
-        said = f"there is no {call.names['kind']} {call.names['name']!r}"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
+        text = f"there is no {call.names['kind']} {call.names['name']!r}"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
     return found
 
 
-def _shown(record: admin.Record) -> Definition:
+def _to_definition(record: admin.Record) -> Definition:
+    """Return an object as the API shows it.
+
+    Attributes that can be set are apart from its status.
+    """
     rows = admin.object_type(record.kind)
     shown = {
         keyword: admin.named(rows.row(keyword), value) for keyword, value in record.values.items()
@@ -173,11 +184,12 @@ def _shown(record: admin.Record) -> Definition:
     )
 
 
-def _answered(found: Definition, status: HTTPStatus = HTTPStatus.OK) -> Answered[Definition]:
+def _with_etag(found: Definition, status: HTTPStatus = HTTPStatus.OK) -> Answered[Definition]:
     return Answered(found, {"ETag": _etag(found)}, status)
 
 
 def _etag(found: Definition) -> str:
+    """Return the ETag of an object, made of its attributes, not of its status."""
     return etag_of((found.kind, found.name, found.attributes))
 
 
@@ -193,8 +205,8 @@ def _typed(kind: str, given: Mapping[str, int | str]) -> dict[str, admin.Value]:
         if row is not None and not row.is_text and isinstance(value, str):
             number = admin.number_of(row, value)
             if number is None:
-                said = f" is not right: it must be {admin.allowed(row)}"
-                raise admin.WrongValue(row, value, said, shows_value=True)
+                text = f" is not right: it must be {admin.allowed(row)}"
+                raise admin.WrongValue(row, value, text, shows_value=True)
             found = number
         typed[keyword] = found
     return typed

@@ -11,17 +11,17 @@ from starlette.types import Receive, Scope, Send
 
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi.errors import MQError
+from mayfly.servers.http.connection import http_connection_of
 from mayfly.servers.http.feed import Feed, FeedReader, Frame, end_event
-from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.servers.http.waits import ClientGone
 
-#: How often a stream that has nothing to tell asks whether its user may still look.
+#: After this time without a frame, a stream checks whether its user may still look.
 LOOK_SECONDS: Final = 5.0
-#: So many times with nothing to tell, a comment says that the server lives.
+#: After this number of checks without a frame, a comment shows that the server lives.
 _LOOKS_A_HEARTBEAT: Final = 3
-#: A client that reads nothing for so long is given up.
+#: The connection of a client that reads nothing for this time is closed.
 _UNREAD_SECONDS: Final = 30.0
 #: When a browser asks anew after a stream has broken.
 _RETRY: Final = b"retry: 2000\n\n"
@@ -41,13 +41,15 @@ async def streamed(call: Call[NoQuery, None]) -> Response:
     try:
         first = await run_in_threadpool(feed.join, reader, last_id)
     except BaseException:
-        # The thread may go on without this task.
+        # The thread may still join, after this task has ended.
         _leave(feed, reader)
         raise
     return _Stream(call, feed, reader, first)
 
 
 class _Stream(Response):
+    """A response that sends the frames of a feed until the stream ends."""
+
     def __init__(
         self, call: Call[NoQuery, None], feed: Feed, reader: FeedReader, first: Frame
     ) -> None:
@@ -59,8 +61,8 @@ class _Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send frames until the stream ends or the client goes."""
-        line, reader = line_of(self._call.request), self._reader
-        line.when_over().add_done_callback(lambda _lost: reader.end())
+        line, reader = http_connection_of(self._call.request), self._reader
+        line.when_closing().add_done_callback(lambda _lost: reader.end())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         try:
             reader.begin(self._first)
@@ -71,39 +73,43 @@ class _Stream(Response):
                 await self._send(send, end_event(why))
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
-            line.cut()
-            await line.when_over()
+            line.reset()
+            await line.when_closing()
         finally:
             await asyncio.shield(_leave(self._feed, reader))
 
     async def _send_frames(self, send: Send) -> str:
         """Send frames, and a comment after 15 seconds without one; return why the stream ends."""
-        reader, looked = self._reader, True
+        reader, has_frame = self._reader, True
         while True:
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await reader.wait()
             except TimeoutError:
-                looked = False
+                has_frame = False
             if reader.is_over:
                 return "the server drains, or the queue manager has stopped"
             why = await self._why_not()
             if why:
                 return why
-            content = await self._next(reader)
-            self._quiet_looks = 0 if content or looked else self._quiet_looks + 1
-            looked = True
+            content = await self._next_content(reader)
+            self._quiet_looks = 0 if content or has_frame else self._quiet_looks + 1
+            has_frame = True
             if content:
                 await self._send(send, content)
             elif self._quiet_looks >= _LOOKS_A_HEARTBEAT:
                 self._quiet_looks = 0
                 await self._send(send, _HEARTBEAT)
 
-    async def _next(self, reader: FeedReader) -> bytes:
+    async def _next_content(self, reader: FeedReader) -> bytes:
+        """Return the next frame, encoded.
+
+        If frames were dropped it is a complete one; it is b"" if no frame waits.
+        """
         if reader.is_behind:
-            whole = await run_in_threadpool(self._feed.whole)
-            reader.begin(whole)
-            return whole.content
+            complete_frame = await run_in_threadpool(self._feed.complete_frame)
+            reader.begin(complete_frame)
+            return complete_frame.content
         frame = reader.take()
         return b"" if frame is None else frame.content
 
@@ -111,8 +117,8 @@ class _Stream(Response):
         """Return why the user may no longer look; "" while it is allowed."""
         call = self._call
         try:
-            visit = await call.service.admit(call.request, manager=call.names["qmgr"])
-            check_role(call.manager.engine, visit.admitted, Role.LOOK)
+            authenticated = await call.service.admit(call.request, manager=call.names["qmgr"])
+            check_role(call.manager.engine, authenticated.admitted, Role.LOOK)
         except Unauthorized as error:
             return error.detail
         except (WrongRequest, MQError) as error:

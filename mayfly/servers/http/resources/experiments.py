@@ -84,7 +84,7 @@ def replayed(call: Call[NoQuery, Replayed]) -> ExperimentShown:
     if asked.late_after_ms is not None:
         options += ["--late-after", f"{asked.late_after_ms}ms"]
     where = EndedFilter(asked.queue, None, asked.from_ms, asked.before_ms)
-    return _begun(call, Experiment(call.manager.engine, "replay", options, where))
+    return _begin(call, Experiment(call.manager.engine, "replay", options, where))
 
 
 def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
@@ -106,20 +106,21 @@ def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
         "--idle-per-hour": asked.idle_per_hour,
     }
     where = EndedFilter(asked.queue, None, asked.from_ms, asked.before_ms)
-    return _begun(call, Experiment(call.manager.engine, "advise", _words(given), where))
+    return _begin(call, Experiment(call.manager.engine, "advise", _as_words(given), where))
 
 
 def replay_shown(call: Call[NoQuery, None]) -> ExperimentShown:
-    """Show a replay: its state, and its result once it is done."""
-    return _found(call, "replay")
+    """Show a replay: its state, and its result once it is done; 404 for an unknown id."""
+    return _find(call, "replay")
 
 
 def advice_shown(call: Call[NoQuery, None]) -> ExperimentShown:
-    """Show an advice: its state, and its result once it is done."""
-    return _found(call, "advise")
+    """Show an advice: its state, and its result once it is done; 404 for an unknown id."""
+    return _find(call, "advise")
 
 
 def _options_of(tried: TriedSetting) -> list[str]:
+    """Return the options of ``mayfly replay`` for one queue."""
     given = {
         "--cap": _ms(tried.cap_ms),
         "--delay": _ms(tried.delay_ms),
@@ -130,10 +131,10 @@ def _options_of(tried: TriedSetting) -> list[str]:
         "--service": _ms(tried.service_ms),
         "--receive-timeout": _ms(tried.receive_timeout_ms),
     }
-    return _words(given, "" if tried.queue is None else f"{tried.queue}=")
+    return _as_words(given, "" if tried.queue is None else f"{tried.queue}=")
 
 
-def _words(given: Mapping[str, object], queue: str = "") -> list[str]:
+def _as_words(given: Mapping[str, object], queue: str = "") -> list[str]:
     """Return command-line options as words, without options whose value is None."""
     options = [(option, f"{queue}{value}") for option, value in given.items() if value is not None]
     return [word for option in options for word in option]
@@ -144,25 +145,28 @@ def _ms(duration_ms: int | None) -> str | None:
     return None if duration_ms is None else f"{duration_ms}ms"
 
 
-def _begun(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
+def _begin(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
+    """Start an experiment; raises WrongRequest (429) while two are running."""
     try:
         call.service.experiments.begin(one)
     except TooManyExperiments as error:
-        said = "two experiments run already: try again when one is done"
-        raise WrongRequest(HTTPStatus.TOO_MANY_REQUESTS, said) from error
-    return _shown(one)
+        text = "two experiments run already: try again when one is done"
+        raise WrongRequest(HTTPStatus.TOO_MANY_REQUESTS, text) from error
+    return _status_of(one)
 
 
-def _found(call: Call[NoQuery, None], command: str) -> ExperimentShown:
+def _find(call: Call[NoQuery, None], command: str) -> ExperimentShown:
+    """Return an experiment by the id in the path; raises WrongRequest (404)."""
     number = call.names["experiment"]
     found = call.service.experiments.find(call.manager.engine, command, number)
     if found is None:
-        said = f"no experiment of this kind has the id {number!r}; the latest 50 are kept"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
-    return _shown(found)
+        text = f"no experiment of this kind has the id {number!r}; the latest 50 are kept"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+    return _status_of(found)
 
 
-def _shown(one: Experiment) -> ExperimentShown:
+def _status_of(one: Experiment) -> ExperimentShown:
+    """Return an experiment as the API shows it; without error and result while it is running."""
     # Its state is set last.
     state = one.state
     is_running = state is Progress.RUNNING
@@ -174,7 +178,8 @@ _NONE: Final = {HTTPStatus.NOT_FOUND: "no experiment has this id"}
 _BUSY: Final = {HTTPStatus.TOO_MANY_REQUESTS: "two experiments run already"}
 
 
-def _two(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
+def _operations(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
+    """Return the operations that start and show one kind of experiment."""
     path = f"{OF_MANAGER}/{path}"
     return (
         Operation("POST", path, begin, Role.LOOK, HTTPStatus.ACCEPTED, problems=_BUSY),
@@ -183,6 +188,6 @@ def _two(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
 
 
 OPERATIONS: Final = (
-    *_two("replay", replayed, replay_shown),
-    *_two("advice", advised, advice_shown),
+    *_operations("replay", replayed, replay_shown),
+    *_operations("advice", advised, advice_shown),
 )

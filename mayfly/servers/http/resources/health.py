@@ -35,10 +35,11 @@ async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
 def _answer(
     call: Call[NoQuery, None], is_good: Callable[[Iterable[State]], bool]
 ) -> Answered[Health]:
-    standing = call.service.standing
-    states = standing.states()
+    """Return the states of all queue managers: 200 if ``is_good`` is true of them, else 503."""
+    server_status = call.service.server_status
+    states = server_status.states()
     status = HTTPStatus.OK if is_good(states.values()) else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answered(Health(states, standing.gone()), status=status)
+    return Answered(Health(states, server_status.ended_threads()), status=status)
 
 
 _NOT: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "It is not so."}

@@ -37,7 +37,7 @@ class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
     id: Annotated[
         str | None, Meta(description="only those with this MsgId or CorrelId, in hexadecimal")
     ] = None
-    limit: Annotated[int, Meta(ge=1, le=_MAX, description="so many at most")] = 20
+    limit: Annotated[int, Meta(ge=1, le=_MAX, description="the most entries of a page")] = 20
     after: (
         Annotated[
             int, Meta(ge=0, le=_LAST_POSITION, description="`next` of the page before, a position")
@@ -110,7 +110,7 @@ class ExpiredQueue(Struct):
 class ExpiredListing(Struct, forbid_unknown_fields=True):
     """How many ended messages are shown."""
 
-    limit: Annotated[int, Meta(ge=0, le=_MAX, description="so many at most")] = 20
+    limit: Annotated[int, Meta(ge=0, le=_MAX, description="the most entries of a page")] = 20
 
 
 class ExpiredShown(Struct):
@@ -118,7 +118,9 @@ class ExpiredShown(Struct):
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
     present: Annotated[list[ExpiredQueue], Meta(description="by name of the queue")]
-    latest: Annotated[list[Life], Meta(description="the latest that were met, the newest first")]
+    latest: Annotated[
+        list[Life], Meta(description="the last that were discarded, the newest first")
+    ]
 
 
 def listed(call: Call[EndedListing, None]) -> Lives:
@@ -127,15 +129,17 @@ def listed(call: Call[EndedListing, None]) -> Lives:
     A request reads at most 500,000 rows of the ledger; the next page continues after them.
     """
     asked = call.query
-    where = _filter(asked)._replace(identifier=None if asked.id is None else _identifier(asked.id))
+    where = _to_filter(asked)._replace(
+        identifier=None if asked.id is None else _identifier(asked.id)
+    )
     found = ended_lives(call.manager.engine, where, asked.limit, asked.after)
     following = None if found.next_before is None else str(found.next_before)
-    return Lives([_life(position, life) for position, life in found.lives], following)
+    return Lives([_to_life(position, life) for position, life in found.lives], following)
 
 
 def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
     """Count messages that have ended, by queue and outcome."""
-    found = ended_summary(call.manager.engine, _filter(call.query))
+    found = ended_summary(call.manager.engine, _to_filter(call.query))
     ordered = sorted(found.counts.items(), key=lambda each: (-each[1], each[0]))
     counts = [EndedCount(*key, count) for key, count in ordered[:_MAX]]
     others = sum(count for _key, count in ordered[_MAX:])
@@ -152,27 +156,30 @@ def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
     return ExpiredShown(
         engine.now_ms(),
         [ExpiredQueue(*one) for one in expired_present(engine)],
-        [_life(position, life) for position, life in lives[:limit]],
+        [_to_life(position, life) for position, life in lives[:limit]],
     )
 
 
-def _filter(asked: EndedSpan) -> EndedFilter:
+def _to_filter(asked: EndedSpan) -> EndedFilter:
+    """Return the filter of a query; raises WrongRequest (400) for an empty range of time."""
     check_span(asked.from_ms, asked.before_ms)
     return EndedFilter(asked.queue, asked.outcome, asked.from_ms, asked.before_ms)
 
 
 def _identifier(text: str) -> bytes:
+    """Return an id of 24 bytes from hexadecimal digits; raises WrongRequest (400)."""
     try:
         found = bytes.fromhex(text)
     except ValueError:
         found = b""
     if not 0 < len(found) <= MQ_MSG_ID_LENGTH:
-        said = f"id {text!r} is not 1 to {MQ_MSG_ID_LENGTH} bytes in hexadecimal"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
+        message = f"id {text!r} is not 1 to {MQ_MSG_ID_LENGTH} bytes in hexadecimal"
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, message)
     return found.ljust(MQ_MSG_ID_LENGTH, b"\0")
 
 
-def _life(position: int, life: LifeRecord) -> Life:
+def _to_life(position: int, life: LifeRecord) -> Life:
+    """Return a row of the ledger as the API shows it."""
     found = life._asdict()
     origin = found.pop("origin_id")
     found |= {

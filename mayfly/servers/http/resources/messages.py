@@ -45,7 +45,7 @@ class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property
     value: Annotated[str, Meta(description="its value as text, a truth value as true or false")]
     from_ms: Annotated[_Moment | None, Meta(description="put at this time or later")] = None
     before_ms: Annotated[_Moment | None, Meta(description="put before this time")] = None
-    limit: Annotated[int, Meta(ge=1, le=MAX_TRACES, description="so many traces")] = 20
+    limit: Annotated[int, Meta(ge=1, le=MAX_TRACES, description="the most traces")] = 20
 
 
 async def traces(call: Call[WithProperty, None]) -> TracesJson:
@@ -71,8 +71,8 @@ async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
     among = set[str]()
     for name in others:
         with suppress(MQError, Unauthorized, WrongRequest):
-            visit = await call.service.admit(call.request, manager=name)
-            check_role(call.service.managers[name].engine, visit.admitted, Role.LOOK)
+            authenticated = await call.service.admit(call.request, manager=name)
+            check_role(call.service.managers[name].engine, authenticated.admitted, Role.LOOK)
             among.add(name)
     return among, sorted(others - among)
 

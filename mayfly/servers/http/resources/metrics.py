@@ -33,7 +33,7 @@ from mayfly.queue_manager import QueueManager
 from mayfly.servers.http.resources.operations import Call, NoQuery, Operation
 from mayfly.servers.status import ServerStatus
 
-#: Queues with values of their own; those of all others are added up.
+#: Number of queues that are shown one by one; the figures of all others are added up.
 MAX_QUEUES: Final = 200
 #: Channels with their partners that have a value, at each queue manager.
 MAX_CHANNELS: Final = 200
@@ -45,18 +45,15 @@ _NO_CHANNEL: Final = "(none)"
 
 def metrics(call: Call[NoQuery, None]) -> Response:
     """Return all metrics in the text format of Prometheus."""
-    text = metrics_text(call.service.managers, call.service.standing)
+    text = metrics_text(call.service.managers, call.service.server_status)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-def metrics_text(managers: Mapping[str, QueueManager], standing: ServerStatus) -> bytes:
-    """Return all metrics as text.
-
-    A queue manager that has stopped has ``up`` 0 and nothing else.
-    """
-    # A registry of its own: the library's default one would add metrics of the Python process.
+def metrics_text(managers: Mapping[str, QueueManager], server_status: ServerStatus) -> bytes:
+    """Return all metrics as text; of a queue manager that has stopped only ``up``, which is 0."""
+    # The library's default registry would add metrics of the Python process.
     registry = CollectorRegistry()
-    registry.register(_Snapshot(managers, standing))
+    registry.register(_Snapshot(managers, server_status))
     written: bytes = generate_latest(registry)
     return written
 
@@ -64,8 +61,8 @@ def metrics_text(managers: Mapping[str, QueueManager], standing: ServerStatus) -
 class _Snapshot(Collector):
     """The figures of all queue managers, computed when Prometheus asks."""
 
-    def __init__(self, managers: Mapping[str, QueueManager], standing: ServerStatus) -> None:
-        self._standing = standing
+    def __init__(self, managers: Mapping[str, QueueManager], server_status: ServerStatus) -> None:
+        self._server_status = server_status
         self._managers = managers
 
     def describe(self) -> list[Metric]:
@@ -73,7 +70,7 @@ class _Snapshot(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        states = self._standing.states()
+        states = self._server_status.states()
         up = GaugeMetricFamily(
             "mayfly_queue_manager_up",
             "1 while the queue manager lives; its state as probes are told it.",
@@ -85,18 +82,19 @@ class _Snapshot(Collector):
             try:
                 taken[name] = figures(manager.engine, MAX_QUEUES)
             except ConnectionBroken:
-                # It has stopped since, which the gauge tells.
+                # It has stopped since; the gauge shows that.
                 continue
         yield up
-        yield from _of_queues(taken)
-        yield from _of_delay(taken)
-        yield from _of_store(taken)
-        yield from _of_claims({name: self._managers[name] for name in taken})
-        yield _of_channels({name: self._managers[name] for name in taken})
-        yield _of_clients({name: self._managers[name] for name in taken})
+        yield from _queue_metrics(taken)
+        yield from _delay_metrics(taken)
+        yield from _store_metrics(taken)
+        yield from _claim_metrics({name: self._managers[name] for name in taken})
+        yield _channel_metrics({name: self._managers[name] for name in taken})
+        yield _client_metrics({name: self._managers[name] for name in taken})
 
 
-def _of_queues(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    """Yield the metrics of queues: depths, ages, open handles, puts, outcomes."""
     labels = ["queue_manager", "queue"]
     depth = GaugeMetricFamily(
         "mayfly_queue_depth", "CURDEPTH, messages of open units of work included.", labels=labels
@@ -142,13 +140,18 @@ def _of_queues(taken: Mapping[str, Figures]) -> Iterator[Metric]:
 def _each_queue(
     taken: Mapping[str, Figures],
 ) -> Iterator[tuple[list[str], QueueFigures, int | None]]:
+    """Yield labels, figures, and the age of the oldest message of each queue.
+
+    The age is in ms, None if it is unknown.
+    """
     for manager, found in taken.items():
         for name, one in found.queues.items():
             yield [manager, name], one, found.oldest_age_ms(one)
         yield [manager, OTHERS], found.others, None
 
 
-def _of_delay(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+def _delay_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    """Yield the metrics of delayed messages and of expiry."""
     labels = ["queue_manager"]
     due = GaugeMetricFamily(
         "mayfly_next_delivery_seconds",
@@ -180,6 +183,7 @@ def _of_delay(taken: Mapping[str, Figures]) -> Iterator[Metric]:
 
 
 def _add_lateness(family: HistogramMetricFamily, manager: str, found: LatenessCounts) -> None:
+    """Add a histogram, whose buckets are cumulative, for one queue manager."""
     buckets, total = [], 0
     for bound, count in zip((*BOUNDS_MS, None), found.counts, strict=True):
         total += count
@@ -188,7 +192,7 @@ def _add_lateness(family: HistogramMetricFamily, manager: str, found: LatenessCo
 
 
 #: Kind, name, description, and the field of Figures.
-_OF_STORE: Final = (
+_STORE_GAUGES: Final = (
     (GaugeMetricFamily, "ledger_first_position", "Oldest row of the ledger.", "ledger_first"),
     (GaugeMetricFamily, "ledger_last_position", "Newest row of the ledger.", "ledger_last"),
     (
@@ -209,8 +213,8 @@ _OF_STORE: Final = (
 )
 
 
-def _of_store(taken: Mapping[str, Figures]) -> Iterator[Metric]:
-    for kind, name, text, field in _OF_STORE:
+def _store_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    for kind, name, text, field in _STORE_GAUGES:
         family = kind(f"mayfly_{name}", text, labels=["queue_manager"])
         for manager, found in taken.items():
             value = getattr(found, field)
@@ -219,7 +223,7 @@ def _of_store(taken: Mapping[str, Figures]) -> Iterator[Metric]:
         yield family
 
 
-def _of_claims(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
+def _claim_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
     labels = ["queue_manager", "queue", "consumer"]
     messages = GaugeMetricFamily(
         "mayfly_claimed_messages",
@@ -245,14 +249,15 @@ def _of_claims(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
 _DOWN: Final = frozenset((Status.RETRYING, Status.STOPPED))
 
 
-def _of_channels(managers: Mapping[str, QueueManager]) -> Metric:
+def _channel_metrics(managers: Mapping[str, QueueManager]) -> Metric:
+    """Return the metric of channels; only the first 200 of each queue manager, those down first."""
     family = GaugeMetricFamily(
         "mayfly_channel_up",
         "0 while a channel retries or has stopped, else 1; its status as in DISPLAY CHSTATUS.",
         labels=["queue_manager", "channel", "partner", "status"],
     )
     for name, manager in managers.items():
-        found = _standings(manager)
+        found = _channel_statuses(manager)
         # Channels that are down come first, as the list may be cut.
         found.sort(key=lambda one: (one[2] not in _DOWN, one))
         for channel, partner, status in found[:MAX_CHANNELS]:
@@ -260,7 +265,7 @@ def _of_channels(managers: Mapping[str, QueueManager]) -> Metric:
     return family
 
 
-def _standings(manager: QueueManager) -> list[tuple[str, str, Status]]:
+def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, Status]]:
     """Return name, partner and status of each channel with each of its partners."""
     engine = manager.engine
     channels = channels_of(engine)
@@ -278,7 +283,7 @@ def _standings(manager: QueueManager) -> list[tuple[str, str, Status]]:
     return found
 
 
-def _of_clients(managers: Mapping[str, QueueManager]) -> Metric:
+def _client_metrics(managers: Mapping[str, QueueManager]) -> Metric:
     family = GaugeMetricFamily(
         "mayfly_client_connections",
         "Connections of clients, by the channel that they have come by.",

@@ -79,19 +79,20 @@ class Description:
 
     def openapi(self, call: Call[NoQuery, None]) -> dict[str, Any]:
         """Return the OpenAPI 3.1 description of all operations; needs no credentials."""
-        cookie = {"type": "apiKey", "in": "cookie", "name": call.service.sessions.cookie}
+        cookie = {"type": "apiKey", "in": "cookie", "name": call.service.logins.cookie}
         components = self._document["components"]
         schemes = {**components["securitySchemes"], _COOKIE: cookie}
         return {**self._document, "components": {**components, "securitySchemes": schemes}}
 
     @cached_property
     def _document(self) -> dict[str, Any]:
+        """The description without the name of the login cookie, which is random."""
         described = self.operations
         schemas = _Schemas(described)
         paths: dict[str, dict[str, Any]] = {}
         for one in described:
             paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
-        tags = {one.tag: _about_module(one) for one in described}
+        tags = {one.tag: _module_summary(one) for one in described}
         return {
             "openapi": "3.1.0",
             "info": {"title": _TITLE, "version": __version__, "description": _ABOUT},
@@ -114,11 +115,13 @@ class _Schemas:
         self.components: dict[str, Any] = _cleaned(components)
 
     def of(self, kind: Any) -> Any:
+        """Return the schema of a type."""
         return self._found[id(kind)]
 
 
 def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    summary, description = _documented(one.handler)
+    """Return the description of one operation, as OpenAPI has it."""
+    summary, description = _docstring_of(one.handler)
     headers = dict(one.headers)
     if one.has_etag and one.method == "GET":
         headers["If-None-Match"] = "the ETag of an answer that the sender has"
@@ -144,6 +147,7 @@ def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _security(one: Operation) -> list[dict[str, list[str]]]:
+    """Return the kinds of credentials for an operation; a cookie needs the header against CSRF."""
     login: dict[str, list[str]] = {_COOKIE: []}
     if one.method not in SAFE_METHODS:
         login["csrf"] = []
@@ -151,6 +155,7 @@ def _security(one: Operation) -> list[dict[str, list[str]]]:
 
 
 def _query(one: Operation) -> list[dict[str, Any]]:
+    """Return the descriptions of an operation's query parameters."""
     schema = _cleaned(msgspec.json.schema(one.query))["$defs"][one.query.__name__]
     found = []
     for name, of_field in schema["properties"].items():
@@ -184,26 +189,27 @@ def _parameter(
 
 
 def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
+    """Return the descriptions of all answers and errors of an operation, by status."""
     kind = {"schema": _TEXT if one.answer is None else schemas.of(one.answer)}
     content = {} if one.status is HTTPStatus.NO_CONTENT else {one.media_type: kind}
-    answered = {one.status: _about(one.answer), **one.other_answers}
+    answered = {one.status: _summary_of(one.answer), **one.other_answers}
     headers = {"headers": _ETAG} if one.has_etag else {}
-    told: dict[str, dict[str, Any]] = {
+    answers: dict[str, dict[str, Any]] = {
         str(status.value): {"description": text, "content": content, **headers}
         for status, text in answered.items()
     }
     if one.has_etag and one.method == "GET":
-        told[_NOT_MODIFIED] = {"description": "It is as the sender has it.", **headers}
+        answers[_NOT_MODIFIED] = {"description": "It is as the sender has it.", **headers}
     problem = {problems.MEDIA_TYPE: {"schema": schemas.of(Problem)}}
     failed = {
         str(status.value): {"description": text, "content": problem}
         for status, text in {**_usual_problems(one), **one.problems}.items()
         if status not in answered
     }
-    return dict(sorted((failed | told).items()))
+    return dict(sorted((failed | answers).items()))
 
 
-def _about(kind: Any) -> str:
+def _summary_of(kind: Any) -> str:
     """Return the first paragraph of a type's docstring; "It is done." without one."""
     about = cleandoc(getattr(kind, "__doc__", None) or "") if isinstance(kind, type) else ""
     return _marked(" ".join(about.partition("\n\n")[0].split())) or "It is done."
@@ -232,13 +238,13 @@ def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
     return found
 
 
-def _documented(handler: Callable[..., Any]) -> tuple[str, str]:
+def _docstring_of(handler: Callable[..., Any]) -> tuple[str, str]:
     """Return the first paragraph of a handler's docstring, and the rest, as CommonMark."""
     summary, _, rest = (getdoc(handler) or "").partition("\n\n")
     return " ".join(summary.split()).removesuffix("."), _marked(rest)
 
 
-def _about_module(one: Operation) -> str:
+def _module_summary(one: Operation) -> str:
     about = sys.modules[one.handler.__module__].__doc__ or ""
     return _marked(" ".join(about.partition("\n\n")[0].split()))
 
@@ -271,7 +277,8 @@ _ERROR: Final = {
 
 
 def _rest_operation(one: RestOperation) -> dict[str, Any]:
-    summary, description = _documented(one.handler)
+    """Return the description of one operation of IBM's REST API."""
+    summary, description = _docstring_of(one.handler)
     names = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
     headers = dict(one.headers)
     if one.method not in SAFE_METHODS:
@@ -295,10 +302,10 @@ def _rest_operation(one: RestOperation) -> dict[str, Any]:
 
 
 def _rest_answer(media_type: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": "The answer."}
+    answers: dict[str, Any] = {"description": "The answer."}
     if media_type:
-        told["content"] = {media_type: {"schema": _OBJECT if media_type == JSON else _TEXT}}
-    return told
+        answers["content"] = {media_type: {"schema": _OBJECT if media_type == JSON else _TEXT}}
+    return answers
 
 
 #: Those of IBM's API by path and method, as OpenAPI has them.

@@ -36,7 +36,7 @@ from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.http.problems import WrongRequest
-from mayfly.servers.http.service import Service, Visit
+from mayfly.servers.http.service import AuthenticatedUser, Service
 
 _Q = TypeVar("_Q")
 _B = TypeVar("_B")
@@ -88,10 +88,10 @@ class Call(Generic[_Q, _B]):
     names: Mapping[str, str]
     query: _Q
     body: _B
-    admitted: Visit | None
+    admitted: AuthenticatedUser | None
 
     @property
-    def visit(self) -> Visit:
+    def authenticated(self) -> AuthenticatedUser:
         """The authenticated user; not for operations without credentials."""
         assert self.admitted is not None
         return self.admitted
@@ -99,14 +99,14 @@ class Call(Generic[_Q, _B]):
     @property
     def manager(self) -> QueueManager:
         """The queue manager in the path, else the first one of the server."""
-        return self.service.managers[self.visit.applicant.queue_manager]
+        return self.service.managers[self.authenticated.applicant.queue_manager]
 
     def connection(self) -> AbstractContextManager[LocalConnection]:
         """Open a connection with all authority for a ``with`` block: the role was checked before.
 
         Audits show its changes under the name of the user.
         """
-        return self.visit.operating_connection()
+        return self.authenticated.operating_connection()
 
 
 class Answered(NamedTuple, Generic[_A]):
@@ -180,6 +180,7 @@ class Operation:
 
     @cached_property
     def _types(self) -> tuple[Any, ...]:
+        """The types of query and body, from the annotation ``Call[Query, Body]``."""
         [call] = (hint for name, hint in self._hints.items() if name != "return")
         assert get_origin(call) is Call, f"{self.handler} takes no Call[Query, Body]"
         return get_args(call)
@@ -193,7 +194,7 @@ class Operation:
 AfterName: TypeAlias = Annotated[
     str, Meta(description="names behind this one: ``next`` of the page before")
 ]
-#: The member of an answer that leads to the page behind it.
+#: The member of an answer that names the page after it.
 Next: TypeAlias = Annotated[
     str | None, Meta(description="the value of ``after`` for the next page, null at the end")
 ]
@@ -202,8 +203,8 @@ Next: TypeAlias = Annotated[
 def check_span(from_ms: int | None, before_ms: int | None) -> None:
     """Raise WrongRequest (400) if a range of time ends before it begins."""
     if from_ms is not None and before_ms is not None and from_ms > before_ms:
-        said = f"from_ms {from_ms} is behind before_ms {before_ms}"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
+        text = f"from_ms {from_ms} is behind before_ms {before_ms}"
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, text)
 
 
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
@@ -239,34 +240,36 @@ def etag_of(value: object) -> str:
 
 def is_known(request: Request, etag: str) -> bool:
     """Return True for a GET or HEAD whose If-None-Match names an ETag: answer 304."""
-    return request.method in ("GET", "HEAD") and _names(_given(request, "if-none-match"), etag)
+    return request.method in ("GET", "HEAD") and _matches(
+        _header_values(request, "if-none-match"), etag
+    )
 
 
 def check_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest (412) if the request's If-Match or If-None-Match does not hold.
+    """Raise WrongRequest (412) if the request's If-Match or If-None-Match does not fit the object.
 
     ``etag`` is that of the present object, None if there is no object.
     """
-    wanted, unwanted = _given(request, "if-match"), _given(request, "if-none-match")
-    if wanted and not _names(wanted, etag):
+    wanted, unwanted = _header_values(request, "if-match"), _header_values(request, "if-none-match")
+    if wanted and not _matches(wanted, etag):
         there = "nothing is there" if etag is None else f"the ETag is {etag}"
-        said = f"If-Match is {', '.join(wanted)}; {there}"
-        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, said)
-    if unwanted and _names(unwanted, etag):
-        said = f"If-None-Match is {', '.join(unwanted)}; the ETag is {etag}"
-        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, said)
+        text = f"If-Match is {', '.join(wanted)}; {there}"
+        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, text)
+    if unwanted and _matches(unwanted, etag):
+        text = f"If-None-Match is {', '.join(unwanted)}; the ETag is {etag}"
+        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, text)
 
 
 def is_conditional(request: Request) -> bool:
     """Return True if a request has If-Match or If-None-Match."""
-    return bool(_given(request, "if-match") or _given(request, "if-none-match"))
+    return bool(_header_values(request, "if-match") or _header_values(request, "if-none-match"))
 
 
 def check_required_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest if If-Match is missing (428) or does not hold (412)."""
-    if not _given(request, "if-match"):
-        said = "If-Match is missing: it is the ETag of what is to be changed, or *"
-        raise WrongRequest(HTTPStatus.PRECONDITION_REQUIRED, said)
+    """Raise WrongRequest if If-Match is missing (428) or names another ETag (412)."""
+    if not _header_values(request, "if-match"):
+        text = "If-Match is missing: it is the ETag of what is to be changed, or *"
+        raise WrongRequest(HTTPStatus.PRECONDITION_REQUIRED, text)
     check_match(request, etag)
 
 
@@ -274,17 +277,19 @@ def check_put(request: Request, etag: str | None) -> None:
     """Raise WrongRequest if a PUT must not create or replace an object.
 
     An existing object is replaced only with If-Match (428 without it). ``etag`` is that of the
-    object, None if there is none; a header that does not hold is 412.
+    object, None if there is none; a header that names another ETag is 412.
     """
     check_match(request, etag)
     if etag is not None:
         check_required_match(request, etag)
 
 
-def _given(request: Request, name: str) -> list[str]:
+def _header_values(request: Request, name: str) -> list[str]:
+    """Return the values of a header that holds a list."""
     values = ",".join(request.headers.getlist(name)).split(",")
     return [value.strip() for value in values if value.strip()]
 
 
-def _names(given: list[str], etag: str | None) -> bool:
+def _matches(given: list[str], etag: str | None) -> bool:
+    """Return True if a list of ETags names an ETag, or is ``*`` and there is an object."""
     return etag is not None and (_ANY in given or etag in given)

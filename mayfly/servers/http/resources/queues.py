@@ -26,7 +26,7 @@ _MAX: Final = 10_000
 class Listing(Struct, forbid_unknown_fields=True):
     """Which queues are listed."""
 
-    limit: Annotated[int, Meta(ge=1, le=_MAX, description="so many queues at most")] = 200
+    limit: Annotated[int, Meta(ge=1, le=_MAX, description="the most queues of a page")] = 200
     after: AfterName = ""
 
 
@@ -74,7 +74,7 @@ def listed(call: Call[Listing, None]) -> Queues:
     """List the predefined local queues by name, and figures of the queue manager."""
     asked = call.query
     found = figures(call.manager.engine, asked.limit, after=asked.after)
-    page = [_shown(found, name, one) for name, one in found.queues.items()]
+    page = [_to_queue(found, name, one) for name, one in found.queues.items()]
     return Queues(
         found.now_ms,
         found.next_due_ms,
@@ -82,26 +82,27 @@ def listed(call: Call[Listing, None]) -> Queues:
         found.ledger_first,
         found.ledger_last,
         page,
-        _together(found, found.others),
+        _figures_of(found, found.others),
         page[-1]["name"] if len(page) == asked.limit else None,
     )
 
 
 def shown(call: Call[NoQuery, None]) -> Queue:
-    """Show one local queue."""
+    """Show one local queue; 404 if there is none."""
     name = call.names["queue"]
     found = figures(call.manager.engine, 1, name)
     one = found.queues.get(name)
     if one is None:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
-    return _shown(found, name, one)
+    return _to_queue(found, name, one)
 
 
-def _shown(found: Figures, name: str, one: QueueFigures) -> Queue:
-    return {"name": name, **_together(found, one)}
+def _to_queue(found: Figures, name: str, one: QueueFigures) -> Queue:
+    return {"name": name, **_figures_of(found, one)}
 
 
-def _together(found: Figures, one: QueueFigures) -> Together:
+def _figures_of(found: Figures, one: QueueFigures) -> Together:
+    """Return the figures of one queue, or of several together."""
     return {
         "depth": one.depth,
         "present": None if one.present is None else one.present._asdict(),

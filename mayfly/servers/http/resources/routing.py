@@ -22,10 +22,10 @@ from starlette.types import Receive, Scope, Send
 from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http import problems
-from mayfly.servers.http.line import line_of, read_object
+from mayfly.servers.http.connection import http_connection_of, read_object
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.resources.operations import SECRET, Answered, Call, Operation, is_known
-from mayfly.servers.http.service import Service, Visit
+from mayfly.servers.http.service import AuthenticatedUser, Service
 from mayfly.servers.http.waits import ClientGone
 
 
@@ -51,36 +51,33 @@ class OwnResources:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            with line_of(request):
-                answer = await self._answered(request)
-        except MQError as error:
-            answer = problems.of_mq_error(error)
-        except Unauthorized as error:
-            answer = problems.of_unauthorized(error)
-        except WrongRequest as error:
-            answer = problems.of_wrong_request(error)
+            with http_connection_of(request):
+                answer = await self._handle(request)
+        except (MQError, Unauthorized, WrongRequest) as error:
+            answer = problems.problem_of(error)
         except (ClientGone, ClientDisconnect):
             return
         except Exception:
-            said = "the log of the server says what happened"
-            failed = problems.problem(HTTPStatus.INTERNAL_SERVER_ERROR, said)
+            text = "the log of the server says what happened"
+            failed = problems.problem(HTTPStatus.INTERNAL_SERVER_ERROR, text)
             await failed(scope, receive, send)
             raise
         await answer(scope, receive, send)
 
-    async def _answered(self, request: Request) -> Response:
-        operation, names = self._found(request)
-        visit = await self._authenticate(request, operation, names)
+    async def _handle(self, request: Request) -> Response:
+        """Find the operation, authenticate, check query and body, and call the handler."""
+        operation, names = self._find(request)
+        authenticated = await self._authenticate(request, operation, names)
         query = checked_query(request, operation.query)
         body = None
         if operation.body is not None:
             body = checked_body(await read_object(request), operation.body)
-        call = Call(self._service, request, names, query, body, visit)
+        call = Call(self._service, request, names, query, body, authenticated)
         if iscoroutinefunction(operation.handler):
             return _response(operation, call, await operation.handler(call))
         return _response(operation, call, await run_in_threadpool(operation.handler, call))
 
-    def _found(self, request: Request) -> tuple[Operation, dict[str, str]]:
+    def _find(self, request: Request) -> tuple[Operation, dict[str, str]]:
         """Return the operation for a request, and the values for the braces of its path.
 
         Raises WrongRequest: 404 for an unknown path, 405 for another method, 400 for a path not in
@@ -90,21 +87,21 @@ class OwnResources:
         try:
             segments = [unquote_to_bytes(part).decode() for part in raw.split(b"/")]
         except UnicodeDecodeError:
-            said = f"the path {raw.decode('ascii')!r} is no UTF-8"
-            raise WrongRequest(HTTPStatus.BAD_REQUEST, said) from None
+            text = f"the path {raw.decode('ascii')!r} is no UTF-8"
+            raise WrongRequest(HTTPStatus.BAD_REQUEST, text) from None
         for pattern, by_method in self._resources:
-            names = _names(pattern, segments)
+            names = _match_path(pattern, segments)
             if names is not None:
                 if request.method in by_method:
                     return by_method[request.method], names
                 allowed = ", ".join(sorted(by_method))
-                said, headers = f"{request.method} is none of {allowed}", {"Allow": allowed}
-                raise WrongRequest(HTTPStatus.METHOD_NOT_ALLOWED, said, headers=headers)
+                text, headers = f"{request.method} is none of {allowed}", {"Allow": allowed}
+                raise WrongRequest(HTTPStatus.METHOD_NOT_ALLOWED, text, headers=headers)
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"nothing is at {request.url.path}")
 
     async def _authenticate(
         self, request: Request, operation: Operation, names: Mapping[str, str]
-    ) -> Visit | None:
+    ) -> AuthenticatedUser | None:
         """Authenticate the user and check the role of an operation; None if it has no role.
 
         Raises WrongRequest (404) if the queue manager is not served here, and the errors of
@@ -115,15 +112,15 @@ class OwnResources:
         service = self._service
         manager = names.get("qmgr")
         if manager is not None and manager not in service.managers:
-            said = f"queue manager {manager!r} is not served here"
-            raise WrongRequest(HTTPStatus.NOT_FOUND, said)
-        visit = await service.admit(request, manager=manager)
-        engine = service.managers[visit.applicant.queue_manager].engine
-        check_role(engine, visit.admitted, operation.role)
-        return visit
+            text = f"queue manager {manager!r} is not served here"
+            raise WrongRequest(HTTPStatus.NOT_FOUND, text)
+        authenticated = await service.admit(request, manager=manager)
+        engine = service.managers[authenticated.applicant.queue_manager].engine
+        check_role(engine, authenticated.admitted, operation.role)
+        return authenticated
 
 
-def _names(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
     """Return the values for the braces of a path pattern; None if the path does not match."""
     if len(pattern) != len(segments):
         return None
@@ -137,6 +134,7 @@ def _names(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
 
 
 def _response(operation: Operation, call: Call[Any, Any], found: object) -> Response:
+    """Return the result of a handler as a response; 304 if the client has it."""
     if isinstance(found, Response):
         return found
     answered = found if isinstance(found, Answered) else Answered(found)
@@ -172,17 +170,17 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
     fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
     for name, text in request.query_params.multi_items():
         if name not in fields:
-            raise _wrong(f"query parameter {name!r} is none of {', '.join(fields) or 'none'}")
+            raise _bad_request(f"query parameter {name!r} is none of {', '.join(fields) or 'none'}")
         if name in found:
-            raise _wrong(f"query parameter {name!r} is given twice")
+            raise _bad_request(f"query parameter {name!r} is given twice")
         expected = _kind(fields[name].type)
         found[name] = value = _of_text(expected.type, text)
         if not _fits(value, expected.type):
-            raise _wrong(f"{name} {_shown(text)} is not {_words(expected)}")
+            raise _bad_request(f"{name} {_abbreviated(text)} is not {_described(expected)}")
     for name, field in fields.items():
         if field.required and name not in found:
-            said = f"query parameter {name!r} is missing: it is {_words(_kind(field.type))}"
-            raise _wrong(said)
+            message = f"query parameter {name!r} is missing: it is {_described(_kind(field.type))}"
+            raise _bad_request(message)
     return msgspec.convert(found, kind)
 
 
@@ -194,14 +192,15 @@ def checked_body(found: object, kind: Any) -> Any:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        raise _wrong(_mistake(found, inspect.type_info(kind)) or str(error)) from error
+        raise _bad_request(_mistake(found, inspect.type_info(kind)) or str(error)) from error
 
 
-def _wrong(said: str) -> WrongRequest:
-    return WrongRequest(HTTPStatus.BAD_REQUEST, said)
+def _bad_request(text: str) -> WrongRequest:
+    return WrongRequest(HTTPStatus.BAD_REQUEST, text)
 
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Field]:
+    """Return the fields of a struct type by their JSON names."""
     assert isinstance(kind, inspect.StructType)
     return {field.encode_name: field for field in kind.fields}
 
@@ -238,42 +237,43 @@ def _mistake(found: object, kind: inspect.Type) -> str:
     fields = _fields(kind)
     for key in found:
         if key not in fields:
-            return f"{_shown(key)} is none of {', '.join(fields)}"
-    return next((said for field in fields.values() if (said := _mistake_of(field, found))), "")
+            return f"{_abbreviated(key)} is none of {', '.join(fields)}"
+    return next((text for field in fields.values() if (text := _mistake_of(field, found))), "")
 
 
-def _mistake_of(field: inspect.Field, around: Mapping[str, object]) -> str:
+def _mistake_of(field: inspect.Field, values: Mapping[str, object]) -> str:
     """Return what is wrong with one field of an object; "" if nothing is."""
     name, kind = field.encode_name, _kind(field.type)
-    if name not in around and not field.required:
+    if name not in values and not field.required:
         return ""
-    found = around.get(name)
+    found = values.get(name)
     if _fits(found, field.type):
         return ""
     if isinstance(kind.type, inspect.StructType):
         return _mistake_within(name, found, kind)
     if kind.is_secret:
-        return f"{name} is not {_words(kind)}"
-    if _words(kind) == _WHOLE_NUMBER:
-        said = "missing" if name not in around else _shown(found)
-        return f"{name} is {said}: it is {_WHOLE_NUMBER}"
-    return f"{name} {_shown(found)} is not {_words(kind)}"
+        return f"{name} is not {_described(kind)}"
+    if _described(kind) == _WHOLE_NUMBER:
+        text = "missing" if name not in values else _abbreviated(found)
+        return f"{name} is {text}: it is {_WHOLE_NUMBER}"
+    return f"{name} {_abbreviated(found)} is not {_described(kind)}"
 
 
 def _mistake_within(name: str, found: object, kind: _Kind) -> str:
     """Return what is wrong with an object inside another one; "" if nothing is."""
     if not isinstance(found, dict):
-        return f"{name} {_shown(found)} is not an object"
+        return f"{name} {_abbreviated(found)} is not an object"
     fields = _fields(kind.type)
     for key in found:
         if key not in fields:
-            return f"{name} {_shown(key)} is not one of {', '.join(fields)}"
+            return f"{name} {_abbreviated(key)} is not one of {', '.join(fields)}"
     for key, field in fields.items():
-        said, inner = _mistake_of(field, found), _kind(field.type)
-        if said and _words(inner) == _WHOLE_NUMBER:
-            return said
-        if said:
-            return f"{name} {_shown(found)} is not {_words(kind)}: {key} is {_words(inner)}"
+        text, inner = _mistake_of(field, found), _kind(field.type)
+        if text and _described(inner) == _WHOLE_NUMBER:
+            return text
+        if text:
+            wanted = f"{_described(kind)}: {key} is {_described(inner)}"
+            return f"{name} {_abbreviated(found)} is not {wanted}"
     return ""
 
 
@@ -333,7 +333,7 @@ _CHECKS: Final[Mapping[type[inspect.Type], Callable[[object, Any], bool]]] = {
 _WHOLE_NUMBER: Final = "a whole number"
 
 
-def _words(kind: _Kind) -> str:
+def _described(kind: _Kind) -> str:
     """Return in words which values a type allows, for error texts."""
     expected = kind.type
     if kind.title:
@@ -352,22 +352,22 @@ def _words(kind: _Kind) -> str:
     if isinstance(expected, inspect.LiteralType):
         return " or ".join(str(value) for value in expected.values)
     if isinstance(expected, inspect.ListType):
-        return f"a list, each {_words(_kind(expected.item_type))}"
+        return f"a list, each {_described(_kind(expected.item_type))}"
     if isinstance(expected, inspect.DictType):
-        return f"an object, each value {_words(_kind(expected.value_type))}"
+        return f"an object, each value {_described(_kind(expected.value_type))}"
     if isinstance(expected, inspect.UnionType):
-        return " or ".join(_words(_kind(one)) for one in expected.types)
-    return _OTHER_WORDS.get(type(expected), "an object")
+        return " or ".join(_described(_kind(one)) for one in expected.types)
+    return _OTHER_DESCRIPTIONS.get(type(expected), "an object")
 
 
-_OTHER_WORDS: Final[Mapping[type[inspect.Type], str]] = {
+_OTHER_DESCRIPTIONS: Final[Mapping[type[inspect.Type], str]] = {
     inspect.BoolType: "true or false",
     inspect.FloatType: "a number",
     inspect.NoneType: "null",
 }
 
 
-def _shown(value: object) -> str:
+def _abbreviated(value: object) -> str:
     """Return a value as error texts show it: at most 200 characters of it."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

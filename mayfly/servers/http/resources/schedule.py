@@ -38,7 +38,7 @@ _MAX: Final = 1_000
 #: Positions have 64 bits; a page begins behind any but the last.
 _LAST_POSITION: Final = 2**63 - 2
 _Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970, UTC")]
-_Limit = Annotated[int, Meta(ge=1, le=_MAX, description="so many at most")]
+_Limit = Annotated[int, Meta(ge=1, le=_MAX, description="the most entries of a page")]
 
 
 class Listing(Struct, forbid_unknown_fields=True):
@@ -96,15 +96,15 @@ class Filter(Struct, forbid_unknown_fields=True):
 
     def as_filter(self) -> ScheduleFilter:
         return ScheduleFilter(
-            _or_none(self.queue),
-            _or_none(self.sender),
+            _none_if_unset(self.queue),
+            _none_if_unset(self.sender),
             tuple(self.properties.items()),
-            _or_none(self.due_from_ms),
-            _or_none(self.due_before_ms),
+            _none_if_unset(self.due_from_ms),
+            _none_if_unset(self.due_before_ms),
         )
 
 
-def _or_none(value: _T | UnsetType) -> _T | None:
+def _none_if_unset(value: _T | UnsetType) -> _T | None:
     return None if isinstance(value, UnsetType) else value
 
 
@@ -160,18 +160,18 @@ class _Action(NamedTuple):
 ACTIONS: Final = {
     "cancel": _Action(
         Receipt.CANCELLED,
-        lambda verbs, msg_id: verbs.cancel(msg_id),
-        lambda verbs, where: verbs.cancel_all(where),
+        Schedule.cancel,
+        Schedule.cancel_all,
     ),
     "release": _Action(
         Receipt.RELEASED,
-        lambda verbs, msg_id: verbs.release(msg_id),
-        lambda verbs, where: verbs.release_all(where),
+        Schedule.release,
+        Schedule.release_all,
     ),
     "reschedule": _Action(
         Receipt.RESCHEDULED,
-        lambda verbs, msg_id, **time: verbs.reschedule(msg_id, **time),
-        lambda verbs, where, **time: verbs.reschedule_all(where, **time),
+        Schedule.reschedule,
+        Schedule.reschedule_all,
         ("delay_ms", "deliver_at_ms", "by_ms"),
     ),
 }
@@ -190,13 +190,16 @@ def listed(call: Call[Listing, None]) -> Page:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
-    """Show the delayed message with a MsgId, with its ETag; of several, the next one due."""
+    """Show the delayed message with a MsgId, with its ETag; of several, the next one due.
+
+    404 if no such message is delayed.
+    """
     msg_id = call.names["id"]
     with call.connection() as connection:
         found = Schedule(connection.call).show(msg_id)
     if found is None:
-        said = f"no message {msg_id} waits for its delivery time"
-        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
+        text = f"no message {msg_id} waits for its delivery time"
+        raise WrongRequest(HTTPStatus.NOT_FOUND, text)
     return Answered(scheduled_as_json(found), {"ETag": etag_of(found.position)})
 
 
@@ -210,17 +213,26 @@ def audited(call: Call[Audited, None]) -> Changes:
 
 
 def cancelled(call: Call[NoQuery, None]) -> Receipted:
-    """Cancel all delayed messages with a MsgId: they are never delivered."""
+    """Cancel all delayed messages with a MsgId: they are never delivered.
+
+    404 if there is none, 409 if they have been delivered or an open unit of work has them.
+    """
     return _change_one(call, ACTIONS["cancel"], {})
 
 
 def released(call: Call[NoQuery, None]) -> Receipted:
-    """Release all delayed messages with a MsgId now; they can be got when the answer comes."""
+    """Release all delayed messages with a MsgId now; they can be got when the answer comes.
+
+    404 if there is none, 409 if they have been delivered or an open unit of work has them.
+    """
     return _change_one(call, ACTIONS["release"], {})
 
 
 def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
-    """Give all delayed messages with a MsgId another delivery time."""
+    """Give all delayed messages with a MsgId another delivery time.
+
+    404 if there is none, 409 if they have been delivered or an open unit of work has them.
+    """
     action = ACTIONS["reschedule"]
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
 
@@ -238,9 +250,9 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
             HTTPStatus.BAD_REQUEST, 'where is empty: {"all": true} means all delayed messages'
         )
     times = _times(asked, action.times)
-    if not action.times and _given(asked, ACTIONS["reschedule"].times):
-        said = f"action {asked.action!r} is not reschedule, and a time is given"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
+    if not action.times and _times_given(asked, ACTIONS["reschedule"].times):
+        text = f"action {asked.action!r} is not reschedule, and a time is given"
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, text)
     with call.connection() as connection:
         if asked.dry_run:
             count = _count(where, connection)
@@ -250,9 +262,10 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
 
 
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
+    """Change the delayed messages of one MsgId; WrongRequest (404 or 409) if none was changed."""
     msg_id = call.names["id"]
     with call.connection() as connection:
-        receipt = action.one(_as_seen(call, connection), msg_id, **times)
+        receipt = action.one(_schedule_if_match(call, connection), msg_id, **times)
         if receipt == Receipt.RELEASED:
             # It can be got when the answer comes.
             Administration(connection.call).run_due()
@@ -260,11 +273,11 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
         return Receipted(msg_id, action.receipt, receipt.message_count)
     is_known = receipt != Receipt.UNKNOWN
     status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
-    said = f"message {msg_id}: {receipt}"
-    raise WrongRequest(status, said, msg_id=msg_id, receipt=receipt)
+    text = f"message {msg_id}: {receipt}"
+    raise WrongRequest(status, text, msg_id=msg_id, receipt=receipt)
 
 
-def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
+def _schedule_if_match(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
     """Return a schedule whose changes apply only to the message that If-Match names.
 
     Without If-Match, or without such a message, the schedule has no such restriction.
@@ -276,7 +289,7 @@ def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
         return schedule
     found = schedule.show(call.names["id"])
     if found is None:
-        # Its receipt tells more than the ETag.
+        # Its receipt says more than the ETag.
         return schedule
     check_match(call.request, etag_of(found.position))
     return schedule.at(found.position)
@@ -288,6 +301,7 @@ def _change_many(
     times: Mapping[str, int],
     connection: LocalConnection,
 ) -> int:
+    """Change all messages that match a filter; return how many."""
     counts = list(action.many(Schedule(connection.call), where, **times))
     if action.receipt is Receipt.RELEASED:
         Administration(connection.call).run_due()
@@ -295,6 +309,7 @@ def _change_many(
 
 
 def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
+    """Count the messages that match a filter."""
     count, after = 0, None
     while page := Schedule(connection.call).list(where, limit=_MAX, after=after):
         count, after = count + len(page), page[-1].position
@@ -303,13 +318,14 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
 
 def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
     """Return the one time in a body, in ms by its name; WrongRequest (400) for none or several."""
-    found = _given(given, names)
+    found = _times_given(given, names)
     if names and len(found) != 1:
         raise WrongRequest(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
     return found
 
 
-def _given(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
+def _times_given(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
+    """Return those of the named times that a body has."""
     return {name: value for name in names if (value := getattr(given, name)) is not UNSET}
 
 
@@ -322,7 +338,7 @@ _ONE: Final = {
 }
 
 
-def _change(word: str, handler: Callable[..., Receipted]) -> Operation:
+def _change_operation(word: str, handler: Callable[..., Receipted]) -> Operation:
     path = f"{_PATH}/{{id}}/{word}"
     return Operation("POST", path, handler, Role.OPERATE, problems=_ONE, headers=IF_MATCH)
 
@@ -332,7 +348,7 @@ OPERATIONS: Final = (
     Operation("POST", _PATH, changed, Role.OPERATE),
     Operation("GET", f"{_PATH}/audit", audited, Role.LOOK),
     Operation("GET", f"{_PATH}/{{id}}", shown, Role.LOOK, problems=_NONE, has_etag=True),
-    _change("cancel", cancelled),
-    _change("release", released),
-    _change("reschedule", rescheduled),
+    _change_operation("cancel", cancelled),
+    _change_operation("release", released),
+    _change_operation("reschedule", rescheduled),
 )

@@ -25,7 +25,7 @@ class TimelineSpan(Struct, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=0, le=LATEST_DUE_MS + 1, description="behind the last message")]
         | None
     ) = None
-    steps: Annotated[int, Meta(ge=1, le=_MAX_STEPS, description="so many steps at most")] = 200
+    steps: Annotated[int, Meta(ge=1, le=_MAX_STEPS, description="the most steps")] = 200
     queue: Annotated[
         str | None, Meta(description="only messages that wait for this local queue")
     ] = None
@@ -70,6 +70,6 @@ OPERATIONS: Final = (
         f"{OF_MANAGER}/schedule/timeline",
         shown,
         Role.LOOK,
-        problems={HTTPStatus.NOT_FOUND: "the name leads to no local queue"},
+        problems={HTTPStatus.NOT_FOUND: "the name is not that of a local queue"},
     ),
 )

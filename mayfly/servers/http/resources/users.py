@@ -38,7 +38,7 @@ _Groups = Annotated[list[str], Meta(description="1 to 64 characters of A-Z a-z 0
 class Listing(Struct, forbid_unknown_fields=True):
     """Which users are listed."""
 
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="so many at most")] = 200
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
     after: AfterName = ""
 
 
@@ -77,15 +77,15 @@ def listed(call: Call[Listing, None]) -> UserList:
     """List the users by name."""
     asked, found = call.query, _users(call).all()
     page, following = page_by_name(((one.name, one) for one in found), asked.limit, asked.after)
-    return UserList([_shown(call, one) for one in page], following)
+    return UserList([_to_user(call, one) for one in page], following)
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
-    """Show a user, with its ETag, which changes with the groups."""
+    """Show a user, with its ETag, which changes with the groups; 404 if there is none."""
     found = _users(call).find(call.names["user"])
     if found is None:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
-    return _answered(call, HTTPStatus.OK)
+    return _with_etag(call, HTTPStatus.OK)
 
 
 def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
@@ -94,11 +94,11 @@ def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
     is_new = users.find(name) is None
     if is_new:
         check_match(call.request, None)
-        _checked(lambda: users.add(name, call.body.password, call.body.groups))
+        _apply(lambda: users.add(name, call.body.password, call.body.groups))
     else:
         _change(call, password=call.body.password, groups=call.body.groups)
-    _note(call, "added" if is_new else "replaced")
-    return _answered(call, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+    _log_change(call, "added" if is_new else "replaced")
+    return _with_etag(call, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
 
 
 def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
@@ -109,26 +109,28 @@ def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
     """
     given = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
     _change(call, **{name: value for name, value in given.items() if value is not UNSET})
-    _note(call, "altered")
-    return _answered(call, HTTPStatus.OK)
+    _log_change(call, "altered")
+    return _with_etag(call, HTTPStatus.OK)
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
-    """Remove a user; connections that are open stay open."""
-    _users(call).remove(call.names["user"], check=_check_of(call))
-    _note(call, "removed")
+    """Remove a user; connections that are open stay open. 404 if there is none."""
+    _users(call).remove(call.names["user"], check=_match_check(call))
+    _log_change(call, "removed")
 
 
 def _change(call: Call[Any, Any], **changes: Any) -> None:
-    name, check = call.names["user"], _check_of(call)
-    _checked(lambda: _users(call).change(name, **changes, check=check))
+    """Change a user if If-Match is right; raises WrongRequest."""
+    name, check = call.names["user"], _match_check(call)
+    _apply(lambda: _users(call).change(name, **changes, check=check))
 
 
-def _check_of(call: Call[Any, Any]) -> Callable[[User], None]:
+def _match_check(call: Call[Any, Any]) -> Callable[[User], None]:
+    """Return a function that raises WrongRequest unless If-Match names the user it is given."""
     return lambda before: check_required_match(call.request, _etag(before))
 
 
-def _checked(change: Callable[[], None]) -> None:
+def _apply(change: Callable[[], None]) -> None:
     """Make a change; raises WrongRequest (400) if a user cannot have such a password or group."""
     try:
         change()
@@ -140,25 +142,27 @@ def _users(call: Call[Any, Any]) -> Users:
     return users_of(call.manager.engine)
 
 
-def _shown(call: Call[Any, Any], found: User) -> ShownUser:
+def _to_user(call: Call[Any, Any], found: User) -> ShownUser:
     is_admin = is_administrator(call.manager.engine, found)
     return ShownUser(found.name, list(found.groups), is_admin)
 
 
-def _answered(call: Call[Any, Any], status: HTTPStatus) -> Answered[ShownUser]:
+def _with_etag(call: Call[Any, Any], status: HTTPStatus) -> Answered[ShownUser]:
+    """Return the present state of a user with its ETag."""
     name = call.names["user"]
     # Somebody may have removed it meanwhile; then the answer shows it without groups.
     found = _users(call).find(name) or User(name)
-    return Answered(_shown(call, found), {"ETag": _etag(found)}, status)
+    return Answered(_to_user(call, found), {"ETag": _etag(found)}, status)
 
 
 def _etag(found: User) -> str:
+    """Return the ETag of a user, made of name and groups."""
     return etag_of((found.name, found.groups))
 
 
-def _note(call: Call[Any, Any], what: str) -> None:
+def _log_change(call: Call[Any, Any], what: str) -> None:
     manager, user = call.manager.name, call.names["user"]
-    _LOG.info("%s: user %s was %s by %s", manager, user, what, call.visit.admitted.user)
+    _LOG.info("%s: user %s was %s by %s", manager, user, what, call.authenticated.admitted.user)
 
 
 _PATH: Final = f"{OF_MANAGER}/users"

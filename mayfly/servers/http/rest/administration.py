@@ -16,10 +16,10 @@ from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.servers.http.line import read_object
+from mayfly.servers.http.connection import read_object
 from mayfly.servers.http.problems import WrongRequest
-from mayfly.servers.http.rest.calls import WRONG_VALUE, Answer, RestCall, RestError, json_answer
-from mayfly.servers.http.service import Visit
+from mayfly.servers.http.rest.calls import WRONG_VALUE, RestAnswer, RestCall, RestError, json_answer
+from mayfly.servers.http.service import AuthenticatedUser
 from mayfly.servers.status import State
 from mayfly.verbs.facts import CommandResult, MqscMessage
 
@@ -31,7 +31,7 @@ _CONDITION: Final = re.compile(r"\s*(\w+)\s+(\w+)\s+(.*\S)\s*")
 _WHERE = "WHERE"
 #: Words without a value in parentheses, and the values that say whether they are meant.
 _SWITCHES: Final = frozenset({"REPLACE", "PURGE", "ALL"})
-_MEANT: Final = {"true": True, "yes": True, "false": False, "no": False}
+_BOOLEANS: Final = {"true": True, "yes": True, "false": False, "no": False}
 #: The verbs of users who look, and the commands of those who operate; all others administer.
 _LOOKING: Final = frozenset({"DISPLAY", "PING"})
 _OPERATING: Final = frozenset(
@@ -41,7 +41,7 @@ _OPERATING: Final = frozenset(
 _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
 
-async def run_command(call: RestCall) -> Answer:
+async def run_command(call: RestCall) -> RestAnswer:
     """Run MQSC commands; 200 even if a command fails.
 
     Each reply, and the answer as a whole, has a completion code and a reason code. DISPLAY and PING
@@ -49,7 +49,7 @@ async def run_command(call: RestCall) -> Answer:
     role that may operate; all other commands need an administrator. If the role is missing for one
     command, no command of the script is run. Raises RestError (400) for a body that is no command.
     """
-    visit = await call.admit_administrator()
+    authenticated = await call.admit_administrator()
     call.parameters(())
     asked = await read_object(call.request)
     for key in asked:
@@ -57,66 +57,70 @@ async def run_command(call: RestCall) -> Answer:
             raise WrongRequest(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
     kind = asked.get("type")
     if kind == _TEXT:
-        script = _text_of(asked)
+        script = _script_from_text(asked)
     elif kind == _JSON:
-        script = _command_of(asked)
+        script = _script_from_json(asked)
     else:
         raise _wrong("type", kind, f"{_TEXT} or {_JSON}")
-    told = await run_in_threadpool(_run, call, visit, script, as_text=kind == _TEXT)
-    return json_answer(told)
+    answer = await run_in_threadpool(_run, call, authenticated, script, as_text=kind == _TEXT)
+    return json_answer(answer)
 
 
-async def list_managers(call: RestCall) -> Answer:
+async def list_managers(call: RestCall) -> RestAnswer:
     """List the queue managers of this server, with their states."""
     await call.service.admit(call.request)
     call.parameters(())
-    states = call.service.standing.states()
-    return json_answer({"qmgr": [_shown(name, state) for name, state in states.items()]})
+    states = call.service.server_status.states()
+    return json_answer({"qmgr": [_manager_json(name, state) for name, state in states.items()]})
 
 
-async def show_manager(call: RestCall) -> Answer:
+async def show_manager(call: RestCall) -> RestAnswer:
     """Show one queue manager with its state; raises RestError (404) if it is not served here."""
     call.check_manager()
     await call.service.admit(call.request)
     call.parameters(())
     name = call.names[0]
-    return json_answer({"qmgr": [_shown(name, call.service.standing.states()[name])]})
+    return json_answer({"qmgr": [_manager_json(name, call.service.server_status.states()[name])]})
 
 
-def _shown(name: str, state: State) -> dict[str, str]:
+def _manager_json(name: str, state: State) -> dict[str, str]:
     return {"name": name, "state": _RUNNING if state.is_live else _ENDED}
 
 
-def _run(call: RestCall, visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
+def _run(
+    call: RestCall, authenticated: AuthenticatedUser, script: str, *, as_text: bool
+) -> dict[str, Any]:
+    """Check the roles for all commands of a script, run it, and return the answer for JSON."""
     engine = call.service.managers[call.names[0]].engine
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
-        check_role(engine, visit.admitted, role)
-    with visit.operating_connection() as connection:
+        check_role(engine, authenticated.admitted, role)
+    with authenticated.operating_connection() as connection:
         result = Administration(connection.call).mqsc(script)
     if not result.commands:
         raise _wrong("command", script, "a command")
-    told = _told_as_text if as_text else _told_as_values
+    convert = _as_text if as_text else _as_values
     return {
-        "commandResponse": [item for each in result.commands for item in told(each)],
+        "commandResponse": [item for each in result.commands for item in convert(each)],
         "overallCompletionCode": c.MQCC_OK if result.ok else c.MQCC_FAILED,
         "overallReasonCode": rc.MQRC_NONE if result.ok else MQRCCF_COMMAND_FAILED,
     }
 
 
 def _role(verb: str, kind: str) -> Role:
+    """Return the role that a command needs."""
     if verb in _LOOKING:
         return Role.LOOK
     return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
-def _told_as_text(result: CommandResult) -> list[dict[str, Any]]:
+def _as_text(result: CommandResult) -> list[dict[str, Any]]:
     return [{**_codes(message), "text": str(message).splitlines()} for message in result.messages]
 
 
-def _told_as_values(result: CommandResult) -> list[dict[str, Any]]:
+def _as_values(result: CommandResult) -> list[dict[str, Any]]:
     """Return the objects that a command displays, one reply for each.
 
-    Its messages if there are none.
+    If it displays none, return its messages.
     """
     shown = [
         {
@@ -132,13 +136,15 @@ def _told_as_values(result: CommandResult) -> list[dict[str, Any]]:
 
 
 def _codes(message: MqscMessage) -> dict[str, int]:
+    """Return completion code and reason code of a message."""
     if message.is_information:
         return {"completionCode": c.MQCC_OK, "reasonCode": rc.MQRC_NONE}
     reason = message.reason or MQRCCF_COMMAND_FAILED
     return {"completionCode": c.MQCC_FAILED, "reasonCode": reason}
 
 
-def _text_of(asked: Mapping[str, Any]) -> str:
+def _script_from_text(asked: Mapping[str, Any]) -> str:
+    """Return the command in a request of type runCommand; raises RestError (400)."""
     parameters = asked.get("parameters")
     command = parameters.get("command") if isinstance(parameters, dict) else None
     if not isinstance(command, str) or not command.strip():
@@ -146,53 +152,55 @@ def _text_of(asked: Mapping[str, Any]) -> str:
     return command
 
 
-def _command_of(asked: Mapping[str, Any]) -> str:
+def _script_from_json(asked: Mapping[str, Any]) -> str:
     """Return a command given as JSON as MQSC text.
 
     All values are quoted, so none becomes a command.
     """
-    verb, qualifier = _word("command", asked.get("command")), ""
+    verb, qualifier = _keyword("command", asked.get("command")), ""
     if "qualifier" in asked:
-        qualifier = _word("qualifier", asked["qualifier"])
+        qualifier = _keyword("qualifier", asked["qualifier"])
     name = asked.get("name")
     if name is not None:
-        qualifier += f"({_value('name', name)})"
+        qualifier += f"({_quoted('name', name)})"
     parameters, shown = asked.get("parameters", {}), asked.get("responseParameters", [])
     if not isinstance(parameters, dict):
         raise _wrong("parameters", parameters, "an object")
     if not isinstance(shown, list):
         raise _wrong("responseParameters", shown, "a list of words")
-    given = [_parameter(_word("parameters", key), value) for key, value in parameters.items()]
+    given = [_parameter(_keyword("parameters", key), value) for key, value in parameters.items()]
     return " ".join(
         part
         for part in (
             verb,
             qualifier,
             *given,
-            *(_word("responseParameters", word) for word in shown),
+            *(_keyword("responseParameters", word) for word in shown),
         )
         if part
     )
 
 
 def _parameter(keyword: str, value: object) -> str:
+    """Return one parameter as MQSC text; "" for a keyword that is switched off."""
     if keyword in _SWITCHES:
-        is_meant = _MEANT.get(str(value).lower()) if isinstance(value, (bool, str)) else None
-        if is_meant is None:
+        is_set = _BOOLEANS.get(str(value).lower()) if isinstance(value, (bool, str)) else None
+        if is_set is None:
             raise _wrong(f"parameters.{keyword.lower()}", value, "yes or no")
-        return keyword if is_meant else ""
+        return keyword if is_set else ""
     if keyword == _WHERE:
         condition = _CONDITION.fullmatch(value) if isinstance(value, str) else None
         if condition is None:
             raise _wrong("parameters.where", value, "ATTRIBUTE OPERATOR VALUE")
         attribute, operator, operand = condition.groups()
-        return f"{_WHERE}({attribute} {operator} {_value('parameters.where', operand)})"
+        return f"{_WHERE}({attribute} {operator} {_quoted('parameters.where', operand)})"
     values = value if isinstance(value, list) else [value]
-    spelled = ",".join(_value(f"parameters.{keyword.lower()}", each) for each in values)
+    spelled = ",".join(_quoted(f"parameters.{keyword.lower()}", each) for each in values)
     return f"{keyword}({spelled})"
 
 
-def _value(field: str, value: object) -> str:
+def _quoted(field: str, value: object) -> str:
+    """Return a value as MQSC text, in quotes if it is text; RestError (400) for several lines."""
     if isinstance(value, str):
         if not value.isprintable():
             # A line of MQSC ends a quoted text, and what follows would be a command.
@@ -203,12 +211,13 @@ def _value(field: str, value: object) -> str:
     raise _wrong(field, value, "a text or a whole number")
 
 
-def _word(field: str, value: object) -> str:
+def _keyword(field: str, value: object) -> str:
+    """Return a word of MQSC in capitals; raises RestError (400) for other text."""
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         raise _wrong(field, value, "a word of MQSC")
     return value.upper()
 
 
 def _wrong(field: str, value: object, what: str) -> RestError:
-    said = f"{field} {value!r} is not {what}"
-    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said)
+    text = f"{field} {value!r} is not {what}"
+    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text)

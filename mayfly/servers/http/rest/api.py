@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from mayfly.mqi.errors import MQError
-from mayfly.servers.http.line import line_of
+from mayfly.servers.http.connection import http_connection_of
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.rest import administration, login, messaging
 from mayfly.servers.http.rest.calls import (
@@ -23,7 +23,7 @@ from mayfly.servers.http.rest.calls import (
     NO_CSRF_HEADER,
     UNEXPECTED,
     WRONG_VALUE,
-    Answer,
+    RestAnswer,
     RestCall,
     RestError,
     of_mq_error,
@@ -45,7 +45,7 @@ from mayfly.servers.http.service import CSRF_HEADER, SAFE_METHODS, Service
 from mayfly.servers.http.waits import ClientGone
 
 PREFIX: Final = "/ibmmq/rest/"
-Handler: TypeAlias = Callable[[RestCall], Awaitable[Answer]]
+Handler: TypeAlias = Callable[[RestCall], Awaitable[RestAnswer]]
 _VERSIONS: Final = {b"v1": 1, b"v2": 2, b"v3": 3}
 #: The part of a path that may be more than one segment.
 _TOPIC: Final = "{topic}"
@@ -54,13 +54,13 @@ _TEXT: Final = {"type": "string"}
 NAMES: Final = {
     "qmgr": "a queue manager of this server",
     "queue": "a queue; `/` is written `%2F`",
-    "topic": "a topic string, whose `/` may stand as they are",
+    "topic": "a topic string; its `/` need not be escaped",
 }
 QUERY: Final = {
     "messageId": "the MsgId that a message must have",
     "correlationId": "the CorrelId that it must have",
     "wait": "ms to wait for a message",
-    "limit": "so many messages at most",
+    "limit": "the most messages to list",
 }
 _PUT_HEADERS: Final = {
     EXPIRY: "life in milliseconds, or `unlimited`",
@@ -183,11 +183,11 @@ class RestApi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        line = line_of(request)
+        http_connection = http_connection_of(request)
         try:
             try:
-                with line:
-                    answer = await self._answered(request)
+                with http_connection:
+                    answer = await self._handle(request)
             except RestError as error:
                 answer = error.answer()
             except MQError as error:
@@ -199,42 +199,47 @@ class RestApi:
             except (ClientGone, ClientDisconnect):
                 return
             except Exception:
-                said = "the log of the server says what happened"
-                failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED, said)
+                text = "the log of the server says what happened"
+                failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED, text)
                 await failed.answer().send(send)
                 raise
             await answer.send(send)
         finally:
-            line.answer.note(0)
+            http_connection.answer.note(0)
 
-    async def _answered(self, request: Request) -> Answer:
-        found = _at(request.scope["raw_path"])
+    async def _handle(self, request: Request) -> RestAnswer:
+        """Find the operation of a request and call its handler.
+
+        Raises RestError: 404 for an unknown path, 405 for another method, 403 without the header
+        against CSRF.
+        """
+        found = _find(request.scope["raw_path"])
         if found is None:
-            said = f"nothing is at {request.url.path}"
-            raise RestError(HTTPStatus.NOT_FOUND, FAILED, said)
+            text = f"nothing is at {request.url.path}"
+            raise RestError(HTTPStatus.NOT_FOUND, FAILED, text)
         version, operations, names = found
         method = request.method
         operation = operations.get(method)
         if operation is None:
             allowed = ", ".join(operations)
-            said = f"{method} is none of {allowed}"
+            text = f"{method} is none of {allowed}"
             status, headers = HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed}
-            raise RestError(status, FAILED, said, headers=headers)
+            raise RestError(status, FAILED, text, headers=headers)
         is_checked = method not in SAFE_METHODS and not operation.is_open
         if is_checked and CSRF_HEADER not in request.headers:
-            said = f"the header {CSRF_HEADER} is missing"
-            raise RestError(HTTPStatus.FORBIDDEN, NO_CSRF_HEADER, said)
+            text = f"the header {CSRF_HEADER} is missing"
+            raise RestError(HTTPStatus.FORBIDDEN, NO_CSRF_HEADER, text)
         return await operation.handler(RestCall(self._service, request, version, names))
 
 
 # A client asks for few paths again and again. A path has 16 kB at most.
 @lru_cache(maxsize=256)
-def _at(
+def _find(
     raw_path: bytes,
 ) -> tuple[int, Mapping[str, RestOperation], tuple[str, ...]] | None:
     """Return the version, the operations, and the values of the braces of a path.
 
-    None if unknown.
+    The result is None for an unknown path.
     """
     version, segments = _segments(raw_path)
     for path, operations in PATHS.items():
@@ -247,7 +252,7 @@ def _at(
 def _segments(raw_path: bytes) -> tuple[int, list[str]]:
     """Return the version (0 if unknown) and the segments of a path.
 
-    RestError (400) if it is not UTF-8.
+    Raises RestError (400) if the path is not UTF-8.
     """
     version, *rest = raw_path[len(PREFIX) :].split(b"/")
     try:
@@ -255,8 +260,8 @@ def _segments(raw_path: bytes) -> tuple[int, list[str]]:
             (unquote_to_bytes(part) if b"%" in part else part).decode() for part in rest
         ]
     except UnicodeDecodeError:
-        said = f"the path {raw_path.decode('ascii')!r} is no UTF-8"
-        raise RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said) from None
+        text = f"the path {raw_path.decode('ascii')!r} is no UTF-8"
+        raise RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text) from None
 
 
 def _names(pattern: list[str], segments: list[str]) -> tuple[str, ...] | None:

@@ -19,15 +19,15 @@ from mayfly.mqi.errors import (
     MQError,
     NotAuthorized,
 )
-from mayfly.servers.http.line import Line, line_of
+from mayfly.servers.http.connection import HttpConnection, http_connection_of
 from mayfly.servers.http.problems import CHALLENGE, Unauthorized, WrongRequest, status_of
-from mayfly.servers.http.service import Service, Visit
+from mayfly.servers.http.service import AuthenticatedUser, Service
 
 _JSON_TYPE = b"application/json;charset=utf-8"
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-class Answer(NamedTuple):
+class RestAnswer(NamedTuple):
     """The status, headers and body of an answer; ``content_type`` is empty if there is no body."""
 
     status: int
@@ -36,6 +36,7 @@ class Answer(NamedTuple):
     content_type: bytes = b""
 
     async def send(self, send: Send) -> None:
+        """Send the answer to the client."""
         headers = list(self.headers)
         if self.content_type:
             headers.append((b"content-type", self.content_type))
@@ -47,10 +48,10 @@ class Answer(NamedTuple):
 
 def json_answer(
     content: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> Answer:
+) -> RestAnswer:
     """Return an answer with JSON in UTF-8; half surrogate pairs become ``?``."""
     body = _ENCODER.encode(content).encode("utf-8", "replace")
-    return Answer(status, headers, body, _JSON_TYPE)
+    return RestAnswer(status, headers, body, _JSON_TYPE)
 
 
 class IbmMessage(NamedTuple):
@@ -140,10 +141,10 @@ class RestError(Exception):
         self.status, self.failure, self.text, self.reason = status, failure, text, reason
         self.headers = headers or {}
 
-    def answer(self) -> Answer:
+    def answer(self) -> RestAnswer:
         """Return the answer for this error, in IBM's JSON form."""
         number, explanation, action = self.failure
-        told: dict[str, Any] = {
+        content: dict[str, Any] = {
             "type": "rest",
             # The pages of IBM's documentation say one name, its servers the other.
             "messageId": number,
@@ -153,9 +154,9 @@ class RestError(Exception):
             "action": action,
         }
         if self.reason:
-            told |= {"completionCode": c.MQCC_FAILED, "reasonCode": self.reason}
+            content |= {"completionCode": c.MQCC_FAILED, "reasonCode": self.reason}
         headers = tuple((k.lower().encode(), v.encode()) for k, v in self.headers.items())
-        return json_answer({"error": [told]}, self.status, headers)
+        return json_answer({"error": [content]}, self.status, headers)
 
 
 def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE) -> RestError:
@@ -163,8 +164,8 @@ def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE)
 
     ``what`` says which values are allowed.
     """
-    said = f"{name} {value!r} is not {what}"
-    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said, reason=reason)
+    text = f"{name} {value!r} is not {what}"
+    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text, reason=reason)
 
 
 def of_mq_error(error: MQError, what: str) -> RestError:
@@ -173,11 +174,12 @@ def of_mq_error(error: MQError, what: str) -> RestError:
     if isinstance(error, InhibitedError):
         # As with IBM MQ.
         status = HTTPStatus.METHOD_NOT_ALLOWED
-    said = f"{what}: {error}" if what else str(error)
-    return RestError(status, _failure_of(error, status), said, reason=error.reason)
+    text = f"{what}: {error}" if what else str(error)
+    return RestError(status, _failure_of(error, status), text, reason=error.reason)
 
 
 def _failure_of(error: MQError, status: HTTPStatus) -> IbmMessage:
+    """Return the IBM message for an error: by its class, else by reason code, else by status."""
     usual = NO_DESTINATION if status is HTTPStatus.NOT_FOUND else FAILED
     by_class = (failure for kind, failure in _OF_CLASS if isinstance(error, kind))
     return next(by_class, _OF_REASON.get(error.reason, usual))
@@ -216,18 +218,18 @@ class RestCall(NamedTuple):
     names: tuple[str, ...]
 
     @property
-    def line(self) -> Line:
+    def http_connection(self) -> HttpConnection:
         """The HTTP connection that the request came over."""
-        return line_of(self.request)
+        return http_connection_of(self.request)
 
-    async def admit(self) -> Visit:
+    async def admit(self) -> AuthenticatedUser:
         """Authenticate a program by the channel for programs.
 
         Raises the errors of ``Service.admit``.
         """
         return await self._authenticate(self.service.channel)
 
-    async def admit_administrator(self) -> Visit:
+    async def admit_administrator(self) -> AuthenticatedUser:
         """Authenticate a user by the channel for administrators.
 
         The caller must still check the role.
@@ -238,11 +240,11 @@ class RestCall(NamedTuple):
         """Raise RestError (404) if the queue manager of the path is not served here."""
         name = self.names[0]
         if name not in self.service.managers:
-            said = f"queue manager {name!r} is not served here"
+            text = f"queue manager {name!r} is not served here"
             reason = rc.MQRC_Q_MGR_NAME_ERROR
-            raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, said, reason=reason)
+            raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, text, reason=reason)
 
-    async def _authenticate(self, channel: str) -> Visit:
+    async def _authenticate(self, channel: str) -> AuthenticatedUser:
         self.check_manager()
         return await self.service.admit(self.request, channel, self.names[0])
 

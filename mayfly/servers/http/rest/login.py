@@ -13,17 +13,23 @@ from mayfly.admin.security.roles import Role, roles_of
 from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.servers.http.line import read_body
+from mayfly.servers.http.connection import read_body
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.rest.calls import (
     NO_MESSAGE_MADE,
     WRONG_MEDIA_TYPE,
-    Answer,
+    RestAnswer,
     RestCall,
     RestError,
     json_answer,
 )
-from mayfly.servers.http.service import LIFE_SECONDS, Credentials, Mechanism, Visit, cookie_of
+from mayfly.servers.http.service import (
+    LIFE_SECONDS,
+    AuthenticatedUser,
+    Credentials,
+    Mechanism,
+    cookie_of,
+)
 
 _MAX_BYTES: Final = 4_096
 _KEYS: Final = ("username", "password")
@@ -32,39 +38,39 @@ _ROLES: Final = {Role.LOOK: "MQWebAdminRO", Role.OPERATE: "MayflyOperator"}
 _ADMINISTRATOR, _PROGRAM = "MQWebAdmin", "MQWebUser"
 
 
-async def log_in(call: RestCall) -> Answer:
+async def log_in(call: RestCall) -> RestAnswer:
     """Log in a user of any queue manager of the server; 204, with a cookie."""
-    user, password = await _given(call)
+    user, password = await _read_credentials(call)
     if not (user and password):
         raise Unauthorized("user and password are missing")
-    await _visit(call, Credentials(Mechanism.FORM, user, password))
-    token = call.service.sessions.begin(user, password)
-    return Answer(HTTPStatus.NO_CONTENT, (_cookie(call, token, LIFE_SECONDS),))
+    await _authenticate_anywhere(call, Credentials(Mechanism.FORM, user, password))
+    token = call.service.logins.begin(user, password)
+    return RestAnswer(HTTPStatus.NO_CONTENT, (_cookie(call, token, LIFE_SECONDS),))
 
 
-async def show(call: RestCall) -> Answer:
+async def show(call: RestCall) -> RestAnswer:
     """Show the logged-in user: name, roles, and kind of credentials."""
     credentials = call.service.credentials(call.request)
-    visit = await _visit(call, credentials)
-    told = {
-        "name": visit.admitted.user or credentials.user,
-        "role": _roles(visit),
+    authenticated = await _authenticate_anywhere(call, credentials)
+    shown_user = {
+        "name": authenticated.admitted.user or credentials.user,
+        "role": _role_names(authenticated),
         "authenticationMechanism": credentials.mechanism.value,
     }
-    return json_answer({"user": [told]})
+    return json_answer({"user": [shown_user]})
 
 
-async def log_out(call: RestCall) -> Answer:
+async def log_out(call: RestCall) -> RestAnswer:
     """End a login; 204, and the browser deletes the cookie."""
-    sessions = call.service.sessions
-    token = cookie_of(call.request, sessions.cookie)
-    if not token or sessions.find(token) is None:
+    logins = call.service.logins
+    token = cookie_of(call.request, logins.cookie)
+    if not token or logins.find(token) is None:
         raise Unauthorized("the login has ended, or there was none", is_login=True)
-    sessions.end(token)
-    return Answer(HTTPStatus.NO_CONTENT, (_cookie(call, "", 0),))
+    logins.end(token)
+    return RestAnswer(HTTPStatus.NO_CONTENT, (_cookie(call, "", 0),))
 
 
-async def _visit(call: RestCall, credentials: Credentials) -> Visit:
+async def _authenticate_anywhere(call: RestCall, credentials: Credentials) -> AuthenticatedUser:
     """Authenticate a user at the queue managers that know the name; return the first success.
 
     The path of a login names no queue manager, so all that know the user are asked at once. If none
@@ -73,22 +79,23 @@ async def _visit(call: RestCall, credentials: Credentials) -> Visit:
     exist. Raises Unauthorized, or the MQError of a channel.
     """
     managers = call.service.managers
-    knowing = [name for name, each in managers.items() if _knows(each.engine, credentials.user)]
-    asked = knowing or [next(iter(managers))]
-    asking = [_authenticate(call, credentials, name) for name in asked]
-    outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    knowing = [name for name, each in managers.items() if _has_user(each.engine, credentials.user)]
+    names = knowing or [next(iter(managers))]
+    attempts = [_authenticate(call, credentials, name) for name in names]
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     failures = list[BaseException]()
     for outcome in outcomes:
         if not isinstance(outcome, BaseException):
             return outcome
         failures.append(outcome)
     delays_s = {name: failure_delay_s(each.engine) for name, each in managers.items()}
-    waited_s = max(delays_s[name] for name in asked)
+    waited_s = max(delays_s[name] for name in names)
     await asyncio.sleep(max(delays_s.values()) - waited_s)
     raise failures[-1]
 
 
-def _knows(engine: Engine, user: str) -> bool:
+def _has_user(engine: Engine, user: str) -> bool:
+    """Return True if a queue manager has a user; False if its file of users cannot be read."""
     try:
         return users_of(engine).find(user) is not None
     except (StoreError, OSError):
@@ -96,10 +103,11 @@ def _knows(engine: Engine, user: str) -> bool:
         return False
 
 
-async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> Visit:
+async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> AuthenticatedUser:
+    """Authenticate a user at one queue manager, by the channel for the user's roles."""
     service = call.service
     engine = service.managers[name].engine
-    found = users_of(engine).find(credentials.user) if _knows(engine, credentials.user) else None
+    found = users_of(engine).find(credentials.user) if _has_user(engine, credentials.user) else None
     user = found or User(credentials.user)
     is_admin = is_administrator(engine, user)
     known = Admitted(user=user.name, groups=user.groups, is_operator=is_admin)
@@ -108,24 +116,28 @@ async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> 
             return await service.authenticate(
                 call.request, credentials, service.admin_channel, name
             )
-        # That channel cannot be used. Another answer than to a user without a role would tell that
-        # this one has a role.
+        # The channel for administrators cannot be used. A different answer here would reveal that
+        # the user has a role.
     return await service.authenticate(call.request, credentials, service.channel, name)
 
 
-def _roles(visit: Visit) -> list[str]:
+def _role_names(authenticated: AuthenticatedUser) -> list[str]:
     """Return the names of the user's roles at the queue manager that authenticated the user."""
-    if visit.admitted.is_operator:
+    if authenticated.admitted.is_operator:
         return [_ADMINISTRATOR]
-    engine = visit.service.managers[visit.applicant.queue_manager].engine
-    return [_ROLES[role] for role in roles_of(engine, visit.admitted)] or [_PROGRAM]
+    engine = authenticated.service.managers[authenticated.applicant.queue_manager].engine
+    return [_ROLES[role] for role in roles_of(engine, authenticated.admitted)] or [_PROGRAM]
 
 
-async def _given(call: RestCall) -> tuple[str, str]:
+async def _read_credentials(call: RestCall) -> tuple[str, str]:
+    """Return user and password in a body.
+
+    Raises RestError: 415 if not JSON, 400 for another form.
+    """
     media_type = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        said = f"Content-Type is {media_type or 'missing'!r}; it has to be application/json"
-        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
+        text = f"Content-Type is {media_type or 'missing'!r}; it has to be application/json"
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, text)
     try:
         found: Any = json.loads(await read_body(call.request, _MAX_BYTES))
     # The parser gives up on objects that are nested a thousand deep.
@@ -134,15 +146,16 @@ async def _given(call: RestCall) -> tuple[str, str]:
     is_object = isinstance(found, dict) and set(found) == set(_KEYS)
     if not is_object or not all(isinstance(value, str) for value in found.values()):
         # The error does not show the body, which may hold a password.
-        said = "the body is no JSON object with username and password, two texts"
-        raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, said)
+        text = "the body is no JSON object with username and password, two texts"
+        raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, text)
     return found["username"], found["password"]
 
 
 def _cookie(call: RestCall, token: str, seconds: int) -> tuple[bytes, bytes]:
-    secure = "; Secure" if call.line.peer.has_tls else ""
+    """Return the header that sets the login cookie for some seconds."""
+    secure = "; Secure" if call.http_connection.peer.has_tls else ""
     text = (
-        f"{call.service.sessions.cookie}={token}; Path=/; Max-Age={seconds}; HttpOnly; "
+        f"{call.service.logins.cookie}={token}; Path=/; Max-Age={seconds}; HttpOnly; "
         f"SameSite=Strict{secure}"
     )
     return b"set-cookie", text.encode()

@@ -26,7 +26,7 @@ from mayfly.properties.selectors.names import (
     id_text,
 )
 from mayfly.properties.values import converted
-from mayfly.servers.http.line import read_body
+from mayfly.servers.http.connection import read_body
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.rest.calls import (
     FAILED,
@@ -34,7 +34,7 @@ from mayfly.servers.http.rest.calls import (
     NO_RESPONSE_HEADER,
     WRONG_CHARACTER_SET,
     WRONG_MEDIA_TYPE,
-    Answer,
+    RestAnswer,
     RestError,
     wrong_value,
 )
@@ -52,9 +52,9 @@ REPLY_TO: Final = "ibm-mq-md-replyTo"
 #: Properties of version 3, each ``name;value;type``, several with commas between them or in headers
 #: of their own. Text is in double quotes; a backslash stands before a quote or a backslash in it.
 USR: Final = "ibm-mq-usr"
-#: Not IBM's: so many ms after the put the message can be got for the first time.
+#: Not IBM's: how many ms after the put the message can be got for the first time.
 DELIVERY_DELAY: Final = "mayfly-delivery-delay"
-#: Not IBM's: the reports that are asked for, and what a report tells.
+#: Not IBM's: the reports that are asked for, and the feedback of a report.
 REPORT: Final = "mayfly-report"
 FEEDBACK: Final = "mayfly-feedback"
 UNLIMITED: Final = "unlimited"
@@ -130,14 +130,14 @@ def check_type(given: str) -> None:
     """
     media_type, *parameters = (part.strip().lower() for part in given.split(";"))
     if media_type not in TEXT_TYPES:
-        said = f"Content-Type is {given or 'missing'!r}; it has to be one of "
-        said += f"{', '.join(sorted(TEXT_TYPES))}"
-        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
+        text = f"Content-Type is {given or 'missing'!r}; it has to be one of "
+        text += f"{', '.join(sorted(TEXT_TYPES))}"
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, text)
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8"):
-            said = f"the character set {value.strip()!r} is not acceptable: it has to be utf-8"
-            raise RestError(HTTPStatus.NOT_ACCEPTABLE, WRONG_CHARACTER_SET, said)
+            text = f"the character set {value.strip()!r} is not acceptable: it has to be utf-8"
+            raise RestError(HTTPStatus.NOT_ACCEPTABLE, WRONG_CHARACTER_SET, text)
 
 
 async def read_text(request: Request, max_bytes: int) -> bytes:
@@ -154,8 +154,8 @@ async def read_text(request: Request, max_bytes: int) -> bytes:
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        said = f"the body is no UTF-8: byte {error.start} is {body[error.start]:#x}"
-        raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, said) from None
+        text = f"the body is no UTF-8: byte {error.start} is {body[error.start]:#x}"
+        raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, text) from None
     return body
 
 
@@ -168,14 +168,14 @@ def correlation_of(given: str, version: int) -> bytes:
     """Return the CorrelId (24 bytes) of a header or query parameter; raises RestError (400)."""
     if version >= TYPED_VERSION:
         return correlation_bytes(given)
-    return _of_hex(CORRELATION_ID, given)
+    return _id_of_hex(CORRELATION_ID, given)
 
 
 def message_id_of(given: str, version: int) -> bytes:
     """Return the MsgId (24 bytes) of a query parameter; raises RestError (400)."""
     if version >= TYPED_VERSION and given.startswith("ID:"):
         given = given.removeprefix("ID:")
-    return _of_hex("messageId", given)
+    return _id_of_hex("messageId", given)
 
 
 def whole_number(
@@ -200,13 +200,15 @@ def _in_utf_8(given: str) -> str:
         return given
 
 
-def _of_hex(name: str, given: str) -> bytes:
+def _id_of_hex(name: str, given: str) -> bytes:
+    """Return 24 bytes from 48 hexadecimal digits; raises RestError (400)."""
     if not _HEX_ID.fullmatch(given):
         raise wrong_value(name, given, "48 hexadecimal digits")
     return bytes.fromhex(given)
 
 
 def _life_ms(given: str) -> int | None:
+    """Return a lifetime in ms; None for "unlimited". Raises RestError (400)."""
     if given == UNLIMITED:
         return None
     return whole_number(EXPIRY, given, 1, _LONGEST_LIFE_MS, _A_LIFE, rc.MQRC_EXPIRY_ERROR)
@@ -220,6 +222,7 @@ def _delay_ms(given: str, now_ms: int) -> int:
 
 
 def _report(given: str) -> int:
+    """Return the MQRO options in a header; raises RestError (400)."""
     report = c.MQRO_NONE
     for name in given.split(",") if given else ():
         option = report_option(name)
@@ -231,6 +234,7 @@ def _report(given: str) -> int:
 
 
 def _priority(headers: Mapping[str, str], version: int) -> int:
+    """Return the priority in the headers; before version 3 it is always 4."""
     if version < TYPED_VERSION:
         return _FIXED_PRIORITY
     given = headers.get(PRIORITY, _AS_DESTINATION)
@@ -281,7 +285,7 @@ _PERSISTENCE_NAMES: Final = {number: name for name, number in PERSISTENCES.items
 _JMS_TEXT: Final = "jms_text"
 
 
-def answer_of(message: Message, version: int) -> Answer:
+def answer_of(message: Message, version: int) -> RestAnswer:
     """Return a message as an answer: its body as text, its descriptor and properties as headers.
 
     Raises RestError (501) if the body is not text, or if an id, a queue name or a property contains
@@ -314,7 +318,7 @@ def answer_of(message: Message, version: int) -> Answer:
             (USR, _usr_header(found)) for found in parts.properties if "." not in found.name
         ]
     packed = tuple((name.lower().encode(), value.encode()) for name, value in headers)
-    return Answer(HTTPStatus.OK, packed, text, _TEXT_TYPE)
+    return RestAnswer(HTTPStatus.OK, packed, text, _TEXT_TYPE)
 
 
 def shown_id(identifier: bytes, version: int) -> str:
@@ -330,13 +334,15 @@ def shown_correlation(correl_id: bytes, version: int, text: str | None = None) -
 
 
 def _parts(message: Message) -> Parts:
+    """Return the data and properties of a message; RestError (501) for a damaged MQRFH2."""
     try:
         return parts_of(message.descriptor, message.body)
     except MQError as error:
-        raise _no_text(f"its MQRFH2 is damaged: {error}") from error
+        raise _not_text(f"its MQRFH2 is damaged: {error}") from error
 
 
 def _property(parts: Parts, name: str) -> str | None:
+    """Return the value of a property that is text; None if there is none."""
     value = next((p.typed.value for p in parts.properties if p.name == name), None)
     return value if isinstance(value, str) else None
 
@@ -347,23 +353,23 @@ def _text(parts: Parts) -> bytes:
     data_format = parts.data_format.strip()
     if kind != _JMS_TEXT or (data_format != TEXT_FORMAT and parts.data):
         shown = data_format or "blank"
-        raise _no_text(f"its format is {shown}, and it is no TextMessage of JMS")
+        raise _not_text(f"its format is {shown}, and it is no TextMessage of JMS")
     ccsid = parts.data_coded_char_set_id
     if ccsid in (MANAGER_CCSID, c.MQCCSI_Q_MGR):
         codec: str | None = "utf-8"
     else:
         codec = codec_name(ccsid, parts.data_encoding)
     if codec is None:
-        raise _no_text(f"its character set {ccsid} is not known")
+        raise _not_text(f"its character set {ccsid} is not known")
     try:
         return parts.data.decode(codec).encode()
     except UnicodeError as error:
-        raise _no_text(f"its data are no text in character set {ccsid}: {error}") from error
+        raise _not_text(f"its data are no text in character set {ccsid}: {error}") from error
 
 
-def _no_text(why: str) -> RestError:
-    said = f"the message stays on its queue, as it cannot be made an answer: {why}"
-    return RestError(HTTPStatus.NOT_IMPLEMENTED, FAILED, said)
+def _not_text(why: str) -> RestError:
+    text = f"the message stays on its queue, as it cannot be made an answer: {why}"
+    return RestError(HTTPStatus.NOT_IMPLEMENTED, FAILED, text)
 
 
 #: Names of types as in Java, and those of the bridge that was before this API.
@@ -410,12 +416,12 @@ def _properties_of(headers: Iterable[str]) -> list[Property]:
     """
     found: dict[str, Property] = {}
     for header in headers:
-        place = 0
-        while place < len(header):
-            part = _PART.match(header, place)
+        position = 0
+        while position < len(header):
+            part = _PART.match(header, position)
             if part is None:
                 raise wrong_value(USR, header, "name;value;type, with text in double quotes")
-            place = part.end()
+            position = part.end()
             made = _property_of(part, header, found)
             if made.name in found:
                 raise wrong_value(USR, header, f"without a second {made.name}")
@@ -426,11 +432,12 @@ def _properties_of(headers: Iterable[str]) -> list[Property]:
 def _check_header(what: str, text: str) -> None:
     """Raise RestError (501) if a text has control characters, which no header can hold."""
     if _NOT_IN_A_HEADER.search(text):
-        said = f"{what} has control characters: no header can hold it"
-        raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, said)
+        message = f"{what} has control characters: no header can hold it"
+        raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, message)
 
 
 def _property_of(part: re.Match[str], header: str, others: Iterable[str]) -> Property:
+    """Return one property of a header; raises RestError (400)."""
     name, kind = part["name"], part["type"].lower()
     mq_type = _TYPES.get(kind)
     if mq_type is None:

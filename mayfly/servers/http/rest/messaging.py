@@ -19,8 +19,8 @@ from mayfly.client.open_objects import OUTDATED
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
-from mayfly.servers.http.line import room_for_body
-from mayfly.servers.http.rest.calls import Answer, RestCall, RestError, json_answer, of_mq_error
+from mayfly.servers.http.connection import reserve_for_body
+from mayfly.servers.http.rest.calls import RestAnswer, RestCall, RestError, json_answer, of_mq_error
 from mayfly.servers.http.rest.messages import (
     MESSAGE_ID,
     USR,
@@ -36,7 +36,7 @@ from mayfly.servers.http.rest.messages import (
     shown_id,
     whole_number,
 )
-from mayfly.servers.http.service import Visit
+from mayfly.servers.http.service import AuthenticatedUser
 from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, PutResult, Settlement
@@ -59,37 +59,37 @@ class _Wanted(NamedTuple):
     selector: str | None
 
 
-async def put(call: RestCall) -> Answer:
+async def put(call: RestCall) -> RestAnswer:
     """Put a message on a queue; 201, when a persistent message is on the disk."""
-    return await _sent(call, call.names[1], c.MQOT_Q)
+    return await _send(call, call.names[1], c.MQOT_Q)
 
 
-async def publish(call: RestCall) -> Answer:
+async def publish(call: RestCall) -> RestAnswer:
     """Publish a message to a topic; 201."""
-    return await _sent(call, call.names[1], c.MQOT_TOPIC)
+    return await _send(call, call.names[1], c.MQOT_TOPIC)
 
 
-async def take(call: RestCall) -> Answer:
+async def take(call: RestCall) -> RestAnswer:
     """Get a message; 200 with the message, 204 if no message came within the wait.
 
     If the client goes while it waits, the message stays on the queue.
     """
-    visit = await call.admit()
+    authenticated = await call.admit()
     given = call.parameters((*_IDS, "wait"))
     wanted = _wanted(given, call.version)
     wait_ms = whole_number("wait", given.get("wait", "0"), 0, _LONGEST_WAIT_MS)
-    await _wait_for_room(call)
-    conversation = visit.conversation(call.request)
-    with _Opened(conversation, call.names[1], _GET, wanted.selector) as handle:
+    await _wait_for_memory(call)
+    conversation = authenticated.conversation(call.request)
+    with _OpenObject(conversation, call.names[1], _GET, wanted.selector) as handle:
         try:
-            delivery = await _held(call, conversation, handle, wanted, wait_ms)
+            delivery = await _get_locked(call, conversation, handle, wanted, wait_ms)
         except NoMessage:
-            return Answer(HTTPStatus.NO_CONTENT)
+            return RestAnswer(HTTPStatus.NO_CONTENT)
         settlement = Settlement.RETURNED
         try:
             answer = answer_of(delivery.result.message, call.version)
-            call.line.answer.note(len(answer.body))
-            if call.line.is_lost:
+            call.http_connection.answer.note(len(answer.body))
+            if call.http_connection.is_lost:
                 raise ClientGone
             settlement = Settlement.TAKEN
         finally:
@@ -98,47 +98,48 @@ async def take(call: RestCall) -> Answer:
         return answer
 
 
-async def browse(call: RestCall) -> Answer:
+async def browse(call: RestCall) -> RestAnswer:
     """Browse the first message, which stays on its queue; 204 if there is none."""
-    visit = await call.admit()
+    authenticated = await call.admit()
     wanted = _wanted(call.parameters(_IDS), call.version)
-    await _wait_for_room(call)
-    conversation = visit.conversation(call.request)
-    with _Opened(conversation, call.names[1], _BROWSE, wanted.selector) as handle:
+    await _wait_for_memory(call)
+    conversation = authenticated.conversation(call.request)
+    with _OpenObject(conversation, call.names[1], _BROWSE, wanted.selector) as handle:
         options = _QUIESCING | c.MQGMO_BROWSE_FIRST
         get = ask.GetAny([handle], options, 0, None, wanted.msg_id, wanted.correl_id)
         try:
             delivery = await call.service.outcomes.of(partial(conversation.begin, get))
         except NoMessage:
-            return Answer(HTTPStatus.NO_CONTENT)
+            return RestAnswer(HTTPStatus.NO_CONTENT)
         answer = answer_of(delivery.result.message, call.version)
-        call.line.answer.note(len(answer.body))
+        call.http_connection.answer.note(len(answer.body))
         return answer
 
 
-async def list_messages(call: RestCall) -> Answer:
+async def list_messages(call: RestCall) -> RestAnswer:
     """List messages without their bodies, only ids and formats."""
-    visit = await call.admit()
+    authenticated = await call.admit()
     given = call.parameters((*_IDS, "limit"))
     wanted = _wanted(given, call.version)
     limit = whole_number("limit", given.get("limit", str(_USUAL_LIMIT)), 1, _HIGHEST_LIMIT)
-    found = await run_in_threadpool(_listed, call, visit, wanted, limit)
+    found = await run_in_threadpool(_list, call, authenticated, wanted, limit)
     return json_answer({"messages": found})
 
 
-async def _sent(call: RestCall, name: str, kind: int) -> Answer:
-    visit = await call.admit()
+async def _send(call: RestCall, name: str, kind: int) -> RestAnswer:
+    """Put the body of a request on a queue or topic; return the answer with the new MsgId."""
+    authenticated = await call.admit()
     request = call.request
     call.parameters(())
     headers = call.headers()
     check_type(headers.get("content-type", ""))
-    conversation = visit.conversation(request)
+    conversation = authenticated.conversation(request)
     usr = partial(request.headers.getlist, USR)
     message = put_arguments(headers, usr, call.version, conversation.now_ms)
     # First: a user without the authority need not send the body.
-    with _Opened(conversation, name, _PUT, kind=kind) as handle:
-        max_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
-        reservation = await room_for_body(request, max_bytes)
+    with _OpenObject(conversation, name, _PUT, kind=kind) as handle:
+        max_bytes = call.http_connection.budget.longest(authenticated.admitted.max_message_bytes)
+        reservation = await reserve_for_body(request, max_bytes)
         try:
             body = await read_text(request, max_bytes)
             try:
@@ -147,13 +148,13 @@ async def _sent(call: RestCall, name: str, kind: int) -> Answer:
                 if error.reason not in OUTDATED:
                     raise
                 # Its definition has changed while the body was on its way.
-                with _Opened(conversation, name, _PUT, kind=kind) as again:
-                    result = await _put(call, conversation, again, body, message)
+                with _OpenObject(conversation, name, _PUT, kind=kind) as new_handle:
+                    result = await _put(call, conversation, new_handle, body, message)
         finally:
             if reservation is not None:
                 reservation.end()
     shown = shown_id(result.msg_id, call.version)
-    return Answer(HTTPStatus.CREATED, ((MESSAGE_ID.lower().encode(), shown.encode()),))
+    return RestAnswer(HTTPStatus.CREATED, ((MESSAGE_ID.lower().encode(), shown.encode()),))
 
 
 async def _put(
@@ -174,7 +175,7 @@ async def _put(
     return result
 
 
-async def _held(
+async def _get_locked(
     call: RestCall, conversation: Connection, handle: int, wanted: _Wanted, wait_ms: int
 ) -> Delivery:
     """Return a message locked for this conversation.
@@ -189,19 +190,19 @@ async def _held(
     outcome: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
     options = _QUIESCING | (c.MQGMO_WAIT if wait_ms else 0)
     get = ask.GetAny([handle], options, wait_ms, None, wanted.msg_id, wanted.correl_id)
-    under_way = conversation.begin(get, call.service.outcomes.ending(outcome))
+    under_way = conversation.begin(get, call.service.outcomes.callback_for(outcome))
     if not wait_ms:
         return await outcome
-    return await call.service.message_waits.wait(call.line, outcome, under_way)
+    return await call.service.message_waits.wait(call.http_connection, outcome, under_way)
 
 
-async def _wait_for_room(call: RestCall) -> None:
+async def _wait_for_memory(call: RestCall) -> None:
     """Wait until the memory budget of the server is not used up, so that a message may be read."""
-    if call.line.budget.is_used_up:
-        (await call.line.reserve(0)).end()
+    if call.http_connection.budget.is_used_up:
+        (await call.http_connection.reserve(0)).end()
 
 
-class _Opened:
+class _OpenObject:
     """A queue or topic that is open for a ``with`` block, which gets its handle.
 
     An MQError in the block becomes a RestError that names the queue. A queue is opened anew for
@@ -233,28 +234,29 @@ class _Opened:
                 # It would end with the request, and the message with it.
                 raise mq_error(rc.MQRC_Q_TYPE_ERROR, f"{self._asked.name} is a model queue")
         except MQError as error:
-            raise self._named(error) from error
+            raise self._to_rest_error(error) from error
         return self._handle
 
     def __exit__(self, _kind: object, raised: BaseException | None, _trace: object) -> None:
         try:
             self._close()
         except MQError as error:
-            raise self._named(error) from error
+            raise self._to_rest_error(error) from error
         if isinstance(raised, MQError):
-            raise self._named(raised) from raised
+            raise self._to_rest_error(raised) from raised
 
     def _close(self) -> None:
         if self._connection.is_open:
             self._connection.call(ask.CloseObject(self._handle))
 
-    def _named(self, error: MQError) -> RestError:
+    def _to_rest_error(self, error: MQError) -> RestError:
         asked = self._asked
         is_topic = asked.kind == c.MQOT_TOPIC
         return of_mq_error(error, f"topic {asked.topic!r}" if is_topic else f"queue {asked.name!r}")
 
 
 def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
+    """Return the ids that a query asks for; raises RestError (400)."""
     message, correlation = given.get("messageId", ""), given.get("correlationId", "")
     msg_id = message_id_of(message, version) if "messageId" in given else b""
     if "correlationId" not in given:
@@ -265,11 +267,14 @@ def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
     return _Wanted(msg_id, correlation_of(correlation, version), None)
 
 
-def _listed(call: RestCall, visit: Visit, wanted: _Wanted, limit: int) -> list[dict[str, Any]]:
+def _list(
+    call: RestCall, authenticated: AuthenticatedUser, wanted: _Wanted, limit: int
+) -> list[dict[str, Any]]:
+    """Browse messages without bodies; return their ids and formats for JSON."""
     found: list[dict[str, Any]] = []
     with (
-        visit.connection() as connection,
-        _Opened(connection, call.names[1], _BROWSE, wanted.selector) as handle,
+        authenticated.connection() as connection,
+        _OpenObject(connection, call.names[1], _BROWSE, wanted.selector) as handle,
     ):
         options = _QUIESCING | c.MQGMO_ACCEPT_TRUNCATED_MSG
         try:

@@ -18,23 +18,23 @@ from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, Held, Reservation
-from mayfly.servers.clients import INSTANCE_NUMBERS, Peer, Place
+from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, MemoryUse, Reservation
+from mayfly.servers.clients import INSTANCE_NUMBERS, ChannelClient, Peer
 from mayfly.servers.http.problems import WrongRequest
 
 _LOG = logging.getLogger("mayfly.http")
-#: An admission counts for later requests of its connection for so long. Then a changed password,
-#: or a stopped channel, is noticed.
-REMEMBERED_SECONDS: Final = 5.0
+#: How long later requests of a connection need no new admission. After this time a changed
+#: password, or a stopped channel, is noticed.
+CACHE_SECONDS: Final = 5.0
 #: APPLTAG, and MQMD.PutApplName.
 APPLICATION = "HTTP"
 #: Where tcp_info of Linux has the bytes that were acknowledged, and those that came.
 _BYTES_OFFSET, _TCP_INFO_BYTES = 120, 136
 #: A proxy may send the requests of many users over one connection.
-_MAX_REMEMBERED = 16
+_MAX_KEPT = 16
 
 
-class Key(NamedTuple):
+class ConversationKey(NamedTuple):
     """Identifies an MQ conversation of a connection: queue manager, channel, and admitted user."""
 
     queue_manager: str
@@ -42,7 +42,7 @@ class Key(NamedTuple):
     terms: Hashable
 
 
-class Entered(NamedTuple):
+class ChannelAdmission(NamedTuple):
     """An admission to a channel: the user, when (ms since 1970), and the function that ends it."""
 
     user: str
@@ -50,7 +50,7 @@ class Entered(NamedTuple):
     leave: Callable[[], None]
 
 
-class Line:
+class HttpConnection:
     """One HTTP connection of a client, with the MQ conversations that its requests use.
 
     It belongs to the server's event loop; other threads may call ``statuses``, ``end`` and
@@ -62,32 +62,32 @@ class Line:
     ) -> None:
         self.budget = Budget() if budget is None else budget
         #: The answer that is being sent.
-        self.answer = Held(self.budget)
+        self.answer = MemoryUse(self.budget)
         self.peer = peer
         self.number, self.request_count = next(INSTANCE_NUMBERS), 0
         #: The socket of the connection; loops have stand-ins for it.
         self.socket: Any = None
         self.is_lost = self.is_quiescing = False
-        self._places: dict[Place, Entered] = {}
-        self.remembered = Remembered(loop)
+        self._admissions: dict[ChannelClient, ChannelAdmission] = {}
+        self.cache = VisitCache(loop)
         self._loop = loop
-        self._over: asyncio.Future[None] | None = None
-        self._conversations: dict[Key, Connection] = {}
+        self._closing: asyncio.Future[None] | None = None
+        self._conversations: dict[ConversationKey, Connection] = {}
         self._users = 0
         #: Ends the connection at once, whatever its client has still to read.
-        self.cut: Callable[[], None] = self.lose
+        self.reset: Callable[[], None] = self.client_gone
         #: Closes it behind the request under way.
-        self.close_gently: Callable[[], None] = self.lose
+        self.close_after_request: Callable[[], None] = self.client_gone
         #: Starts the time for the request under way anew, in this number of seconds.
-        self.give_time: Callable[[float], None] = lambda _seconds: None
+        self.restart_time_limit: Callable[[float], None] = lambda _seconds: None
 
-    def when_over(self) -> asyncio.Future[None]:
+    def when_closing(self) -> asyncio.Future[None]:
         """Return a future that is done when the client has gone or an operator ends it."""
-        if self._over is None:
-            self._over = self._loop.create_future()
+        if self._closing is None:
+            self._closing = self._loop.create_future()
             if self.is_lost or self.is_quiescing:
-                self._over.set_result(None)
-        return self._over
+                self._closing.set_result(None)
+        return self._closing
 
     async def reserve(self, count: int) -> Reservation:
         """Reserve memory for a message of ``count`` bytes; wait for it up to 30 seconds.
@@ -95,35 +95,39 @@ class Line:
         The wait does not shorten the time of the request. Raises MQRC_RESOURCE_PROBLEM if the
         memory is not free by then, or if the client has gone.
         """
-        there: asyncio.Future[None] = self._loop.create_future()
-        tell = partial(self._loop.call_soon_threadsafe, finish, there)
-        reservation = self.budget.reserve(count, tell)
+        granted: asyncio.Future[None] = self._loop.create_future()
+        notify = partial(self._loop.call_soon_threadsafe, finish, granted)
+        reservation = self.budget.reserve(count, notify)
         assert reservation is not None
-        if not reservation.is_there:
-            await self._wait_for(reservation, there)
+        if not reservation.is_granted:
+            await self._wait_for(reservation, granted)
         return reservation
 
-    async def _wait_for(self, reservation: Reservation, there: asyncio.Future[None]) -> None:
-        self.give_time(WAIT_SECONDS)
-        ends: list[asyncio.Future[None]] = [there, self.when_over()]
+    async def _wait_for(self, reservation: Reservation, granted: asyncio.Future[None]) -> None:
+        """Wait until a reservation is granted.
+
+        After 30 seconds the reservation is ended, and MQRC_RESOURCE_PROBLEM is raised.
+        """
+        self.restart_time_limit(WAIT_SECONDS)
+        ends: list[asyncio.Future[None]] = [granted, self.when_closing()]
         try:
             await asyncio.wait(ends, timeout=WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             reservation.end()
             raise
-        self.give_time(0)
-        if not reservation.is_there or self.is_lost:
+        self.restart_time_limit(0)
+        if not reservation.is_granted or self.is_lost:
             reservation.end()
-            said = "the messages of all connections together leave no room: send it again"
-            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
+            text = "the messages of all connections together leave no room: send it again"
+            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, text)
 
-    def enter(self, place: Place, entered: Entered) -> None:
+    def add_admission(self, place: ChannelClient, admission: ChannelAdmission) -> None:
         """Record an admission to a channel; its ``leave`` is called when the client has gone."""
-        self._places[place] = entered
+        self._admissions[place] = admission
 
-    def has_entered(self, place: Place) -> bool:
+    def is_admitted(self, place: ChannelClient) -> bool:
         """Return True if this connection was already admitted to a channel from this address."""
-        return place in self._places
+        return place in self._admissions
 
     def statuses(self) -> list[ClientConnection]:
         """Return the status of each conversation, or of each channel without an open conversation.
@@ -142,17 +146,17 @@ class Line:
                 self.number,
                 place.queue_manager,
                 place.channel,
-                entered.user,
+                admission.user,
                 self.peer.address,
                 APPLICATION,
                 self.peer.has_tls,
-                entered.connected_ms,
+                admission.connected_ms,
                 0 if position else self.request_count,
                 0,
                 sent_bytes,
                 received_bytes,
             )
-            for place, entered in list(self._places.items())
+            for place, admission in list(self._admissions.items())
             for position, number in enumerate(numbers.get(place[:2]) or [-self.number])
         ]
 
@@ -169,23 +173,24 @@ class Line:
 
     def _end(self) -> None:
         if not self.is_lost:
-            self.cut()
+            self.reset()
 
     def _quiesce(self) -> None:
         self.is_quiescing = True
-        self._tell_over()
+        self._notify_closing()
         if not self.is_lost:
-            self.close_gently()
+            self.close_after_request()
 
-    def _tell_over(self) -> None:
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+    def _notify_closing(self) -> None:
+        """Set the future that ``when_closing`` has returned, unless it is done."""
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
 
-    def conversation(self, key: Key, connect: Callable[[], Connection]) -> Connection:
+    def conversation(self, key: ConversationKey, connect: Callable[[], Connection]) -> Connection:
         """Return the open conversation of a key, else a new one from ``connect``."""
         found = self._conversations.get(key)
         if found is None or not found.is_open:
-            if len(self._conversations) >= _MAX_REMEMBERED:
+            if len(self._conversations) >= _MAX_KEPT:
                 self._close()
             self._conversations[key] = found = connect()
         return found
@@ -200,28 +205,29 @@ class Line:
         if self.is_lost and not self._users:
             self._close()
 
-    def lose(self) -> None:
+    def client_gone(self) -> None:
         """Note that the client has gone; end its admissions and its conversations.
 
         If a request still uses the conversations, they end after it.
         """
         self.is_lost = True
-        self._tell_over()
-        places, self._places = self._places, {}
-        for entered in places.values():
-            entered.leave()
+        self._notify_closing()
+        admissions, self._admissions = self._admissions, {}
+        for admission in admissions.values():
+            admission.leave()
         if not self._users:
             self._close()
 
     def _close(self) -> None:
-        ending = list(self._conversations.values())
+        """Close all conversations in a thread, because a backout may wait for the disk."""
+        closing = list(self._conversations.values())
         self._conversations.clear()
-        if ending:
+        if closing:
             # A backout may wait for the disk.
-            self._loop.run_in_executor(None, _close_all, ending)
+            self._loop.run_in_executor(None, _close_all, closing)
 
 
-class Remembered:
+class VisitCache:
     """A cache of at most 16 values, each valid for 5 seconds; the oldest value makes room."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -233,18 +239,19 @@ class Remembered:
         until, found = self._found.get(key, (0.0, None))
         return found if self._loop.time() < until else None
 
-    def note(self, key: Hashable, found: object) -> None:
+    def remember(self, key: Hashable, found: object) -> None:
+        """Store a value for 5 seconds; removes the oldest of 16 values."""
         self._found.pop(key, None)
-        if len(self._found) >= _MAX_REMEMBERED:
+        if len(self._found) >= _MAX_KEPT:
             del self._found[next(iter(self._found))]
-        self._found[key] = self._loop.time() + REMEMBERED_SECONDS, found
+        self._found[key] = self._loop.time() + CACHE_SECONDS, found
 
 
-def line_of(request: HTTPConnection) -> Line:
+def http_connection_of(request: HTTPConnection) -> HttpConnection:
     """Return the HTTP connection that a request came over."""
-    line = request.scope["state"]["line"]
-    assert isinstance(line, Line)
-    return line
+    found = request.scope["state"]["http_connection"]
+    assert isinstance(found, HttpConnection)
+    return found
 
 
 def finish(future: asyncio.Future[None]) -> None:
@@ -254,6 +261,7 @@ def finish(future: asyncio.Future[None]) -> None:
 
 
 def _close_all(conversations: list[Connection]) -> None:
+    """Close conversations without a commit; log those that fail."""
     for conversation in conversations:
         try:
             conversation.close(commit=False)
@@ -264,19 +272,19 @@ def _close_all(conversations: list[Connection]) -> None:
 def _bytes_of(connected: Any) -> tuple[int, int]:
     """Return the bytes sent and received by a socket.
 
-    Zeros where the system does not count them.
+    Both are 0 where the system does not count them.
     """
     option = getattr(socket, "TCP_INFO", None)
     if option is None or connected is None:
         return 0, 0
     try:
-        told = connected.getsockopt(socket.IPPROTO_TCP, option, _TCP_INFO_BYTES)
+        info = connected.getsockopt(socket.IPPROTO_TCP, option, _TCP_INFO_BYTES)
     except OSError:
         # It has been closed since.
         return 0, 0
-    if len(told) < _TCP_INFO_BYTES:
+    if len(info) < _TCP_INFO_BYTES:
         return 0, 0
-    sent_bytes, received_bytes = struct.unpack_from("QQ", told, _BYTES_OFFSET)
+    sent_bytes, received_bytes = struct.unpack_from("QQ", info, _BYTES_OFFSET)
     return sent_bytes, received_bytes
 
 
@@ -292,8 +300,8 @@ async def read_object(request: Request) -> dict[str, Any]:
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:
-        said = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
-        raise WrongRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said)
+        message = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
+        raise WrongRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
     body = await read_body(request, MAX_BYTES)
     try:
         text = body.decode()
@@ -303,8 +311,8 @@ async def read_object(request: Request) -> dict[str, Any]:
             json.dumps(found, ensure_ascii=False).encode()
     # Objects in objects, ten thousand deep, are no JSON that anybody means.
     except (ValueError, RecursionError) as error:
-        said = f"the body is no JSON: {error}"
-        raise WrongRequest(HTTPStatus.BAD_REQUEST, said) from error
+        message = f"the body is no JSON: {error}"
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, message) from error
     if not isinstance(found, dict):
         raise WrongRequest(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
     return found
@@ -316,8 +324,8 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     Raises WrongRequest (413) for more than ``max_bytes``, without reading them if Content-Length
     says so. Raises ClientDisconnect if the client goes, or was cut off because it sends too slowly.
     """
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > max_bytes:
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > max_bytes:
         raise _too_long(max_bytes)
     body = bytearray()
     while True:
@@ -331,24 +339,24 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
             return bytes(body)
 
 
-async def room_for_body(request: Request, max_bytes: int) -> Reservation | None:
+async def reserve_for_body(request: Request, max_bytes: int) -> Reservation | None:
     """Reserve memory for the body of a request; None if it needs no reservation.
 
     Bodies up to 64 KiB, and bodies that are refused as too long, need none. A body without a
     Content-Length reserves ``max_bytes``. The caller ends the reservation when the message is put.
     Raises MQRC_RESOURCE_PROBLEM if the memory is not free within 30 seconds.
     """
-    told = request.headers.get("content-length", "")
-    if told.isdecimal():
-        count = int(told)
+    length = request.headers.get("content-length", "")
+    if length.isdecimal():
+        count = int(length)
     else:
         count = max_bytes if "transfer-encoding" in request.headers else 0
     if not OWN_BYTES < count <= max_bytes:
         # Short, or refused before it is read.
         return None
-    return await line_of(request).reserve(count)
+    return await http_connection_of(request).reserve(count)
 
 
 def _too_long(max_bytes: int) -> WrongRequest:
-    said = f"the body has more than {max_bytes} bytes"
-    return WrongRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
+    text = f"the body has more than {max_bytes} bytes"
+    return WrongRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
