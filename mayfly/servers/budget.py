@@ -193,7 +193,7 @@ class SlowClientTimer:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._check)
 
 
-class DeferredCalls:
+class CallsAwaitingMemory:
     """Calls of one connection that wait until the memory budget is no longer used up."""
 
     __slots__ = ("_budget", "_call_soon", "_calls", "_reservation")

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from mayfly.servers.budget import OWN_BYTES, Budget, DeferredCalls, MemoryUse, SlowClientTimer
+from mayfly.servers.budget import OWN_BYTES, Budget, CallsAwaitingMemory, MemoryUse, SlowClientTimer
 from tests.facts import PATIENCE_SECONDS
 
 
@@ -103,7 +103,7 @@ def test_who_is_slow_is_ended_while_others_wait_and_not_before(
 def test_calls_are_made_when_something_is_left_and_none_of_a_connection_that_has_ended() -> None:
     budget, told = Budget(100), list[object]()
     budget.take(101)
-    one, other = (DeferredCalls(budget, lambda call: call()) for _ in range(2))
+    one, other = (CallsAwaitingMemory(budget, lambda call: call()) for _ in range(2))
     for number in (1, 2):
         one.call(partial(told.append, number))
     other.call(lambda: told.append(3))

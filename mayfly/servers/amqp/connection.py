@@ -50,7 +50,7 @@ from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import (
     WAIT_SECONDS,
-    DeferredCalls,
+    CallsAwaitingMemory,
     MemoryUse,
     Reservation,
     SlowClientTimer,
@@ -155,7 +155,7 @@ class AmqpConnection(asyncio.Protocol):
         self._reservations: dict[Reservation, SlowClientTimer] = {}
         self._awaited: Reservation | None = None
         self._refusal: asyncio.TimerHandle | None = None
-        self._later = DeferredCalls(budget, service.loop.call_soon_threadsafe)
+        self._later = CallsAwaitingMemory(budget, service.loop.call_soon_threadsafe)
         self._is_waiting = False
         self._is_reading = True
         self._reading = SlowClientTimer(budget, service.loop, self._abort_slow)

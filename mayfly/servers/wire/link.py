@@ -27,7 +27,7 @@ from mayfly.servers.acceptor import send_at_once
 from mayfly.servers.budget import (
     OWN_BYTES,
     Budget,
-    DeferredCalls,
+    CallsAwaitingMemory,
     MemoryUse,
     Reservation,
     SlowClientTimer,
@@ -528,7 +528,7 @@ class ClientLink(asyncio.Protocol):
         self._in_memory, self._unread = MemoryUse(budget), MemoryUse(budget)
         #: Memory reserved for the long frame that is being received.
         self._reservation: Reservation | None = None
-        self._later = DeferredCalls(budget, server_loop.call_soon)
+        self._later = CallsAwaitingMemory(budget, server_loop.call_soon)
         self._is_waiting = False
         self._is_held_up = self._is_behind = self._is_lost = False
         self._sending = SlowClientTimer(budget, server_loop.loop, self._abort_slow)
