@@ -120,6 +120,15 @@ def test_a_wait_passes_to_the_next_due_moment(
     assert (get(server, FIRST, 30_000), passed_ms(clock)) == (None, 35_000)
 
 
+def test_a_loop_that_ends_leaves_no_wait_behind(
+    server: ServedQueueManager, clock: VirtualClock
+) -> None:
+    """A wait that stayed held up the time of all others, for ever."""
+    for count in range(1, 11):
+        assert by_aio(server, FIRST, 1_000, is_remote=False) is None
+        assert (by_session(server, FIRST, 1_000), passed_ms(clock)) == (None, count * 2_000)
+
+
 @ways
 def test_a_wait_that_nothing_can_end_is_an_error(
     server: ServedQueueManager,

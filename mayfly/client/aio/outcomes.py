@@ -85,9 +85,11 @@ class VerbFutures:
         future, on_done = self._future(if_unwanted=self.give_back)
         under_way = begin(on_done)
         try:
-            if self._waits is not None:
-                self._waits.add(future, cast(PendingRequest, under_way))
-            outcome: Delivery | MQError = await future
+            outcome: Delivery | MQError = await (
+                future
+                if self._waits is None
+                else self._waits.result(future, cast(PendingRequest, under_way))
+            )
             return _or_raised(outcome)
         except asyncio.CancelledError:
             if future.cancelled():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -35,50 +35,50 @@ class VirtualWaits:
         self._loop = asyncio.get_running_loop()
         self._gets: dict[asyncio.Future[Any], PendingRequest] = {}
         self._wait: ClockWait | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, future: asyncio.Future[Any], get: PendingRequest) -> None:
-        """Watch a get that the current task awaits.
+    async def result(self, future: asyncio.Future[_T], get: PendingRequest) -> _T:
+        """Await the outcome of a get in the current task.
 
-        If the wait can never end, the get is cancelled and ``future`` gets a RuntimeError.
+        Raises RuntimeError, with the get cancelled, if the wait can never end.
         """
         task = asyncio.current_task()
         assert task is not None
-        if future.done():
-            return
         _WAITING.add(task)
         self._gets[future] = get
-        future.add_done_callback(partial(self._end, task))
         if self._wait is None:
             self._wait = self._time.clock.begin_wait(self._is_any_done, of_task=True)
             self._check_later()
         else:
             self._time.clock.note_change()
-
-    def _end(self, task: asyncio.Task[Any], future: asyncio.Future[Any]) -> None:
-        """Stop watching a get that is done."""
-        _WAITING.discard(task)
-        del self._gets[future]
-        if self._wait is not None:
-            self._time.clock.note_change()
+        try:
+            return await future
+        finally:
+            # The clock's wait ends with the last get, as the loop may not run a check any more.
+            _WAITING.discard(task)
+            del self._gets[future]
+            if not self._gets:
+                self._stop()
+            elif self._wait is not None:
+                self._time.clock.note_change()
 
     def _is_any_done(self) -> bool:
         return any(future.done() for future in tuple(self._gets))
 
     def _check_later(self) -> None:
-        self._loop.call_later(_CHECK_SECONDS, self._check)
+        self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
         """If every task waits, advance the clock or fail the gets; then schedule the next check."""
         clock, wait = self._time.clock, self._wait
-        assert wait is not None
-        if not self._gets:
-            self._stop(wait)
-        elif self._is_any_done() or not all_tasks_wait(self._loop):
+        if wait is None:
+            return
+        if self._is_any_done() or not all_tasks_wait(self._loop):
             self._check_later()
         elif wait.turn != clock.turn:
             self._run_on_thread(
                 partial(_all_pending, tuple(self._gets.values())),
-                partial(self._on_pending, clock.turn),
+                partial(self._on_pending, wait, clock.turn),
             )
         else:
             try:
@@ -88,7 +88,7 @@ class VirtualWaits:
                     self._time.check()
             except RuntimeError as error:
                 self._run_on_thread(
-                    partial(_cancel_all, dict(self._gets)), partial(self._on_cancelled, error)
+                    partial(_cancel_all, dict(self._gets)), partial(self._on_cancelled, wait, error)
                 )
             else:
                 self._check_later()
@@ -101,35 +101,49 @@ class VirtualWaits:
             answer = self._loop.run_in_executor(self._thread, question)
         except RuntimeError:
             # The client is closed, which ends its gets.
-            self._stop(self._wait)
+            self._stop()
         else:
             answer.add_done_callback(answered)
 
-    def _on_pending(self, turn: int, answer: asyncio.Future[bool]) -> None:
+    def _on_pending(self, wait: ClockWait, turn: int, answer: asyncio.Future[bool]) -> None:
         """Check again at once if all gets were pending at this turn of the clock, else later."""
-        if self._wait is not None and not answer.cancelled():
-            if answer.result():
-                self._wait.turn = turn
-                self._check()
-            else:
-                # One is decided, and its callback is on the way.
-                self._check_later()
+        if wait is not self._wait or answer.cancelled():
+            return
+        if (error := answer.exception()) is not None:
+            self._fail(self._gets, error)
+        elif answer.result():
+            wait.turn = turn
+            self._check()
+        else:
+            # One is decided, and its callback is on the way.
+            self._check_later()
 
     def _on_cancelled(
-        self, error: RuntimeError, answer: asyncio.Future[list[asyncio.Future[Any]]]
+        self,
+        wait: ClockWait,
+        error: RuntimeError,
+        answer: asyncio.Future[list[asyncio.Future[Any]]],
     ) -> None:
         """Fail the futures of cancelled gets with the RuntimeError of the clock."""
         if answer.cancelled():
             return
-        for future in answer.result():
-            if not future.done():
-                future.set_exception(RuntimeError(*error.args))
-        self._check_later()
+        self._fail(answer.result() if answer.exception() is None else self._gets, error)
+        if wait is self._wait:
+            self._check_later()
 
-    def _stop(self, wait: ClockWait | None) -> None:
-        if wait is not None:
-            self._time.clock.end_wait(wait)
-        self._wait = None
+    def _fail(self, futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
+        """End the waits of tasks with an error of their own each."""
+        for future in tuple(futures):
+            if not future.done():
+                future.set_exception(type(error)(*error.args))
+
+    def _stop(self) -> None:
+        """End the wait under the clock, and the checks."""
+        if self._wait is not None:
+            self._time.clock.end_wait(self._wait)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wait = self._timer = None
 
 
 def _all_pending(gets: tuple[PendingRequest, ...]) -> bool:
