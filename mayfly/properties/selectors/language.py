@@ -280,7 +280,7 @@ _GRAMMAR = r"""
     | sum _LIKE STRING [_ESCAPE STRING] -> like
     | sum _NOT _LIKE STRING [_ESCAPE STRING] -> not_like
     | sum _IS _NULL -> null
-    | sum _IS _NOT _NULL -> always
+    | sum _IS _NOT _NULL -> not_null
 _strings: STRING (_COMMA STRING)*
 
 ?sum: product
