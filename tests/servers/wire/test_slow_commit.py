@@ -62,11 +62,11 @@ def test_a_slow_commit_holds_up_no_cancel_and_no_put_of_its_connection(
             disk.is_slow = True
             connection.begin(ask.Put.of(durable, b"durable", DURABLE), puts.append)
             assert disk.has_begun.wait(JOIN_SECONDS)
-            # Each is answered while the sync of the put goes on, or the test waits for ever.
+            # Each is answered while the sync of the put goes on, not behind it.
             assert waiting.cancel()
             connection.call(ask.Put.of(other, b"x", Descriptor()))
             assert connection.call(ask.Get(other)).message.data == b"x"
-            assert not puts
+            assert not puts, "the put has ended before they were answered"
             assert manager.curdepth("Q1") == 1
             disk.may_end.set()
             wait_until(lambda: puts)
