@@ -130,8 +130,10 @@ class QueueManager:
     ) -> Self:
         """Open the queue manager in ``$MAYFLY_HOME/name`` (default ``~/.mayfly/name``).
 
-        The folder is created when it is missing. Raises the errors of ``QueueManager``, and
-        MQRC_Q_MGR_NAME_ERROR for a name that no folder can have.
+        The folder is created when it is missing. Raises ValueError for an invalid platform, command
+        level or setting, and MQRC_Q_MGR_NAME_ERROR for a name that is invalid or no folder name.
+        Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot be
+        used.
         """
         return cls(
             name,
@@ -265,8 +267,8 @@ class QueueManager:
     def crash(self) -> None:
         """Stop as ``kill -9`` stops a process, for tests of recovery (docs/TESTING.md).
 
-        Units of work and non-persistent messages are lost; what was acknowledged as durable is
-        there at the next open. Sessions get MQRC_CONNECTION_BROKEN.
+        Units of work and non-persistent messages are lost; data that were acknowledged as durable
+        exist at the next open. Sessions get MQRC_CONNECTION_BROKEN.
         """
         self.engine.crash()
 
@@ -320,7 +322,7 @@ def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> L
 
 @contextmanager
 def _saying_how_to_share(name: str) -> Iterator[None]:
-    """Add to the text of a FolderInUse how several programs can share one queue manager."""
+    """Extend a FolderInUse of the ``with`` block by how programs can share a queue manager."""
     try:
         yield
     except FolderInUse as error:

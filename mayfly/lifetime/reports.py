@@ -64,7 +64,7 @@ class Report(NamedTuple):
 
 
 def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
-    """Return True if a message has asked for the report of a cause.
+    """Return True if the Report options of a message ask for the report of this cause.
 
     Returns False for COA if the Format is MQXMIT or MQDEAD, and for COD if it is MQDEAD.
     """

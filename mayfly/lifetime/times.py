@@ -110,13 +110,13 @@ class Clock(Protocol):
         """Return epoch ms, UTC; never less than an earlier result."""
 
     def attach(self, driven: Driven) -> None:
-        """Begin to run the due work of an owner."""
+        """Begin to run the due work of ``driven``, such as a queue manager."""
 
     def detach(self, driven: Driven) -> None:
-        """Stop running the due work of an owner; on return no other thread runs that work any more.
+        """Stop running the due work of ``driven``; on return no other thread runs that work.
 
-        Does nothing for an owner that is not attached.
+        Does nothing when it is not attached.
         """
 
     def wake(self, driven: Driven) -> None:
-        """Read ``driven.next_due_ms()`` again, because it may have become earlier."""
+        """Read ``driven.next_due_ms()`` again, because its due time may have become earlier."""

@@ -72,7 +72,7 @@ def attributes_of(name: str) -> list[tuple[str, str]]:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ValueError for a malformed pattern, or for an attribute twice that is not OU or DC."""
+    """Raise ValueError for a malformed pattern, or one with an attribute twice (except OU, DC)."""
     keys = [key for key, _text in _written(pattern)]
     for key in dict.fromkeys(keys):
         if key not in _REPEATED and keys.count(key) > 1:
@@ -124,7 +124,7 @@ def _short_key(key: str) -> str:
 
 
 def _quoted_if_needed(value: str) -> str:
-    """Return a value in double quotes if it has characters that separate attributes."""
+    """Return a value, in double quotes if it has characters that separate attributes."""
     if not _NEEDS_QUOTES.search(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -81,7 +81,7 @@ class InhibitedError(MQError):
 
 
 class CannotBeGiven(MQError):
-    """A message on a queue cannot be converted to what the protocol of a client has for messages.
+    """A message on a queue cannot be converted to the message format of a client's protocol.
 
     The message is at fault, not the client: no client of that protocol can have it. A consumer
     moves it to BOQNAME, or to the dead-letter queue with the reason, and continues with the next; a

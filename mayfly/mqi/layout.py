@@ -57,14 +57,20 @@ def gap(length: int) -> Field:
 
 
 def int_in(fields: Mapping[str, Value], name: str) -> int:
-    """Return an int from the fields of `Layout.unpack`; AssertionError for another type."""
+    """Return the int field ``name`` from the fields of `Layout.unpack`.
+
+    Raises KeyError for an unknown name, AssertionError if the value is no int.
+    """
     value = fields[name]
     assert isinstance(value, int)
     return value
 
 
 def bytes_in(fields: Mapping[str, Value], name: str) -> bytes:
-    """Return a bytes value from the fields of `Layout.unpack`; AssertionError for another type."""
+    """Return the bytes field ``name`` from the fields of `Layout.unpack`.
+
+    Raises KeyError for an unknown name, AssertionError if the value is no bytes.
+    """
     value = fields[name]
     assert isinstance(value, bytes)
     return value
@@ -113,7 +119,10 @@ def _text_of(raw: bytes) -> str:
 
 
 def _bytes_of(field: Field, value: object) -> bytes:
-    """Return a value of a bytes field; TypeError if it is no bytes, ValueError if too long."""
+    """Return the value of a bytes field as bytes, not padded.
+
+    Raises TypeError for another type than bytes, ValueError when it is too long.
+    """
     if not isinstance(value, (bytes, bytearray)):
         raise TypeError(f"{field.name} {value!r} is not bytes")
     if len(value) > field.length:
@@ -163,6 +172,11 @@ class Layout:
     def __init__(
         self, name: str, fields: Iterable[Field], *, versions: Mapping[int, int], reason: int
     ) -> None:
+        """Create the layout of a structure; the first field is StrucId, the second Version.
+
+        ``versions`` maps each Version to its length in bytes. Raises ValueError when no field ends
+        at such a length. ``reason`` is the reason code for data of another form.
+        """
         self.name = name
         self.fields = tuple(fields)
         self.reason = reason

@@ -134,6 +134,7 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
     """
 
     def __init__(self) -> None:
+        """Create a lock that no thread holds."""
         super().__init__()
         self._settled = threading.Condition(self)
         self._waiting_count = 0

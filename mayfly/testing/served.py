@@ -76,7 +76,7 @@ class ServedQueueManager:
             return admin.mqsc(script)
 
     def _connected(self, channel: str, user: str, *, transacted: bool) -> Client:
-        """Return a new client connection of a user over a channel."""
+        """Return a new client connection of a user over a channel; raises MQError when it fails."""
         endpoint = Endpoint((Address(HOST, self.port),), channel, self.name)
         made = connect(endpoint, user, PASSWORDS[user], application="pytest")
         return Client(made, transacted=transacted)

@@ -46,6 +46,7 @@ class CopyRows:
     """Builds the store rows for the copies of one publication; use it under the engine lock."""
 
     def __init__(self, core: Core, topic: str, msg_id: bytes) -> None:
+        """Prepare for copies of one publication, which all have this topic and MsgId."""
         self._core, self._topic, self._msg_id = core, topic, msg_id
         #: A copy of the same content as the last one has the same values behind the key.
         self._last_content: tuple[Prepared, Window, bytes, bytes] | None = None

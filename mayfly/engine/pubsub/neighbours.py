@@ -36,6 +36,7 @@ class Neighbours:
     """The parent and children of one queue manager in the hierarchy; all changes are on disk."""
 
     def __init__(self, core: Core) -> None:
+        """Give access to the neighbours of the queue manager whose engine is ``core``."""
         self._core = core
 
     @property
@@ -91,7 +92,8 @@ class Neighbours:
 
         Does nothing when it exists already, or is already gone. A new proxy sends the retained
         publications that match its topic string to the neighbour; a failure of that is only logged.
-        Raises the errors of ``create_subscription`` and ``remove_subscription``.
+        Raises MQRC_SUB_INHIBITED or another error of ``create_subscription``, and
+        MQRC_STORAGE_MEDIUM_FULL.
         """
         definition = proxy_definition(neighbour, topic)
         found = self._core.registry.subscriptions.find(definition.name)
@@ -137,6 +139,7 @@ class SubscribedTopics:
     """
 
     def __init__(self, core: Core) -> None:
+        """Prepare to record changes at ``core``; :meth:`begin` starts the recording."""
         self._core = core
 
     @property

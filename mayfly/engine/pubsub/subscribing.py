@@ -82,7 +82,10 @@ class Subscriber(Protocol):
         """Open a queue with MQOO options; raises the errors of MQOPEN."""
 
     def get(self, queue: str, *, wait_ms: int = 0) -> Message | None:
-        """Get and remove the next message of a queue; None when none arrives within ``wait_ms``."""
+        """Get and remove the next message of a queue; None when none arrives within ``wait_ms``.
+
+        Raises the errors of MQGET.
+        """
 
 
 class OpenSubscription:
@@ -95,6 +98,10 @@ class OpenSubscription:
         hold: SubscriptionHandle,
         handle: Handle | None,
     ) -> None:
+        """Represent an opening that ``opened.hold`` has registered as ``hold``.
+
+        ``handle`` is the open managed queue, None when the subscriber has named a queue.
+        """
         self._session = session
         self._opened = opened
         self._hold = hold
@@ -134,7 +141,10 @@ class OpenSubscription:
         return self._hold in self.subscription.holds
 
     def get(self, *, wait_ms: int = 0) -> Message | None:
-        """Get the next publication, removing it; None when none arrives within ``wait_ms``."""
+        """Get the next publication, removing it; None when none arrives within ``wait_ms``.
+
+        Raises the errors of MQGET, such as MQRC_GET_INHIBITED.
+        """
         return self._session.get(self.queue, wait_ms=wait_ms)
 
     def request_retained(self) -> int:

@@ -26,12 +26,13 @@ _CACHE_SIZE = 10_000
 class SubscriptionHandle:
     """One opening of a subscription by a session.
 
-    ``connection`` identifies the session's connection, to recognise its own publications.
+    ``connection`` identifies the connection of that session, for ``no_local`` subscriptions.
     """
 
     __slots__ = ("connection", "subscription")
 
     def __init__(self, subscription: Subscription, connection: object) -> None:
+        """Create a handle; the caller adds it to ``subscription.holds``."""
         self.subscription = subscription
         self.connection = connection
 
@@ -82,7 +83,7 @@ class Subscription:
         self.take(definition)
 
     def take(self, definition: SubscriptionDefinition) -> None:
-        """Set the alterable attributes from a changed definition; selector and id stay."""
+        """Set the attributes from a changed definition; selector, name and id stay."""
         self.definition = definition
         self.topic = definition.topicstr
         self.levels = levels_of(self.topic)
@@ -100,8 +101,8 @@ class Subscription:
     def refuses(self, connection: object) -> bool:
         """Return True if a publication of this connection must not be copied to the subscription.
 
-        That is so when it takes publications on request only, or ignores publications of its own
-        connection and ``connection`` is that one.
+        That is so when the subscription takes publications on request only. It is also so for a
+        ``no_local`` subscription that ``connection`` owns or has open.
         """
         return self.on_request or (self.ignores_own and self.is_of(connection))
 
@@ -120,6 +121,7 @@ class Subscriptions:
     """
 
     def __init__(self) -> None:
+        """Create an empty collection."""
         self._by_id: dict[bytes, Subscription] = {}
         self._by_name: dict[str, Subscription] = {}
         self._by_topic = TopicIndex[Subscription]()
@@ -273,6 +275,7 @@ class _Node(Generic[Member]):
     __slots__ = ("below", "members", "stays")
 
     def __init__(self, *, stays: bool = False) -> None:
+        """Create a node without members or levels below; ``stays`` is True for ``#``."""
         self.below: dict[str, _Node[Member]] = {}
         self.members: dict[bytes, Member] = {}
         self.stays = stays
@@ -282,6 +285,7 @@ class TopicIndex(Generic[Member]):
     """A tree of the levels of topic strings, wildcards included; its members are kept by id."""
 
     def __init__(self) -> None:
+        """Create an empty index."""
         self._root = _Node[Member]()
 
     def add(self, levels: Sequence[str], member_id: bytes, member: Member) -> None:

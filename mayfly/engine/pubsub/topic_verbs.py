@@ -340,6 +340,7 @@ class TopicHandle:
     def __init__(
         self, core: Core, verbs: TopicVerbs, target: PublishTarget, opened: OpenObject
     ) -> None:
+        """Create the handle of a topic that ``verbs.open_topic`` has opened as ``opened``."""
         self._core = core
         self._verbs = verbs
         self._target = target

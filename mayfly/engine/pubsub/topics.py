@@ -69,6 +69,7 @@ class TopicTree:
     """All topic objects of one queue manager; guarded by the engine lock."""
 
     def __init__(self) -> None:
+        """Create an empty tree, without system topic objects."""
         self._by_name: dict[str, TopicDefinition] = {}
         self._by_string: dict[str, TopicDefinition] = {}
         self._values: dict[str, TopicValues] = {}

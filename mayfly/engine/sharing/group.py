@@ -185,7 +185,8 @@ class SharedQueues(Membership[Engine]):
     def dismiss(self, member: Engine) -> None:
         """Remove a member that has closed, and delete the prepare records that are done.
 
-        The records stay while the group itself is not usable.
+        A prepare record, in the group's store, is a member's part of a committed transaction. The
+        records stay while the group is not usable.
         """
         with self.engine.engine_lock:
             self.directory.dismiss(member)
@@ -206,6 +207,7 @@ class GroupMembership(Membership[Engine]):
     """
 
     def __init__(self, shared: SharedQueues) -> None:
+        """Create the membership of one member; :meth:`join` connects its engine."""
         self._shared = shared
 
     @property
@@ -325,6 +327,12 @@ class GroupDirectory:
     """The shared queues of one group and its open members; guarded by the lock they share."""
 
     def __init__(self, group: Engine, done_counts: Callable[[], Counter[str]]) -> None:
+        """Create a directory without members.
+
+        ``done_counts`` returns, by member name, how many prepare records are applied but not
+        deleted. A prepare record, in the group's store, is a member's part of a committed
+        transaction.
+        """
         self._done_counts = done_counts
         self.group = group
         self.members: dict[str, Engine] = {}
@@ -421,6 +429,7 @@ class MemberWaits(Waits):
     """The waiting gets of one member by queue number; the group keeps those on shared queues."""
 
     def __init__(self, shared: Waits) -> None:
+        """Create an empty collection; ``shared`` are the waiting gets of the group."""
         super().__init__()
         self._shared = shared
         #: The waits there that came by way of this member.

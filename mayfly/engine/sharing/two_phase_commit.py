@@ -33,6 +33,7 @@ class TwoPhaseCommit:
     """Runs the transactions of one group, under the lock that all its members share."""
 
     def __init__(self, group: Core) -> None:
+        """Prepare for the transactions of a group, whose engine is ``group``."""
         self._group = group
         #: Prepare records that are durably done, and whose: the group may delete them.
         self._carried_out: dict[int, Participant] = {}
@@ -62,7 +63,10 @@ class TwoPhaseCommit:
             raise failure
 
     def note_carried_out(self, number: int, member: Participant) -> None:
-        """Record that a member has applied prepare record ``number``, so it can be deleted."""
+        """Record that a member has applied prepare record ``number``, so it can be deleted.
+
+        A prepare record, in the group's store, is a member's part of a committed transaction.
+        """
         with self._group.engine_lock:
             self._carried_out[number] = member
 
@@ -70,7 +74,8 @@ class TwoPhaseCommit:
         """Add the deletion of applied prepare records to a unit; return those records.
 
         The result maps record number to member, and is empty without any. The caller passes it to
-        :meth:`forgot` after the commit.
+        :meth:`forgot` after the commit. A prepare record, in the group's store, is a member's part
+        of a committed transaction.
         """
         with self._group.engine_lock:
             done, self._carried_out = self._carried_out, {}
@@ -82,7 +87,8 @@ class TwoPhaseCommit:
         """Note the outcome of deleting the prepare records ``done``.
 
         If ``is_durable``, their members may forget the numbers; otherwise the deletion is tried
-        again later.
+        again later. A prepare record, in the group's store, is a member's part of a committed
+        transaction.
         """
         with self._group.engine_lock:
             if is_durable:
@@ -94,13 +100,18 @@ class TwoPhaseCommit:
     def done_counts(self) -> Counter[str]:
         """Return by member name how many prepare records are applied and not yet deleted.
 
-        The caller holds the lock.
+        The caller holds the lock. A prepare record, in the group's store, is a member's part of a
+        committed transaction.
         """
         assert self._group.engine_lock.is_held()
         return Counter(member.core.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
-        """Delete the applied prepare records from the group's store, if any, and commit that."""
+        """Delete the applied prepare records from the group's store, if any, and commit that.
+
+        A prepare record, in the group's store, is a member's part of a committed transaction.
+        Raises the error of the store, such as MQRC_STORAGE_MEDIUM_FULL.
+        """
         unit = Unit()
         done = self.forget(unit)
         if done:
@@ -114,6 +125,7 @@ class Participant:
     """A member, or the group, whose store takes part in two-phase commits."""
 
     def __init__(self, commits: TwoPhaseCommit, core: Core) -> None:
+        """Make the store of the engine ``core`` take part in the transactions of a group."""
         self._commits, self.core = commits, core
         #: Decided transactions that wait for disk space, with the numbers of their prepare records.
         self.unfinished: list[tuple[Transaction, int]] = []
@@ -133,11 +145,12 @@ class Participant:
         queue_owner.committer.take_back(part)
 
     def follow(self, part: Transaction, number: int) -> None:
-        """Commit this store's part of a decided transaction; mark its prepare record as applied.
+        """Commit this store's part of a decided transaction, under prepare record ``number``.
 
-        With a full disk the part is kept in ``unfinished`` and tried again later. A member whose
-        store fails stops; it applies the prepare record when it is opened again. Store errors are
-        logged and not raised.
+        The prepare record, which holds this part in the group's store, is marked as applied. With a
+        full disk the part is kept in ``unfinished`` and tried again later. A member whose store
+        fails stops; it applies the prepare record when it is opened again. Store errors are logged
+        and not raised.
         """
         core, unit = self.core, part.unit
         statements = list(unit.statements)
@@ -235,6 +248,7 @@ class _GroupTransaction:
     def _decide(self, commits: TwoPhaseCommit, durable: list[Core], unit: Unit) -> None:
         """Commit the group's part, with prepare records for all other parts that change a disk.
 
+        A prepare record, in the group's store, is a member's part of a committed transaction.
         Raises the error of the group's store; then nothing is decided.
         """
         group = self._group

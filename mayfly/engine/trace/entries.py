@@ -188,6 +188,7 @@ class _Present:
     """The search for messages with one id that exist now on a queue manager."""
 
     def __init__(self, engine: Engine, asked_id: bytes) -> None:
+        """Prepare the search for messages with the MsgId or CorrelId ``asked_id``."""
         self._engine, self._asked_id = engine, asked_id
         self._processor_status = engine.delay_processor.status()
 
@@ -436,7 +437,8 @@ def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -
 def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
     """Return the ledger records of ended messages with an id in one store, newest first.
 
-    Also appends the put times of the message with that MsgId to ``put_ms``; the search stops there.
+    Also appends the put times of the message with that MsgId to ``put_ms``. The search ends at rows
+    older than the first put, or after ``MAX_TRACE_ENTRIES`` records.
     """
     lives: list[LifeRecord] = []
     for oldest_ms, found in queue_owner.store.ledger.search(asked_id, MAX_TRACE_ENTRIES):

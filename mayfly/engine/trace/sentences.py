@@ -334,7 +334,10 @@ def _by_whom(entry: TraceEntry) -> str:
 
 
 def _ended(entry: TraceEntry) -> int:
-    """Return the end time of an ended entry, in ms since 1970; a present entry is an error."""
+    """Return the end time of an ended entry, in ms since 1970.
+
+    Raises AssertionError for an entry of a message that exists now.
+    """
     assert entry.ended_ms is not None
     return entry.ended_ms
 

@@ -200,6 +200,7 @@ class _Asking:
     """One search over all trace sources, and the entries found so far."""
 
     def __init__(self, sources: TraceSources) -> None:
+        """Prepare a search without entries; the notes name the sources that are not asked."""
         self._sources = sources
         self._found: Counter[TraceEntry] = Counter()
         self.is_cut = False

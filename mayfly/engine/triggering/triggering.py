@@ -80,6 +80,7 @@ class Triggering:
     """
 
     def __init__(self, core: Core) -> None:
+        """Create the triggering of a queue manager, without triggers; see :meth:`set_trigger`."""
         self._core = core
         #: Keys of what has arrived on queues that trigger, and is still to be looked at.
         self.arrived: dict[LocalQueue, list[int]] = {}
@@ -139,9 +140,9 @@ class Triggering:
         self._drop_trigger(queue)
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
-        """Record keys of messages that arrived or were backed out, to be looked at later.
+        """Record keys of messages that arrived or were backed out, for later checks.
 
-        Does nothing when the queue has no trigger.
+        :meth:`look_at_arrivals` checks them. Does nothing when the queue has no trigger.
         """
         if queue.trigger is not None:
             self.arrived.setdefault(queue, []).extend(keys)
@@ -288,9 +289,10 @@ class Triggering:
         return last_ms is None or last_ms + self._interval_ms() <= self._core.now_ms()
 
     def _check(self, queue: LocalQueue) -> None:
-        """Let a queue trigger if it has enough messages, even when none has just arrived.
+        """Let a queue trigger if enough messages are on it, even when none has just arrived.
 
-        Does nothing without a trigger, or while a program has it open for input (unless EVERY).
+        Does nothing when the queue has no trigger. With FIRST and DEPTH, it also does nothing while
+        a program has the queue open for input.
         """
         core, trigger = self._core, queue.trigger
         if trigger is None or (queue.input_count and not trigger.is_every):
@@ -312,10 +314,10 @@ class Triggering:
             queue.trigger = None
 
     def _trigger(self, queue: LocalQueue, trigger: Trigger, count: int) -> None:
-        """Put ``count`` trigger messages, if a program can read them now (T1).
+        """Put ``count`` trigger messages for a queue, if a program can read them now (T1).
 
-        TRIGTYPE(DEPTH) then sets the queue to NOTRIGGER. Nothing happens while the queue manager
-        closes, or the initiation queue is not served.
+        With TRIGTYPE(DEPTH) the queue is then set to NOTRIGGER. Does nothing while the queue
+        manager closes, or when :meth:`_is_served` returns False.
         """
         core = self._core
         if core.is_closing or core.is_stopped or not self._is_served(queue, trigger):
@@ -467,7 +469,10 @@ def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int)
 
 
 def _end_key(queue: LocalQueue, trigger: Trigger) -> int:
-    """Return the first key of messages with a priority below TRIGMPRI; keys sort by priority."""
+    """Return the first key of messages with a priority below TRIGMPRI.
+
+    Keys sort by priority, the highest first.
+    """
     return order_key(queue.number, trigger.least_priority - 1, 0)
 
 

@@ -167,12 +167,12 @@ class Node:
 
 
 def literal(kind: Kind, value: Value, index: int) -> Node:
-    """Return a part with a constant value; ``kind`` is its type, ``index`` its position."""
+    """Return a selector part with a constant value of this kind; ``index`` is its position."""
     return Node(kind, lambda resolve: value, index)  # noqa: ARG005  # called like all others
 
 
 def named(name: str, index: int) -> Node:
-    """Return a part that reads the value of a name.
+    """Return a selector part that reads the value of a name.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR for a name that a selector may not use.
     """
@@ -181,12 +181,12 @@ def named(name: str, index: int) -> Node:
 
 
 def sent_message_id(index: int) -> Node:
-    """Return a part that reads the message id set by an AMQP client, or else the MsgId."""
+    """Return a selector part that reads the id set by an AMQP client, or else the MsgId."""
     return _reading(SENT_MESSAGE_ID, index)
 
 
 def _reading(name: str, index: int) -> Node:
-    """Return a part that reads the value of a name; the name is not checked."""
+    """Return a selector part that reads the value of a name; the name is not checked."""
     names = frozenset({name})
     return Node(
         "any", lambda resolve: resolve(name), index, names, name=name, reads=1, work=_READ_WORK
@@ -194,7 +194,7 @@ def _reading(name: str, index: int) -> Node:
 
 
 def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
-    """Return a part that combines other parts; one without names becomes a constant.
+    """Return a selector part that combines ``parts``; without names it becomes a constant.
 
     ``evaluate`` computes its value. Raises MQRC_SELECTOR_SYNTAX_ERROR beyond 100 levels of nesting.
     """
@@ -210,12 +210,15 @@ def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
 
 
 def constant(node: Node) -> Value:
-    """Return the value of a part without names; AssertionError for a part that reads a name."""
+    """Return the value of a selector part that reads no names.
+
+    Raises AssertionError for a part that reads a name.
+    """
     return node.evaluate(_no_value)
 
 
 def number_part(node: Node) -> Node:
-    """Return the part unchanged if its value may be a number.
+    """Return a selector part unchanged if its value may be a number.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR if it is a condition, text or byte string.
     """
@@ -225,9 +228,9 @@ def number_part(node: Node) -> Node:
 
 
 def condition(node: Node) -> Node:
-    """Return a part as a condition; a name alone means ``name = TRUE``.
+    """Return a selector part as a condition; a name alone means ``name = TRUE``.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a number, text or byte string.
     """
     if node.kind == "condition":
         return node
@@ -243,7 +246,7 @@ def condition(node: Node) -> Node:
 
 
 def name_of(node: Node) -> str:
-    """Return the name that a part reads.
+    """Return the name that a selector part reads.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR if the part is not a single name.
     """
@@ -258,7 +261,7 @@ def _misplaced(node: Node, expected: str) -> Exception:
 
 
 def all_of(parts: Sequence[Node]) -> Node:
-    """Return the condition a AND b AND …: false when one is false, else unknown if one is unknown.
+    """Return the condition a AND b AND …: false when one is false, else unknown if one is.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
     """
@@ -269,7 +272,7 @@ def all_of(parts: Sequence[Node]) -> Node:
 
 
 def any_of(parts: Sequence[Node]) -> Node:
-    """Return the condition a OR b OR …: true when one is true, else unknown when one is unknown.
+    """Return the condition a OR b OR …: true when one is true, else unknown if one is.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
     """
@@ -385,7 +388,7 @@ def signed(sign: str, part: Node) -> Node:
 
 
 def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
-    """Return numbers joined by operators of one precedence, evaluated from left to right.
+    """Return a part that computes numbers joined by operators of one precedence, left to right.
 
     Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
     """

@@ -341,6 +341,7 @@ class _Known:
     __slots__ = ("complete", "folders", "values")
 
     def __init__(self) -> None:
+        """Create an empty cache."""
         self.values: dict[str, Value] = {}
         self.folders: dict[bytes, Folder] = {}
         #: All folders, once many were read.
@@ -488,7 +489,10 @@ def _read_delivery_mode(fields: MessageFields) -> Value:
 
 
 def _own_headers(fields: MessageFields) -> Folder:
-    """Return the ``jms`` folder; an empty one for a report, whose folder is the original's."""
+    """Return the ``jms`` folder of the MQRFH2; an empty one for a report.
+
+    The header of a report is the original message's.
+    """
     return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
 
 
@@ -589,12 +593,15 @@ def _read_put_time(fields: MessageFields) -> Value:
 
 
 def _report_reader(bits: int) -> Reader:
-    """Return a function that reads these MQRO_* bits of Report; None if none of them is set."""
+    """Return a function that reads these MQRO_* bits of a message's Report.
+
+    Its result is None if none of them is set.
+    """
     return lambda fields: fields.descriptor.report & bits or None
 
 
 def _descriptor_reader(attribute: str) -> Reader:
-    """Return a function that reads one field of the descriptor; texts are stripped."""
+    """Return a function that reads this attribute of a message's descriptor; texts are stripped."""
     index = Descriptor._fields.index(attribute)
 
     def read(fields: MessageFields) -> Value:

@@ -106,16 +106,19 @@ class Builder(Transformer[Token, Node]):
         return conditions.null(parts[0], is_null=False)
 
     def calculation(self, parts: _Parts) -> Node:
-        """Return the number ``a + b - c`` or ``a * b / c``."""
+        """Return a part that computes the number ``a + b - c`` or ``a * b / c``."""
         symbols = [str(part) for part in parts[1::2]]
         return conditions.calculation(parts[0], list(zip(symbols, parts[2::2], strict=True)))
 
     def signed(self, parts: _Parts) -> Node:
-        """Return the number ``-a`` or ``+a``."""
+        """Return a part that computes the number ``-a`` or ``+a``."""
         return conditions.signed(str(parts[0]), parts[1])
 
     def lowest(self, parts: _Parts) -> Node:
-        """Return the number ``-9223372036854775808``; without the minus it would exceed 64 bits."""
+        """Return a constant part for ``-9223372036854775808``; with a plus it is a syntax error.
+
+        Its digits alone, without the minus, would exceed 64 bits.
+        """
         sign, digits = parts
         if sign == "+":
             raise _out_of_range(digits)
@@ -126,13 +129,14 @@ class Builder(Transformer[Token, Node]):
         return named(str(parts[0]), _index(parts[0]))
 
     def string(self, parts: _Parts) -> Node:
-        """Return the text ``'a text'``."""
+        """Return a constant part for the text ``'a text'``."""
         return _literal("text", _text(parts[0]), parts[0])
 
     def integer(self, parts: _Parts) -> Node:
-        """Return the number ``57``, ``0x39`` or ``071``.
+        """Return a constant part for the number ``57``, ``0x39`` or ``071``.
 
-        An L at the end changes nothing (IBM MQ).
+        An L at the end changes nothing (IBM MQ). A decimal number above 2**63 - 1, or another one
+        above 2**64 - 1, is a syntax error.
         """
         token = parts[0]
         digits = token.rstrip("lL")
@@ -150,7 +154,10 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", wrapped(value), token)
 
     def float(self, parts: _Parts) -> Node:
-        """Return the number ``7.``, ``57.9E2`` or another Java float that fits a double."""
+        """Return a constant part for the number ``7.``, ``57.9E2`` or another Java float.
+
+        One that is too large is a syntax error.
+        """
         token = parts[0]
         try:
             value = _float(token.lower())
@@ -161,20 +168,20 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", value, token)
 
     def bytes(self, parts: _Parts) -> Node:
-        """Return the byte string ``"0x2F1C"`` of IBM MQ."""
+        """Return a constant part for the byte string ``"0x2F1C"`` of IBM MQ."""
         return _literal("bytes", bytes.fromhex(parts[0][3:-1]), parts[0])
 
     def true(self, parts: _Parts) -> Node:
-        """Return the condition ``TRUE``."""
+        """Return a constant part for the condition ``TRUE``."""
         return _literal("condition", True, parts[0])
 
     def false(self, parts: _Parts) -> Node:
-        """Return the condition ``FALSE``."""
+        """Return a constant part for the condition ``FALSE``."""
         return _literal("condition", False, parts[0])
 
 
 def _literal(kind: Kind, value: Value, token: Token) -> Node:
-    """Return a part with a constant value at the position of a token."""
+    """Return a selector part with a constant value at the position of a token."""
     return literal(kind, value, _index(token))
 
 
@@ -375,7 +382,10 @@ def _parser() -> Lark:
 
 
 def _word(token: Token) -> Token:
-    """Turn a NAME token into a keyword token if it is a reserved word, in upper or lower case."""
+    """Turn a NAME token into a keyword token if it is a reserved word, in upper or lower case.
+
+    Any other token comes back unchanged.
+    """
     word = token.upper()
     if word in RESERVED:
         return token.update(type=word if word in ("TRUE", "FALSE") else f"_{word}")

@@ -24,6 +24,7 @@ class Gapped:
     __slots__ = ("_anchor", "_anchor_offset", "length", "pieces")
 
     def __init__(self, length: int, pieces: tuple[tuple[int, str], ...]) -> None:
+        """Create a part of ``length`` characters, with the texts in it and their offsets."""
         self.length = length
         self.pieces = pieces
         #: The longest piece is the one that is searched.
