@@ -310,7 +310,9 @@ def _beside(name: str) -> list[Engine]:
 def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> Link:
     """Return a new link for a sender channel: in this process for TRPTYPE LOCAL, else a socket.
 
-    Raises LinkDown for LOCAL when CONNAME is not open, or open twice, in this process.
+    Raises LinkDown when CONNAME is not open in this process (LOCAL), or no address of it answers.
+    Raises MQRC_NOT_AUTHORIZED for an unreadable token file, and the reason code with which a server
+    refuses the channel.
     """
     if definition.trptype == MQXPT_LOCAL:
         return connect_local(definition)

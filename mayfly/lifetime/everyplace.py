@@ -114,7 +114,7 @@ def check_interval_ms(interval_ms: int | None) -> None:
 def next_trickle_ms(begun_ms: int, interval_ms: int, now_ms: int) -> int:
     """Return the first time after ``now_ms`` that is a multiple of the interval from ``begun_ms``.
 
-    A queue transmits its messages at these times. All values are in ms.
+    Held messages are transmitted and pulled at these times. All values are in ms.
     """
     return now_ms + interval_ms - (now_ms - begun_ms) % interval_ms
 

@@ -102,8 +102,8 @@ _TEXT_FIELD_BYTES = [_FIELD_BYTES[name] for name in _TEXT_NAMES]
 def fitted(descriptor: Descriptor) -> Descriptor:
     """Return a descriptor whose texts are cut at their first NUL, as in an MQMD.
 
-    Without a NUL the descriptor itself is returned. Raises MQRC_MD_ERROR when a text or token is
-    too long for its field, TypeError when a text field is no str.
+    Without a NUL all values stay. Raises MQRC_MD_ERROR when a text or token is too long for its
+    field, TypeError when a text field is no str.
     """
     token, group_id = descriptor[22:]
     if len(token) > _FIELD_BYTES["AccountingToken"]:

@@ -308,8 +308,8 @@ class Loop:
     def join(self, seconds: float | None = None) -> None:
         """Wait until the thread has ended, at most ``seconds`` (None: without a limit).
 
-        The owner must make ``turn`` return False first. Afterwards the loop no longer counts as
-        dead.
+        The owner must make ``turn`` return False first. :meth:`Runtime.dead_loops` does not name
+        the loop afterwards.
         """
         self._is_ending = True
         self._worker.join(seconds)

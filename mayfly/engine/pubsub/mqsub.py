@@ -111,7 +111,7 @@ def subscribe_as(
 
 
 def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
-    """Return the present attributes of an open subscription, as MQSUB and MQINQ show them."""
+    """Return the present attributes of an open subscription, for the result of MQSUB."""
     subscription = opened.subscription
     definition = subscription.definition
     return SubscriptionFacts(

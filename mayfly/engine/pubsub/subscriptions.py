@@ -329,7 +329,7 @@ class TopicIndex(Generic[Member]):
 
 
 def _with_many(nodes: Iterable[_Node[Member]]) -> list[_Node[Member]]:
-    """Return the nodes and the ``#`` nodes directly below them, as ``#`` also matches no level."""
+    """Return the nodes and the ``#`` nodes below them, because ``#`` also matches no level."""
     found = {id(node): node for node in nodes}
     for node in list(found.values()):
         behind = node.below.get(MANY_LEVELS)

@@ -209,8 +209,9 @@ class _GroupTransaction:
     def run(self, commits: TwoPhaseCommit) -> None:
         """Commit all parts on disk, then make their changes visible.
 
-        If the deciding commit fails, all parts are undone and its error is raised. After an
-        interruption (KeyboardInterrupt) the parts follow if the decision is on disk.
+        If the deciding commit fails, all parts are undone and its error is raised. If its outcome
+        is unknown, the parts stay hidden until the stores are opened again. After an interruption
+        (KeyboardInterrupt) the parts follow if the decision is on disk.
         """
         self._enter()
         durable = [engine for engine, part in self._parts.items() if part.unit.is_durable()]

@@ -346,9 +346,10 @@ def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 
 
 def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
-    """Return the entries to describe in the sentence, with queue names as ``QUEUE@MANAGER``.
+    """Return the entries to describe in the sentence, in the same order.
 
-    Transmissions whose arrival is known, and publications passed on to subscribers, are left out.
+    Queues of other queue managers become ``QUEUE@MANAGER``. Transmissions whose arrival is known,
+    and publications passed on to subscribers, are left out.
     """
     arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     shown = []
