@@ -33,7 +33,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name at its first use, so that the lifetime rules load without a store."""
+    """Import a public name at its first use, so that the lifetime rules load without a store.
+
+    Raises AttributeError for any other name.
+    """
     from importlib import import_module
 
     if name == "aio":

@@ -1,4 +1,4 @@
-"""Coroutines: the verbs of ``mayfly.connect`` for programs that run on asyncio (docs/AIO.md)."""
+"""Asyncio client: the verbs of ``mayfly.connect`` as coroutines (docs/AIO.md)."""
 
 from mayfly.client.aio.client import AsyncClient, AsyncSubscription, connect
 

@@ -1,4 +1,4 @@
-"""Whether this Mayfly was compiled when it was installed (MAYFLY_COMPILE=1)."""
+"""The build of this Mayfly: whether it was compiled when it was installed (MAYFLY_COMPILE=1)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def is_compiled() -> bool:
-    """Return True if the hot packages run as machine code; imports none of them."""
+    """Return True if the packages compiled by mypyc run as machine code; imports none of them."""
     engine = Path(__file__).parent / "engine"
     return any((engine / f"put{suffix}").exists() for suffix in EXTENSION_SUFFIXES)

@@ -1,4 +1,4 @@
-"""The public class: a queue manager with its channels, publish/subscribe hierarchy and commands."""
+"""The class QueueManager, with its channels, publish/subscribe hierarchy and commands."""
 
 from __future__ import annotations
 
@@ -41,21 +41,24 @@ _OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDiction
 
 
 def managers_here() -> dict[str, QueueManager]:
-    """Return the open queue managers of this process by name; the later of two with one name."""
+    """Return the open queue managers of this process by name.
+
+    Of two with the same name, it has the one opened later.
+    """
     return dict(_OPEN)
 
 
 class QueueManager:
     """A queue manager in this process; leaving its ``with`` block closes it.
 
-    ``QueueManager("QM1")`` is in memory; ``QueueManager("QM1", folder)`` keeps persistent messages,
-    definitions and the ledger in the folder. ``QueueManager.open("QM1")`` is the one that the
-    command line and pymqi use under this name. With a ``sharing_group``, which gives the clock, it
-    has the shared queues too.
+    ``QueueManager("QM1")`` is in memory. ``QueueManager("QM1", folder)`` keeps persistent messages,
+    definitions and the ledger (the records of ended messages) in the folder.
+    ``QueueManager.open("QM1")`` is the one that the command line and pymqi use under this name.
+    With a ``sharing_group``, whose clock it uses, it has the shared queues too.
 
-    Platform, command level and settings that are given are stored in the folder; those that are not
-    given are as stored, else defaults (docs/SETTINGS.md). Sessions of ``user``, and sessions
-    without a user, may do everything (docs/AUTHORITY.md).
+    Platform, command level and settings that are passed are stored in the folder. Those not passed
+    are as stored, else defaults (docs/SETTINGS.md). Sessions of ``user``, and sessions without a
+    user, may do everything (docs/AUTHORITY.md).
     """
 
     def __init__(
@@ -73,10 +76,10 @@ class QueueManager:
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
-        Raises ValueError for a wrong platform, command level or setting. In a group, raises it for
-        another clock, and for a name that is open already. Raises MQRC_Q_MGR_NAME_ERROR for a wrong
-        name. Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot
-        be used or belongs to another group.
+        Raises ValueError for an invalid platform, command level or setting. In a group, raises
+        ValueError for another clock, and for a name that is open already. Raises
+        MQRC_Q_MGR_NAME_ERROR for an invalid name. Raises FolderInUse, NewerSchema, StoreDamaged or
+        StoreError for a folder that cannot be used or belongs to another group.
         """
         membership = None if sharing_group is None else sharing_group.membership(name, clock)
         clock = clock if membership is None else membership.clock
@@ -125,9 +128,12 @@ class QueueManager:
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
     ) -> Self:
-        """Open the queue manager in ``$MAYFLY_HOME/name`` (``~/.mayfly``), made when missing.
+        """Open the queue manager in ``$MAYFLY_HOME/name`` (default ``~/.mayfly/name``).
 
-        Raises as ``QueueManager``, and MQRC_Q_MGR_NAME_ERROR for a name that no folder can have.
+        The folder is created when it is missing. Raises ValueError for an invalid platform, command
+        level or setting, and MQRC_Q_MGR_NAME_ERROR for a name that is invalid or no folder name.
+        Raises FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot be
+        used.
         """
         return cls(
             name,
@@ -159,9 +165,11 @@ class QueueManager:
     ) -> Session:
         """Connect a user, and return the session; ``program`` becomes PutApplName.
 
-        User and ``groups`` are not checked against anything. User None is the user who opened the
-        queue manager; ``groups`` None leaves the known groups (docs/AUTHORITY.md). Raises
-        MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        User and ``groups`` are taken without a password check. User None is the user who opened the
+        queue manager; ``groups`` None keeps the groups known for the user (docs/AUTHORITY.md). With
+        ``transacted`` puts and gets belong to a unit of work until ``commit``. Raises
+        MQRC_CONNECTION_BROKEN if the queue manager is closed, MQRC_NOT_AUTHORIZED for a user
+        without CONNECT.
         """
         return self.engine.session(user, transacted, program, groups=groups)
 
@@ -182,29 +190,32 @@ class QueueManager:
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; the result has ``.text`` as in runmqsc, ``.rows`` and ``.ok``.
 
-        A wrong command makes ``ok`` False; the commands after it run, and nothing is raised.
+        A failing command makes ``ok`` False, and the commands after it still run. Nothing is
+        raised.
         """
         return run_script(self.engine, script)
 
     def counts(self, queue: str) -> Counts:
-        """Return the numbers of staged, live, uncommitted, locked and expired messages.
+        """Return the numbers of staged, live, uncommitted, locked and expired messages of a queue.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        Staged messages wait for their delivery time. Raises MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         return counts_of(self.engine, queue)
 
     def curdepth(self, queue: str) -> int:
         """Return CURDEPTH: committed and uncommitted messages, with expired ones (E12).
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        Raises MQRC_UNKNOWN_OBJECT_NAME when the queue is not defined.
         """
         return depth_of(self.engine, queue)
 
     def why(self, identifier: Identifier) -> MessageTrace:
         """Return where the message with a MsgId or CorrelId is, or how it ended (docs/WHY.md).
 
-        Only this queue manager is searched; ``traces.of`` searches others too. Raises MQRC_MD_ERROR
-        for an empty id or one of more than 24 bytes.
+        For an unknown id the trace has no entries. Only this queue manager is searched;
+        ``traces.of`` searches others too. Raises MQRC_MD_ERROR for an empty id or one of more than
+        24 bytes.
         """
         return message_trace(self.engine, identifier)
 
@@ -219,19 +230,23 @@ class QueueManager:
         return found._replace(ok=not problems, problems=problems)
 
     def delay_processor_status(self) -> str:
-        """Return ``running``, ``spark``, or ``stopped:`` and why nothing is released (D28)."""
+        """Return ``running``, ``spark``, or ``stopped:`` with the reason (D28).
+
+        It tells whether delayed messages are released here, by a Spark pipeline, or not at all.
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
         self.engine.check_running()
         return self.engine.delay_processor.status()
 
     def own_time(self) -> OwnTime:
-        """Return own time, wall clock and their difference in ms (docs/CLOCKS.md)."""
+        """Return the queue manager's time, the wall clock and their difference, in ms."""
         return own_time(self.engine)
 
     def follow_wall(self) -> OwnTime:
-        """Set own time forward to the wall clock, however far; return the times from before.
+        """Set the queue manager's time forward to the wall clock; return the times from before.
 
-        Raises MQRC_ENVIRONMENT_ERROR when own time is ahead, MQRC_FUNCTION_NOT_SUPPORTED in a
-        queue-sharing group.
+        Raises MQRC_ENVIRONMENT_ERROR when the queue manager's time is ahead, and
+        MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
         """
         return follow_wall(self.engine)
 
@@ -252,18 +267,21 @@ class QueueManager:
     def crash(self) -> None:
         """Stop as ``kill -9`` stops a process, for tests of recovery (docs/TESTING.md).
 
-        Units of work and non-persistent messages are lost; what was acknowledged as durable is
-        there at the next open. Sessions get MQRC_CONNECTION_BROKEN.
+        Units of work and non-persistent messages are lost; data that were acknowledged as durable
+        exist at the next open. Sessions get MQRC_CONNECTION_BROKEN.
         """
         self.engine.crash()
 
     def _leave(self) -> None:
-        """Remove it from the open queue managers of this process."""
+        """Remove this queue manager from the open ones of this process.
+
+        Does nothing when another one has taken its name.
+        """
         if _OPEN.get(self.name) is self:
             del _OPEN[self.name]
 
     def __repr__(self) -> str:
-        """Return its name, where its data are, and whether it has stopped."""
+        """Return name, place of the data, and whether the queue manager has stopped, as text."""
         return f"<{type(self).__name__} {self.engine.label}>"
 
     def __enter__(self) -> Self:
@@ -276,18 +294,26 @@ class QueueManager:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the queue manager."""
         self.close()
 
 
 def _beside(name: str) -> list[Engine]:
-    """Return the engines of the other queue managers that are open in this process, by name."""
+    """Return the engines of the other queue managers open in this process, sorted by name.
+
+    Stopped ones are left out.
+    """
     found = sorted(managers_here().items())
     return [each.engine for other, each in found if other != name and not each.is_stopped]
 
 
 def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> Link:
-    """Return the link of a sender channel as its TRPTYPE says; raises LinkDown, MQError."""
+    """Return a new link for a sender channel: in this process for TRPTYPE LOCAL, else a socket.
+
+    Raises LinkDown when CONNAME is not open in this process (LOCAL), or no address of it answers.
+    Raises MQRC_NOT_AUTHORIZED for an unreadable token file, and the reason code with which a server
+    refuses the channel.
+    """
     if definition.trptype == MQXPT_LOCAL:
         return connect_local(definition)
     # Connections know queue managers; and a queue manager without such a channel needs no sockets.
@@ -298,7 +324,7 @@ def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> L
 
 @contextmanager
 def _saying_how_to_share(name: str) -> Iterator[None]:
-    """Extend a FolderInUse by how several programs share one queue manager."""
+    """Extend a FolderInUse of the ``with`` block by how programs can share a queue manager."""
     try:
         yield
     except FolderInUse as error:

@@ -13,7 +13,10 @@ __all__ = ["MayflyDataSource", "create_session", "lifetime", "register"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``lifetime`` at its first use, because it loads pandas."""
+    """Import ``lifetime`` at its first use, because it loads pandas.
+
+    Raises AttributeError for any other name.
+    """
     if name != "lifetime":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mayfly.pipeline.spark.delay_line import lifetime

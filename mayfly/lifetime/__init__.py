@@ -1,1 +1,1 @@
-"""All rules about time: pure functions of data and ``now_ms``; they need no store or engine."""
+"""The lifetime rules: pure functions of data and ``now_ms`` that need no store or engine."""

@@ -1,8 +1,8 @@
-"""The rules of `window` over whole columns: the same answers for arrays and Spark columns at once.
+"""Columns of times: the rules of `window` for NumPy arrays, Arrow arrays and Spark columns.
 
-A column is a NumPy array of int64, an Arrow array, or one int for all rows. No end, no cap and
-"never" are NONE (-1) in NumPy, as in the optional columns of the ledger, and null in Arrow and
-Spark. Times are epoch ms and never negative.
+A column is a NumPy array of int64, an Arrow array, or one int for all rows. No expiry and no limit
+are NONE (-1) in NumPy, as in the optional columns of the ledger, and null in Arrow and Spark. Times
+are epoch ms and never negative.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONE = -1
 
 
 class Windows(NamedTuple):
-    """The windows of many messages, one row each, as NumPy columns; times are epoch ms.
+    """The delivery and expiry times of many messages, one row each, as NumPy columns in epoch ms.
 
     ``reason`` is MQRC_NONE for an accepted put. A refused row has its reason code, and NONE for
     both times.
@@ -47,10 +47,7 @@ class Windows(NamedTuple):
 
 
 class SparkWindow(NamedTuple):
-    """The columns of Windows as Spark expressions.
-
-    Both times are null where Windows has NONE.
-    """
+    """The columns of Windows as Spark expressions; both times are null where Windows has NONE."""
 
     deliver_at_ms: Any
     expire_at_ms: Any
@@ -58,14 +55,14 @@ class SparkWindow(NamedTuple):
 
 
 def ints(column: Column) -> Ints:
-    """Return a column as int64; Arrow nulls become NONE."""
+    """Return a column as int64; nulls of an Arrow column become NONE (-1)."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE), dtype=np.int64)
     return np.asarray(column, dtype=np.int64)
 
 
 def nullable(values: Ints) -> pa.Array:
-    """Return int64 values as an Arrow column; NONE becomes null."""
+    """Return int64 values as an Arrow column; NONE (-1) becomes null."""
     return pa.array(values, type=pa.int64(), mask=values == NONE)
 
 
@@ -77,11 +74,11 @@ def windows_at_put(
     *,
     from_release: bool = False,
 ) -> Windows:
-    """Return the windows of messages put at ``put_ms``: `window.window_at_put` row by row.
+    """Return delivery and expiry times of messages put at ``put_ms``; see `window.window_at_put`.
 
-    ``life_ms`` and ``cap_ms`` may be NONE; a null delay is 0; ``from_release`` is TTLFROM(RELEASE).
-    A row has the reason code that the scalar rule raises: MQRC_OPTIONS_ERROR for a wrong delay,
-    MQRC_EXPIRY_ERROR for a delay longer than the life (D7, D31).
+    ``life_ms`` (time to live) and ``cap_ms`` (CAPEXPRY limit) may be NONE; a null delay is 0.
+    ``from_release`` is TTLFROM(RELEASE). Nothing is raised: a refused row has MQRC_OPTIONS_ERROR
+    for an invalid delay, or MQRC_EXPIRY_ERROR for a delay longer than the time to live (D7, D31).
     """
     put, life, delay, cap = np.broadcast_arrays(
         ints(put_ms), ints(life_ms), _delays(delay_ms), ints(cap_ms)
@@ -103,20 +100,23 @@ def windows_at_put(
 
 
 def is_expired(expire_at_ms: Column, now_ms: Column) -> Mask:
-    """Return a boolean array: True at the millisecond of the deadline and later (E4, E8)."""
+    """Return a boolean array: True from the millisecond of expiry on, False for NONE (E4, E8)."""
     expire_at = ints(expire_at_ms)
     mask: Mask = (expire_at != NONE) & (ints(now_ms) >= expire_at)
     return mask
 
 
 def is_due(deliver_at_ms: Column, now_ms: Column) -> Mask:
-    """Return a boolean array: True at the millisecond of the delivery time and later (D1)."""
+    """Return a boolean array: True from the millisecond of the delivery time on (D1)."""
     mask: Mask = ints(now_ms) >= ints(deliver_at_ms)
     return mask
 
 
 def remaining_tenths(expire_at_ms: Column, now_ms: Column) -> Ints:
-    """Return the Expiry that a getter sees: tenths, rounded up, or MQEI_UNLIMITED (E4, E5)."""
+    """Return the Expiry that a getter sees, in tenths of a second, rounded up (E4, E5).
+
+    MQEI_UNLIMITED for NONE, 0 for an expired message.
+    """
     expire_at = ints(expire_at_ms)
     left_ms = np.maximum(expire_at - ints(now_ms), 0)
     return np.where(expire_at == NONE, MQEI_UNLIMITED, tenths_of_ms(left_ms))
@@ -131,7 +131,7 @@ def spark_window(
     *,
     from_release: bool = False,
 ) -> SparkWindow:
-    """Return `windows_at_put` as Spark expressions over bigint columns in which null means "none".
+    """Return `windows_at_put` as Spark expressions over bigint columns; null means "none".
 
     ``functions`` is ``pyspark.sql.functions``, a parameter so that this module does not import
     Spark.
@@ -157,6 +157,7 @@ def spark_is_expired(functions: ModuleType, expire_at_ms: Any, now_ms: Any) -> A
 
 
 def _delays(delay_ms: Column) -> Ints:
+    """Return a column of delays as int64; nulls of an Arrow column become 0."""
     if isinstance(delay_ms, pa.Array | pa.ChunkedArray):
         # Not by NONE: a delay of -1 is a caller's error, a null is no delay.
         delay_ms = pc.fill_null(delay_ms.cast(pa.int64()), 0)

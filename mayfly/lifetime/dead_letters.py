@@ -1,4 +1,4 @@
-"""The MQDLH before the data of a dead letter: reason, moment, destination, format of the data."""
+"""Dead letters: the MQDLH before the data, with reason, time, destination and data format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME_LENGTH, _APPLICATION_LENGTH, _FORMAT_LENGTH = 48, 28, 8
 
 
 class Refusal(NamedTuple):
-    """Why a message cannot be delivered, with the moment and the program that found it.
+    """Why a message cannot be delivered, with the time and the program that found it.
 
     ``queue`` is the message's destination, ``appl_type`` an MQAT_* constant, ``at_ms`` epoch ms.
     """
@@ -64,16 +64,17 @@ class Letter(NamedTuple):
 
 
 def is_letter(descriptor: Descriptor) -> bool:
-    """Return True if the Format of a descriptor announces an MQDLH before the data."""
+    """Return True if the Format of a descriptor is MQDEAD: an MQDLH precedes the data."""
     return descriptor.format.strip() == _FORMAT
 
 
 def read_letter(descriptor: Descriptor, body: bytes) -> Letter:
-    """Read the MQDLH at the start of a body: its numbers by Encoding, its texts by CodedCharSetId.
+    """Return the fields of the MQDLH at the start of a body, and the descriptor of the data.
 
-    A header from z/OS has its texts in EBCDIC. If StrucId is ASCII, all texts are read as ASCII,
-    whatever the descriptor says. Format, Encoding and CodedCharSetId of ``original`` come from the
-    header (Q1). Raises MQRC_DLH_ERROR if the body does not begin with an MQDLH.
+    Numbers are read by Encoding, texts by CodedCharSetId. A header from z/OS has its texts in
+    EBCDIC. If StrucId is ASCII, all texts are read as ASCII, whatever the descriptor says. Format,
+    Encoding and CodedCharSetId of ``original`` come from the header (Q1). Raises MQRC_DLH_ERROR if
+    the body does not begin with an MQDLH.
     """
     encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
     codec = None if body.startswith(DLH.struc_id) else codec_name(ccsid, encoding)
@@ -92,5 +93,5 @@ def read_letter(descriptor: Descriptor, body: bytes) -> Letter:
 
 
 def _field(text: str, length: int) -> str:
-    """Return text in ASCII, cut to the length of its field."""
+    """Return text as ASCII cut to ``length`` characters; other characters become question marks."""
     return text.encode("ascii", "replace").decode()[:length]

@@ -1,7 +1,7 @@
-"""The rules of MQ Everyplace about time: a queue's interval, a message's own deadline, clock skew.
+"""MQ Everyplace: its rules of time, with expiry by queue interval or by message, and clock skew.
 
-They differ from those of MQ (`window`): the width of a number decides its meaning, and a lifetime
-runs from the creation of the message or from its arrival on a queue, not from the put.
+They differ from those of MQ (`window`). The width of a number decides its meaning. A lifetime runs
+from the creation of the message, or from its arrival on a queue, not from the put.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SkewedClock:
     """The clock of another machine: another clock's time plus ``skew_ms``, which may be changed."""
 
     def __init__(self, clock: Timepiece, skew_ms: int = 0) -> None:
-        """Run ``skew_ms`` ahead of ``clock``; a negative number is behind."""
+        """Create a clock that runs ``skew_ms`` ahead of ``clock``; a negative number is behind."""
         self.skew_ms = skew_ms
         self.base = clock
 
@@ -41,25 +41,28 @@ class SkewedClock:
 
 
 def driver_of(clock: Timepiece) -> Clock | None:
-    """Return the Clock under a timepiece that can run due work, None if it only gives the time."""
+    """Return the Clock inside a (skewed) timepiece, None if it only gives the time.
+
+    A Clock can also run due work, by its method ``attach``.
+    """
     while isinstance(clock, SkewedClock):
         clock = clock.base
     return cast(Clock, clock) if callable(getattr(clock, "attach", None)) else None
 
 
 class ExpireTime(NamedTuple):
-    """A message's own deadline: epoch ms if ``is_absolute``, else ms from its creation (M4)."""
+    """The expiry in a message: epoch ms if ``is_absolute``, else ms from creation (M4)."""
 
     value: int
     is_absolute: bool
 
     def at_ms(self, created_ms: int) -> int:
-        """Return the deadline in epoch ms; the message is expired at that moment."""
+        """Return the expiry time in epoch ms; the message is expired from that moment on."""
         return self.value if self.is_absolute else created_ms + self.value
 
 
 def moment_ms(moment: datetime) -> int:
-    """Return a datetime as epoch ms, rounded down so that no life becomes longer.
+    """Return a datetime as epoch ms, rounded down.
 
     Raises MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone.
     """
@@ -82,10 +85,10 @@ def moment_of(at_ms: int) -> datetime:
 def deadline_ms(
     created_ms: int, arrived_ms: int, expire_time: ExpireTime | None, interval_ms: int | None
 ) -> int | None:
-    """Return the deadline of a message on a queue in epoch ms, None for never.
+    """Return the expiry time of a message on a queue in epoch ms, None for never.
 
-    The message's own deadline overrides the queue's interval, whether it is nearer or further (M3).
-    It counts from the creation (M4), the interval from the arrival on this queue (M1).
+    The expiry time that the message carries overrides the queue's interval, even if it is later
+    (M3). It counts from the creation (M4), the interval from the arrival on this queue (M1).
     """
     if expire_time is not None:
         return expire_time.at_ms(created_ms)
@@ -93,9 +96,9 @@ def deadline_ms(
 
 
 def is_never_live(created_ms: int, expire_time: ExpireTime | None) -> bool:
-    """Return True if a message's own deadline is no later than its creation (M15).
+    """Return True if a message expires no later than its creation (M15); False without an expiry.
 
-    Most likely its program gave a number of the wrong width.
+    Most likely its program set a number of the wrong width (32 or 64 bits).
     """
     return expire_time is not None and expire_time.at_ms(created_ms) <= created_ms
 
@@ -109,10 +112,13 @@ def check_interval_ms(interval_ms: int | None) -> None:
 
 
 def next_trickle_ms(begun_ms: int, interval_ms: int, now_ms: int) -> int:
-    """Return the first moment after ``now_ms`` at a multiple of the interval from ``begun_ms``."""
+    """Return the first time after ``now_ms`` that is a multiple of the interval from ``begun_ms``.
+
+    Held messages are transmitted and pulled at these times. All values are in ms.
+    """
     return now_ms + interval_ms - (now_ms - begun_ms) % interval_ms
 
 
 def is_interval_ms(value: object) -> bool:
-    """Return True for an int within 1 .. 2**63 - 1, a number of ms that MQ Everyplace can wait."""
+    """Return True for an int from 1 to 2**63 - 1, the intervals in ms that a queue may have."""
     return type(value) is int and 0 < value <= LONG_RANGE[1]

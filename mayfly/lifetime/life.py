@@ -1,9 +1,9 @@
-"""The life of a message on one queue: states, events, transitions, caps, and the record.
+"""The life of a message: its stay on one queue, with states, events, expiry limits and the record.
 
 A life is one MsgId on one queue. It begins when the message becomes part of the queue and ends
 once; its end writes one :class:`LifeRecord`. A message that goes from the staging queue to its
-target, or to the dead-letter queue, ends one life and begins the next, which names the one before
-by ``origin_id``.
+target, or to the dead-letter queue, ends one life and begins the next, whose ``origin_id`` names
+the previous one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class State(StrEnum):
-    """The state of a message on its queue, or the way in which its life there ended."""
+    """The state of a message on its queue, or the way in which its stay there ended."""
 
     #: Put under syncpoint; leaves by its owner's commit or backout, never by expiry (E17).
     UNCOMMITTED = "uncommitted"
@@ -41,7 +41,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """An event in the life of a message, a key of the table NEXT."""
+    """An event during a message's stay on a queue; a key of the table NEXT."""
 
     COMMIT = "commit"
     COMMIT_DELAYED = "commit_delayed"
@@ -114,7 +114,7 @@ class TransitionError(AssertionError):
 
 
 def next_state(state: State, event: Event) -> State:
-    """Return the state after an event; raises TransitionError if the table has no such pair."""
+    """Return the state after an event; raises TransitionError if NEXT has no such pair."""
     try:
         return NEXT[state][event]
     except KeyError:
@@ -125,7 +125,7 @@ _CAP = re.compile(r"CAPEXPRY\((\d+)\) of (\w+)\((.*)\)")
 
 
 class Cap(NamedTuple):
-    """A CAPEXPRY in tenths of a second, with kind (QALIAS, TOPIC, …) and name of its object."""
+    """An expiry limit: CAPEXPRY in tenths of a second, with kind (QALIAS, TOPIC, …) and name."""
 
     tenths: int
     kind: str
@@ -133,25 +133,25 @@ class Cap(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The cap in words, as a message stores the cap that has shortened its life."""
+        """The limit as text, stored with messages: ``CAPEXPRY(600) of QLOCAL(ORDERS)``."""
         return f"CAPEXPRY({self.tenths}) of {self.kind}({self.name})"
 
 
 def read_cap(text: str) -> Cap | None:
-    """Return the cap in a text of :attr:`Cap.text`, None for a text of a later version."""
+    """Parse the text of :attr:`Cap.text`; None for any other text, as of a later version."""
     found = _CAP.fullmatch(text)
     return None if found is None else Cap(int(found[1]), found[2], found[3])
 
 
 class LifeRecord(NamedTuple):
-    """One ended life, the content of a ledger row; its position is given when it is written.
+    """The record of a message's ended stay on a queue: the content of one ledger row.
 
-    Times are epoch ms; ``deliver_at_ms`` equals ``put_ms`` without a delay; ``expire_at_ms`` None
-    is unlimited. ``origin_id`` is the MsgId of the life that this one continues. ``outcome`` is a
-    final State. ``reason`` is the MQRC_* or MQFB_* of a dead-lettered or discarded message, else 0.
-
-    ``capped_by`` is the CAPEXPRY that shortened the life, with its object, None when none did. For
-    ``met_by``, ``ended_by`` and ``ended_program`` see `contracts.outcomes`.
+    Its position is set when it is written. Times are epoch ms. ``deliver_at_ms`` equals ``put_ms``
+    without a delay. ``expire_at_ms`` None is unlimited. ``origin_id`` is the MsgId of the stay that
+    this one continues, None without one. ``outcome`` is a final State. ``reason`` is the MQRC_* or
+    MQFB_* of a dead-lettered or discarded message, else 0. ``capped_by`` is the CAPEXPRY that
+    shortened the expiry, with its object, None without one. For ``met_by`` (what detected the
+    expiry), ``ended_by`` and ``ended_program`` see `contracts.outcomes`.
     """
 
     queue: str
@@ -178,10 +178,10 @@ class LifeRecord(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """The counts of one queue at a position of the ledger: puts = sum of ended + present.
+    """The message counts of one queue at a position of the ledger: puts = sum of ended + present.
 
-    ``ended`` counts lives by outcome, without outcomes of 0. All counts begin with the creation of
-    the queue, and are exact at the position of the row. ``at_ms`` is epoch ms.
+    ``ended`` counts ended messages by outcome, without outcomes of 0. All counts begin with the
+    creation of the queue, and are exact at the position of the row. ``at_ms`` is epoch ms.
     """
 
     queue: str

@@ -1,4 +1,4 @@
-"""Which report messages a message has asked for, and their content (mq.md §4.3).
+"""Report messages: which ones a message has asked for, and their content (mq.md §4.3).
 
 The engine puts them.
 """
@@ -42,10 +42,7 @@ _NEVER_CONFIRMED = {
 
 
 class Original(NamedTuple):
-    """The message a report is about.
-
-    ``remaining_ms`` is the rest of its life, None for unlimited.
-    """
+    """The message a report is about; ``remaining_ms`` to its expiry, None for unlimited."""
 
     descriptor: Descriptor
     msg_id: bytes
@@ -55,7 +52,7 @@ class Original(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A report to be put; ``msg_id`` None asks for a new one, ``life_ms`` None is unlimited."""
+    """A report to be put; ``msg_id`` None asks for a new one, ``life_ms`` None never expires."""
 
     descriptor: Descriptor
     msg_id: bytes | None
@@ -67,7 +64,7 @@ class Report(NamedTuple):
 
 
 def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
-    """Return True if a message has asked for the report of a cause.
+    """Return True if the Report options of a message ask for the report of this cause.
 
     Returns False for COA if the Format is MQXMIT or MQDEAD, and for COD if it is MQDEAD.
     """
@@ -77,7 +74,12 @@ def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
 
 
 def build_report(cause: Cause, original: Original, manager_name: str, reason: int = 0) -> Report:
-    """Return the report about a message; ``reason`` is the Feedback of an exception report."""
+    """Return the report about a message, to be put on its reply queue.
+
+    ``reason`` is the Feedback of an exception report; other reports ignore it. With
+    MQRO_PASS_DISCARD_AND_EXPIRY the report expires with the original, an expiration report after 60
+    s; otherwise it never expires.
+    """
     descriptor = original.descriptor
     options = descriptor.report
     body = _data(cause, original)
@@ -107,7 +109,10 @@ def build_report(cause: Cause, original: Original, manager_name: str, reason: in
 def _report_descriptor(
     descriptor: Descriptor, manager_name: str, feedback: int, has_data: bool, original_length: int
 ) -> Descriptor:
-    """Return the descriptor of a report; cached, because most messages share a descriptor."""
+    """Return the descriptor of a report; cached, because most messages share a descriptor.
+
+    Without ``has_data`` its Format is empty.
+    """
     passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
     return descriptor._replace(
         report=(c.MQRO_DISCARD_MSG if descriptor.report & passed_on == passed_on else c.MQRO_NONE),
@@ -126,7 +131,7 @@ def _report_descriptor(
 
 
 def _data(cause: Cause, original: Original) -> bytes:
-    """Return a report's data: none, the first 100 bytes behind MQ headers, or all (R1)."""
+    """Return a report's data: empty, MQ headers and 100 bytes more, or all, as Report asks (R1)."""
     options, body = original.descriptor.report, original.body
     if options & (cause.value * _FULL_STEP):
         return body

@@ -1,7 +1,7 @@
-"""How long a program may hold messages: the lifetime of a transaction (L11), the lease of a claim.
+"""Time limits for programs that hold messages: transactions (L11) and claims of pipelines.
 
-A pipeline claims due messages to release them, and sends heartbeats while it lives. A claim without
-a heartbeat lapses, and its messages are due again (DDELAY).
+A claim is a set of due messages that a pipeline has reserved to release them. The pipeline renews
+it by heartbeats. Without a heartbeat the claim lapses, and its messages are due again (DDELAY).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ CLAIM_HEARTBEAT_MS = CLAIM_LEASE_MS // 4
 
 
 def timeout_ms(name: str, seconds: int) -> int:
-    """Return a timeout of whole seconds in ms; 0 stays 0, no timeout.
+    """Return a timeout of whole seconds in ms; 0 means no timeout and stays 0.
 
-    Raises TypeError for a value that is no int, ValueError for a negative one; both name ``name``.
+    Raises TypeError for a value that is no int, ValueError for a negative one. ``name`` names the
+    parameter in their texts.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int):
         raise TypeError(f"{name} {seconds!r} is no number of seconds")
@@ -29,13 +30,13 @@ def timeout_ms(name: str, seconds: int) -> int:
 
 
 def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
-    """Return True from the millisecond at which a lifetime is over.
-
-    A lifetime of 0 never is (L11).
-    """
+    """Return True if ``elapsed_ms`` has reached ``lifetime_ms``; 0 means no timeout (L11)."""
     return 0 < lifetime_ms <= elapsed_ms
 
 
 def lease_ends_at_ms(heartbeat_ms: int) -> int:
-    """Return the moment at which a claim lapses, from that of its last heartbeat (epoch ms)."""
+    """Return when a pipeline's claim (reserved messages) lapses: 60 s after its last heartbeat.
+
+    Both times are epoch ms.
+    """
     return heartbeat_ms + CLAIM_LEASE_MS

@@ -1,4 +1,4 @@
-"""Clocks as interfaces, conversions of time units, and moments and durations as text.
+"""Times: clock interfaces, conversions of time units, and times and durations as text.
 
 Everything inside Mayfly is integer milliseconds since the epoch, UTC. MQ fields have tenths of a
 second (Expiry, CAPEXPRY) and seconds (EXPRYINT); only this module converts them.
@@ -31,7 +31,7 @@ def ms_of_tenths(tenths: int) -> int:
 
 
 def tenths_of_ms(duration_ms: int) -> int:
-    """Return ms as tenths of a second, rounded up: a remaining life never shows as 0 (E4)."""
+    """Return ms as tenths of a second, rounded up, so that 1 ms never shows as 0 (E4)."""
     return -(-duration_ms // TENTH_MS)
 
 
@@ -41,27 +41,28 @@ def ms_of_seconds(seconds: int) -> int:
 
 
 def next_scan_ms(scan_ms: int, interval_ms: int, from_ms: int) -> int:
-    """Return the first scan that is not before ``from_ms``.
+    """Return the time of the first expiry scan that is not before ``from_ms``.
 
-    Scans are at ``scan_ms`` and each interval after.
+    Scans are at ``scan_ms`` and every ``interval_ms`` after it.
     """
     late_ms = max(from_ms - scan_ms, 0)
     return scan_ms + -(-late_ms // interval_ms) * interval_ms
 
 
 def put_date(at_ms: int) -> str:
-    """Return the MQMD.PutDate (``YYYYMMDD``, UTC) of a moment in epoch ms."""
+    """Return the MQMD.PutDate (UTC) of a time in epoch ms: ``20261120``."""
     return _date_of_day(at_ms // _DAY_MS)
 
 
 def put_time(at_ms: int) -> str:
-    """Return the MQMD.PutTime (``HHMMSSTH``, UTC, in hundredths) of a moment in epoch ms."""
+    """Return the MQMD.PutTime (UTC, to hundredths) of a time in epoch ms: ``17000525``."""
     minutes, ms = divmod(at_ms % _DAY_MS, _MINUTE_MS)
     return f"{minutes // 60:02d}{minutes % 60:02d}{ms // _HUNDREDTH_MS:04d}"
 
 
 @lru_cache(maxsize=64)
 def _date_of_day(day: int) -> str:
+    """Return the date of a day counted from 1970-01-01 as ``YYYYMMDD``; cached."""
     return (_EPOCH + timedelta(days=day)).strftime("%Y%m%d")
 
 
@@ -73,7 +74,7 @@ def spelled_moment(at_ms: int) -> str:
 def spelled_duration(duration_ms: int) -> str:
     """Return a duration in its two largest units: ``59 min 20 s``, ``5.25 s``, ``3 d 1 h``.
 
-    It is rounded up, so that a remaining life never shows as 0 (E4); below a minute it is exact.
+    It is exact below a minute and rounded up above (E4).
     """
     if duration_ms < SECOND_MS:
         return f"{duration_ms} ms"
@@ -103,16 +104,19 @@ class Driven(Protocol):
 
 
 class Clock(Protocol):
-    """Gives the time, and runs due work at its moment."""
+    """Gives the time, and runs the due work of its owners when it falls due."""
 
     def now_ms(self) -> int:
-        """Return epoch ms, UTC; never less than an earlier answer."""
+        """Return epoch ms, UTC; never less than an earlier result."""
 
     def attach(self, driven: Driven) -> None:
-        """Begin to run the due work of an owner."""
+        """Begin to run the due work of ``driven``, such as a queue manager."""
 
     def detach(self, driven: Driven) -> None:
-        """Stop running the due work of an owner; on return no other thread runs it any more."""
+        """Stop running the due work of ``driven``; on return no other thread runs that work.
+
+        Does nothing when it is not attached.
+        """
 
     def wake(self, driven: Driven) -> None:
-        """Read ``driven.next_due_ms()`` again, because it may have become earlier."""
+        """Read ``driven.next_due_ms()`` again, because its due time may have become earlier."""

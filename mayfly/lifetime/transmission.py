@@ -1,8 +1,9 @@
-"""Lives in transit to another queue manager: the Expiry in the MQXQH, and the time on the link.
+"""Transmission to another queue manager: the Expiry inside the MQXQH, and the time on the link.
 
 A message in transit has a second Expiry in its MQXQH, which a get or browse counts down. Only the
-outer Expiry, that of the message on its transmission queue, decides when it is discarded (E25). The
-embedded one is the message's own, and is 0 once it has elapsed (E26).
+outer Expiry, in the MQMD of the message on the transmission queue, decides when it is discarded
+(E25). The embedded one belongs to the message at its destination, and is 0 once it has elapsed
+(E26).
 """
 
 from __future__ import annotations
@@ -19,18 +20,17 @@ _GRACE_SECONDS = 60
 
 
 def embedded_expiry(body: bytes, *, big_endian: bool) -> int:
-    """Return the Expiry in the MQXQH of some data, in tenths.
+    """Return the Expiry (tenths of a second) inside the MQXQH at the start of a body.
 
-    The data must have EXPIRY_END bytes.
+    The body must have at least EXPIRY_END bytes.
     """
     return int.from_bytes(body[EXPIRY_AT:EXPIRY_END], _order(big_endian), signed=True)
 
 
 def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
-    """Return data with the Expiry in its MQXQH reduced by a waiting time, but not below 0 (E24).
+    """Return a body with the Expiry in its MQXQH reduced by ``waited_ms``, but not below 0 (E24).
 
-    An embedded MQEI_UNLIMITED stays as it is (E27); data too short for an MQXQH comes back
-    unchanged.
+    An embedded MQEI_UNLIMITED stays (E27). A body too short for an MQXQH comes back unchanged.
     """
     if len(body) < EXPIRY_END:
         return body
@@ -43,9 +43,9 @@ def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
 
 
 def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
-    """Return the shorter of two remaining lives in ms, that of a message whose MQXQH is taken off.
+    """Return the shorter of outer and embedded expiry in ms, when an MQXQH is removed.
 
-    ``outer_ms`` None is unlimited, and so is a negative ``embedded_tenths``.
+    ``outer_ms`` None is unlimited, and so is a negative ``embedded_tenths``; None if both are.
     """
     if embedded_tenths < 0:
         return outer_ms
@@ -54,24 +54,24 @@ def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
 
 
 def transit_ms(round_trip_ms: int, had_ms: int) -> int:
-    """Return the time in ms that a batch was on the link (E7).
+    """Return an estimate, in ms, of how long a batch was on the way to the receiver (E7).
 
-    ``round_trip_ms`` is the time of handing the batch over, by the sender's clock. The receiver had
-    the batch for ``had_ms`` of it, by its own clock. Half of the rest is the way there: both ways
-    are taken to be equally long.
+    ``round_trip_ms`` is the time of handing the batch over, by the sender's clock. For ``had_ms``
+    of it the receiver had the batch, by its clock. Half of the rest is the way there, never less
+    than 0.
     """
     return max(round_trip_ms - had_ms, 0) // 2
 
 
 def counted_transit_ms(spent_ms: int) -> int:
-    """Return the time on the link that reduces a life, in ms: 0 if it is less than a tenth (E7)."""
+    """Return the time on the link that reduces Expiry, in ms: 0 if below 100 ms (E7)."""
     return spent_ms if spent_ms >= TENTH_MS else 0
 
 
 def silence_ms(heartbeat_s: int) -> int | None:
-    """Return the silence in ms after which one end of a channel gives the other up, None for never.
+    """Return after how many ms of silence a channel end ends the connection, None for never.
 
-    It is twice HBINT below a minute, else HBINT plus a minute; with HBINT 0 there is no limit.
+    It is twice HBINT below a minute, else HBINT plus a minute; HBINT 0 gives None.
     """
     if not heartbeat_s:
         return None
@@ -79,4 +79,5 @@ def silence_ms(heartbeat_s: int) -> int | None:
 
 
 def _order(big_endian: bool) -> Literal["big", "little"]:
+    """Return the byte order as ``int.from_bytes`` names it."""
     return "big" if big_endian else "little"

@@ -1,7 +1,7 @@
-"""The time in which a message may be got: delivery delay and expiry as one half-open window.
+"""The window of a message: the time between delivery delay and expiry in which it may be got.
 
 A message can be got at ``now_ms`` when ``deliver_at_ms <= now_ms < expire_at_ms``. The window is
-fixed at the put (E17, D17), and holds through units of work, staging, locks and dead letters.
+fixed at the put (E17, D17). Units of work, staging, locks and dead-lettering do not change it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ DELAY_COMMAND_LEVEL = 800
 
 
 class Window(NamedTuple):
-    """The time in which a message may be got, and the moment of its put; epoch ms.
+    """The time of the put, and the time in which a message may be got, in epoch ms.
 
-    ``expire_at_ms`` None is unlimited. ``capped_by`` is the cap that has shortened the window, with
-    its object (`lifetime.life.Cap`), None if none has.
+    ``expire_at_ms`` None is unlimited. ``capped_by`` is text on the CAPEXPRY that shortened the
+    window, with its object (`lifetime.life.Cap`), None if none has.
     """
 
     put_ms: int
@@ -64,9 +64,9 @@ def life_ms_of_expiry(
 
 
 def lowest_cap_ms(caps_tenths: Iterable[int]) -> int | None:
-    """Return the lowest CAPEXPRY of the objects on a path in ms.
+    """Return the lowest CAPEXPRY of the objects a put passes through, in ms.
 
-    Returns None when none limits the life (X3).
+    ``caps_tenths`` are in tenths of a second. None when none limits the expiry (X3).
     """
     limits = [cap for cap in caps_tenths if cap != MQCEX_NOLIMIT]
     return ms_of_tenths(min(limits)) if limits else None
@@ -83,19 +83,19 @@ def window_at_put(
     longest_ms: int | None = None,
     capped_by: str | None = None,
 ) -> Window:
-    """Return the window in which a message put at ``put_ms`` may be got.
+    """Return the window of a message put at ``put_ms``: its delivery and expiry times.
 
-    Life and delay both begin at the put, not at the commit (E17, D12, D17). A delay may be given by
-    its end (``Until``). The cap can only shorten a life, without an error; unlimited counts as
-    longer (X3). A delay equal to the life is allowed, and the message then can never be got (D18).
-    With ``from_release``, TTLFROM(RELEASE), the life of a delayed message begins when the delay is
-    over, and neither can be too long for the other. ``longest_ms`` limits the life asked for,
-    before any cap (E3); None is no limit. ``capped_by`` names the cap and its object, for errors,
-    and for the window of a life that it has shortened.
+    ``life_ms`` is the time to live, None for unlimited. Time to live and delay both begin at the
+    put, not at the commit (E17, D12, D17). A delay may be passed as its end (``Until``). ``cap_ms``
+    (CAPEXPRY) can only shorten the time to live, without an error (X3). A delay equal to the time
+    to live is allowed; the message then can never be got (D18). With ``from_release``,
+    TTLFROM(RELEASE), the time to live of a delayed message begins when the delay is over.
+    ``longest_ms`` limits ``life_ms`` before the cap (E3); None is no limit. ``capped_by`` is text
+    on the cap and its object.
 
-    Raises MQRC_EXPIRY_ERROR when the life is above ``longest_ms``, or the delay is longer than the
-    resulting life (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no int, negative, or ends
-    after the year 2109.
+    Raises MQRC_EXPIRY_ERROR when ``life_ms`` is above ``longest_ms``, or the delay is longer than
+    the resulting time to live (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no int,
+    negative, or ends after the year 2109.
     """
     if longest_ms is not None and life_ms is not None and life_ms > longest_ms:
         raise _too_long(life_ms, longest_ms)
@@ -122,9 +122,10 @@ def window_at_put(
 
 
 def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str | None) -> Window:
-    """Return the window of a message that the queue manager itself puts on another queue now.
+    """Return the window of a message that the queue manager puts on another queue now.
 
-    The cap of that queue counts from this put (X1, X3); an earlier deadline stays (E21).
+    The CAPEXPRY of that queue counts from this put (X1, X3). An earlier expiry, or a ``cap_ms`` of
+    None, leaves the window unchanged (E21).
     """
     if cap_ms is None:
         return window
@@ -135,7 +136,7 @@ def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str 
 
 
 def check_life_ms(life_ms: object, longest_ms: int = LONGEST_LIFE_MS) -> None:
-    """Raise MQRC_EXPIRY_ERROR unless a lifetime is None or within 1 .. ``longest_ms``."""
+    """Raise MQRC_EXPIRY_ERROR unless a time to live is None or an int from 1 to ``longest_ms``."""
     if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= longest_ms):
         raise mq_error(
             MQRC_EXPIRY_ERROR,
@@ -144,6 +145,7 @@ def check_life_ms(life_ms: object, longest_ms: int = LONGEST_LIFE_MS) -> None:
 
 
 def _too_long(life_ms: int, longest_ms: int) -> MQError:
+    """Return the MQRC_EXPIRY_ERROR for a time to live above the allowed one, both in ms."""
     return mq_error(
         MQRC_EXPIRY_ERROR,
         f"a lifetime of {life_ms} ms, Expiry {tenths_of_ms(life_ms)}, is above "
@@ -152,7 +154,7 @@ def _too_long(life_ms: int, longest_ms: int) -> MQError:
 
 
 def due_at(now_ms: int, delay_ms: Any) -> int:
-    """Return the delivery time (epoch ms) of a delay in ms that begins now.
+    """Return the delivery time (epoch ms) of a delay in ms that begins at ``now_ms``.
 
     Raises MQRC_OPTIONS_ERROR unless the delay is an int, not negative, and ends by the year 2109.
     """
@@ -165,14 +167,14 @@ def due_at(now_ms: int, delay_ms: Any) -> int:
 
 
 def remaining_ms(expire_at_ms: int | None, now_ms: int) -> int | None:
-    """Return the rest of a life in ms: 0 when it is over, None when it is unlimited."""
+    """Return the time until expiry in ms: 0 once expired, None when unlimited."""
     return None if expire_at_ms is None else max(expire_at_ms - now_ms, 0)
 
 
 def remaining_tenths(expire_at_ms: int | None, now_ms: int) -> int:
-    """Return the Expiry that a getter sees, in tenths of a second, or MQEI_UNLIMITED (E5).
+    """Return the Expiry that a getter sees, in tenths of a second, rounded up (E4, E5).
 
-    It is rounded up, so that a message that is still there never shows 0 (E4).
+    MQEI_UNLIMITED for None, 0 only for an expired message.
     """
     if expire_at_ms is None:
         return MQEI_UNLIMITED

@@ -1,1 +1,1 @@
-"""The vocabulary of MQ: constants, reason codes, errors, byte layouts; it knows no behaviour."""
+"""The MQI vocabulary: constants, reason codes, errors and byte layouts, without behaviour."""

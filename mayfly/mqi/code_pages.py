@@ -1,4 +1,4 @@
-"""The Python codec of each CodedCharSetId; UTF-16 has the byte order of the numbers in Encoding."""
+"""Code pages: the Python codec of each CodedCharSetId, with the byte order of UTF-16."""
 
 from __future__ import annotations
 
@@ -65,16 +65,19 @@ CODECS = {
 
 
 def codec_name(coded_char_set_id: int, encoding: int) -> str | None:
-    """Return the Python codec of texts with a CodedCharSetId and Encoding.
+    """Return the Python codec for a CodedCharSetId: 819 -> ``iso8859-1``; None if unknown.
 
-    Returns None for an unknown one.
+    For UTF-16, ``encoding`` decides the byte order.
     """
     name = CODECS.get(coded_char_set_id)
     return "utf-16-le" if name == _UTF_16 and not is_big_endian(encoding) else name
 
 
 def _cp1047() -> codecs.CodecInfo:
-    """Return the code page of Unix on z/OS, which Python lacks: 37 with three pairs swapped."""
+    """Return a codec for code page 1047 (Unix on z/OS), which Python lacks.
+
+    It equals code page 37 with three pairs of characters swapped.
+    """
     letters = list(bytes(range(256)).decode("cp037"))
     for one, other in (("¬", "^"), ("[", "Ý"), ("]", "¨")):
         a, b = letters.index(one), letters.index(other)

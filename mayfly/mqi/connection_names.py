@@ -11,21 +11,26 @@ _PORT_MAX = 65_535
 
 
 class Place(NamedTuple):
-    """A host and a port; ``port`` None is the default port, an IPv6 address has no brackets."""
+    """A host and a port; ``port`` None is the default port. An IPv6 address has no brackets."""
 
     host: str
     port: int | None
 
 
 def places_of(connection_name: str) -> list[Place]:
-    """Return the places in ``host``, ``host(1414)`` or a list of them with commas, in order.
+    """Parse a connection name: ``a(1414),b`` -> hosts and ports, in order.
 
-    An IPv6 address may have square brackets. Raises ValueError, whose text names the wrong part.
+    A part without a port has port None. An IPv6 address may have square brackets. Raises
+    ValueError, whose text names the wrong part.
     """
     return [_place(part) for part in connection_name.split(",")]
 
 
 def _place(text: str) -> Place:
+    """Parse one part of a connection name, ``host`` or ``host(port)``.
+
+    Raises ValueError when it is malformed or the port is not 1 to 65535.
+    """
     found = _PLACE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text.strip()!r} is not host or host(port)")

@@ -895,7 +895,7 @@ _VAGUE_SUFFIXES = ("_FIRST", "_LAST", "_MASK")
 
 
 def name_of(prefix: str, value: int | bytes) -> str | None:
-    """Return the name of the constant with this prefix and value, None if there is none.
+    """Return the name of an MQ constant: ``name_of("MQRO_", 0)`` -> ``"MQRO_NONE"``, else None.
 
     Of several names, one that ends in _NONE is preferred, then the first defined; bounds of ranges
     and masks come last. Sums are not taken apart: name_of("MQRO_", 3) is None. For a reason code
@@ -910,7 +910,10 @@ def name_of(prefix: str, value: int | bytes) -> str | None:
 
 
 def _vagueness(name: str) -> int:
-    """Rank a name among several of one value; the name with the lowest rank is shown."""
+    """Return the rank of a name among several of one value: 0 for _NONE, 2 for bounds, else 1.
+
+    The name with the lowest rank is shown.
+    """
     return 0 if name.endswith("_NONE") else 2 if name.endswith(_VAGUE_SUFFIXES) else 1
 
 
@@ -938,15 +941,18 @@ REPORT_OPTIONS: Final = {
 
 
 def report_option(text: str) -> int | None:
-    """Return the MQRO_* bits of an option's name, in any case and also with MQRO_.
+    """Return the MQRO_* bits of one report option by its name; None for an unknown name.
 
-    Returns None if unknown.
+    ``"coa-with-data"``, ``"COA_WITH_DATA"`` and ``"MQRO_COA_WITH_DATA"`` are the same.
     """
     return REPORT_OPTIONS.get(text.strip().lower().replace("_", "-").removeprefix("mqro-"))
 
 
 def report_names(report: int) -> list[str]:
-    """Return the names of the options in MQMD.Report; bits without a name are left out."""
+    """Return the names of the options in MQMD.Report, such as ``["coa", "pass-msg-id"]``.
+
+    Bits without a name are left out; MQRO_NONE gives an empty list.
+    """
     found: list[str] = []
     for name, option in REPORT_OPTIONS.items():
         if report & option == option:

@@ -1,4 +1,4 @@
-"""MQHDDLY: the header before the data of a delayed message, for programs that browse or get one.
+"""The delay header MQHDDLY before the data of a delayed message, as programs see it.
 
 The staging queue shows a delayed message with Format MQHDDLY and this header (rule D2). The layout
 is ``structures.DDH``.
@@ -23,8 +23,8 @@ HEADER_BYTES = DDH.length(1)
 class DelayHeader(NamedTuple):
     """Target and delivery time of a delayed message, and the fields that it had when it was put.
 
-    ``deliver_at_ms`` is epoch ms. ``msg_id`` and ``correl_id`` have 24 bytes; zeros are none.
-    Encoding, character set and format are those of the data, which begins at ``length_bytes``.
+    ``deliver_at_ms`` is epoch ms. ``msg_id`` and ``correl_id`` have 24 bytes; zeros mean none.
+    Encoding, character set and format describe the data, which begins at offset ``length_bytes``.
     """
 
     target_queue: str
@@ -38,7 +38,10 @@ class DelayHeader(NamedTuple):
     length_bytes: int
 
     def descriptor_of_data(self, descriptor: Descriptor) -> Descriptor:
-        """Return the descriptor as the sender gave it: of the data instead of this header."""
+        """Return ``descriptor`` with the sender's Format, Encoding and CodedCharSetId.
+
+        On the staging queue, ``descriptor`` describes this header instead of the data.
+        """
         return descriptor._replace(
             format=self.format,
             encoding=self.encoding,
@@ -47,7 +50,7 @@ class DelayHeader(NamedTuple):
 
 
 def read_delay_header(body: bytes) -> DelayHeader:
-    """Return the header at the start of a body; raises MQRC_HEADER_ERROR for a damaged one (P12).
+    """Read the MQHDDLY at the start of a body; raises MQRC_HEADER_ERROR when damaged (P12).
 
     Its numbers are little-endian, whatever Encoding the message has.
     """
@@ -70,7 +73,7 @@ def read_delay_header(body: bytes) -> DelayHeader:
 
 
 def find_delay_header(format_name: str, body: bytes) -> DelayHeader | None:
-    """Return the header of a message with this Format.
+    """Read the MQHDDLY of a message whose Format is ``format_name``.
 
     Returns None for another Format or a damaged header.
     """

@@ -1,4 +1,4 @@
-"""The part of an MQMD that stays as it was put: everything but ids, times and counts.
+"""The message descriptor: the MQMD fields that stay as put, without ids, times and counts.
 
 A descriptor is an immutable value. Most messages of a program share one, and its checked, resolved
 and packed forms are cached.
@@ -30,10 +30,10 @@ from mayfly.mqi.structures import MD
 
 
 class Descriptor(NamedTuple):
-    """Fields of an MQMD under Python names; texts without padding, ids and tokens as bytes.
+    """The fields of an MQMD under Python names; texts without padding, ids and tokens as bytes.
 
     ``put_date`` and ``put_time`` are filled only when the putter set them (origin context); empty
-    means that they follow from the moment of the put.
+    means that the time of the put is used.
     """
 
     report: int = MQRO_NONE
@@ -102,8 +102,8 @@ _TEXT_FIELD_BYTES = [_FIELD_BYTES[name] for name in _TEXT_NAMES]
 def fitted(descriptor: Descriptor) -> Descriptor:
     """Return a descriptor whose texts are cut at their first NUL, as in an MQMD.
 
-    Raises MQRC_MD_ERROR when a text or token is too long for its field, TypeError when a text field
-    is no str.
+    Without a NUL all values stay. Raises MQRC_MD_ERROR when a text or token is too long for its
+    field, TypeError when a text field is no str.
     """
     token, group_id = descriptor[22:]
     if len(token) > _FIELD_BYTES["AccountingToken"]:
@@ -118,7 +118,7 @@ def fitted(descriptor: Descriptor) -> Descriptor:
 
 
 def _are_plain(texts: tuple[str, ...]) -> bool:
-    """Return True if texts surely fit and have no NUL: a quick test for the usual case."""
+    """Return True if all texts are ASCII, fit their fields and have no NUL: a quick test."""
     try:
         combined = "".join(texts)
     except TypeError:
@@ -128,7 +128,10 @@ def _are_plain(texts: tuple[str, ...]) -> bool:
 
 
 def cut_to_fit(text: str, field: str) -> str:
-    """Return the longest start of a text that fits into the MQMD field of this name."""
+    """Return a text cut to the length of the MQMD field ``field`` and at its first NUL.
+
+    Characters that UTF-8 cannot encode become question marks.
+    """
     text = text.partition("\0")[0].encode(errors="replace").decode()
     while len(encoded(text, _FIELD_BYTES[field])) > _FIELD_BYTES[field]:
         text = text[:-1]
@@ -136,9 +139,10 @@ def cut_to_fit(text: str, field: str) -> str:
 
 
 def _cut_at_nul(name: str, text: object) -> str:
-    """Return a text cut at its first NUL.
+    """Return a text for the MQMD field ``name``, cut at its first NUL.
 
-    Raises MQRC_MD_ERROR if it is too long for the field ``name``, TypeError if it is no str.
+    Raises MQRC_MD_ERROR if it is too long for the field or not encodable, TypeError if it is no
+    str.
     """
     if not isinstance(text, str):
         raise TypeError(f"{name} {text!r} is not a str")
@@ -153,16 +157,18 @@ def _cut_at_nul(name: str, text: object) -> str:
 
 
 def _too_long(name: str, value: object) -> MQError:
+    """Return the MQRC_MD_ERROR for a value that is too long for the MQMD field ``name``."""
     text = f"{name} {value!r} is longer than {_FIELD_BYTES[name]} bytes"
     return mq_error(rc.MQRC_MD_ERROR, text)
 
 
 @lru_cache(maxsize=4096)
 def pack_descriptor(descriptor: Descriptor) -> bytes:
-    """Return the stored form: a format byte, 13 numbers, nine texts and two byte fields.
+    """Return the descriptor as bytes, the form in which it is stored; cached.
 
-    Texts are separated by NUL, which no text of :func:`fitted` contains. Raises MQRC_MD_ERROR for a
-    number that does not fit 4 bytes.
+    These are a format byte, 13 numbers, nine texts and two byte fields. Texts are separated by NUL,
+    which no text from :func:`fitted` contains. Raises MQRC_MD_ERROR for a number that does not fit
+    4 bytes.
     """
     texts = "\0".join(str(descriptor[n]) for n in _TEXT_FIELDS).encode()
     token = descriptor.accounting_token.rstrip(b"\0")
@@ -183,18 +189,20 @@ def pack_descriptor(descriptor: Descriptor) -> bytes:
 
 
 def _does_not_fit(descriptor: Descriptor) -> MQError:
+    """Return the MQRC_MD_ERROR that names the numbers of a descriptor that do not fit 4 bytes."""
     names = zip(Descriptor._fields, descriptor[:13], strict=False)
     text = ", ".join(f"{name} {value!r}" for name, value in names if not _fits(value))
     return mq_error(rc.MQRC_MD_ERROR, f"no number of 4 bytes: {text}")
 
 
 def _fits(value: object) -> bool:
+    """Return True if a value is an int of 4 bytes, signed."""
     return isinstance(value, int) and -(2**31) <= value < 2**31
 
 
 @lru_cache(maxsize=4096)
 def unpack_descriptor(packed: bytes) -> Descriptor:
-    """Return the descriptor in a stored form of :func:`pack_descriptor`."""
+    """Return the descriptor that :func:`pack_descriptor` has packed; cached."""
     assert packed[0] == _PACKED_FORMAT, f"descriptor format {packed[0]}"
     token_end = 2 + packed[1]
     numbers_end = token_end + _NUMBERS.size
@@ -210,7 +218,7 @@ def unpack_descriptor(packed: bytes) -> Descriptor:
 
 
 class Grouping(NamedTuple):
-    """The fields of a descriptor about groups and segments."""
+    """The fields of a descriptor about message groups and segments."""
 
     msg_type: int
     feedback: int
@@ -222,10 +230,10 @@ class Grouping(NamedTuple):
 
 
 def grouping_of(packed: bytes) -> Grouping:
-    """Return the group fields of a stored form without unpacking the rest.
+    """Return the group and segment fields of a packed descriptor, without unpacking the rest.
 
-    Each message of a group has its own stored form, so that the cache of whole descriptors does not
-    help there.
+    Each message of a group has a different packed form, so the cache of :func:`unpack_descriptor`
+    does not help there.
     """
     start = 2 + packed[1]
     numbers = _NUMBERS.unpack_from(packed, start)

@@ -1,13 +1,13 @@
-"""Distinguished names of certificates, and the patterns that SSLPEER compares them with.
+"""Distinguished names of certificates, and SSLPEER patterns that are compared with them.
 
-A name is a list of attributes, ``CN=app,OU=Sales,O=Example``. A pattern gives some of them; a value
-may begin or end with ``*`` for any characters; a backslash before it makes it an asterisk.
+A name is a list of attributes, ``CN=app,OU=Sales,O=Example``. A pattern has some of them. Its
+values may begin or end with ``*`` for any characters; after a backslash ``*`` is an asterisk.
 Attributes that the pattern leaves out are ignored. Values are compared without regard to case ("IBM
 MQ rules for SSLPEER values").
 
-OU and DC may occur several times, the highest unit first. A name has any other attribute once
-("Distinguished Names"): where a certificate has two, a pattern cannot know which of them its issuer
-meant, so a pattern with that attribute does not match.
+OU and DC may occur several times, the highest unit first. A name may have any other attribute once
+("Distinguished Names"). If a certificate has such an attribute twice, a pattern with that attribute
+does not match.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ _NEEDS_QUOTES = re.compile(r'[,;"\\=]|^\s|\s$')
 
 
 def spelled(attributes: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Return a certificate's name as MQ writes it, the most specific attribute first.
+    """Return the name of a certificate as MQ writes it: ``CN=app,OU=Sales,O=Example``.
 
-    Of several OU or DC the highest comes first. ``attributes`` is
-    ``SSLSocket.getpeercert()["subject"]`` or ``["issuer"]``.
+    The most specific attribute comes first; of several OU or DC the highest comes first.
+    ``attributes`` is ``SSLSocket.getpeercert()["subject"]`` or ``["issuer"]``. Empty for no
+    attributes.
     """
     pairs = [(_short_key(key), value) for part in attributes for key, value in part]
     # A certificate begins with what is highest.
@@ -63,15 +64,15 @@ def spelled(attributes: Iterable[Iterable[tuple[str, str]]]) -> str:
 
 
 def attributes_of(name: str) -> list[tuple[str, str]]:
-    """Return the (key, value) pairs of a name or pattern in order.
+    """Return the attributes of a name or pattern: ``CN=app,O=X`` -> ``[("CN","app"), ("O","X")]``.
 
-    Raises ValueError for a malformed one.
+    Raises ValueError for a malformed one; an empty text gives an empty list.
     """
     return [(key, _ESCAPED.sub(r"\1", text)) for key, text in _written(name)]
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ValueError for a malformed pattern, or for one that no name can match."""
+    """Raise ValueError for a malformed pattern, or one with an attribute twice (except OU, DC)."""
     keys = [key for key, _text in _written(pattern)]
     for key in dict.fromkeys(keys):
         if key not in _REPEATED and keys.count(key) > 1:
@@ -79,10 +80,11 @@ def check_pattern(pattern: str) -> None:
 
 
 def is_matched(name: str, pattern: str) -> bool:
-    """Return True if a name has all attributes of a pattern, those of one key in the same order.
+    """Return True if a distinguished name matches an SSLPEER pattern.
 
-    A name that has an attribute of the pattern twice does not match, unless it is OU or DC. A blank
-    pattern matches every name, even a blank one. Raises ValueError for a malformed name.
+    The name must have all attributes of the pattern, those of one key in the same order. A name
+    with an attribute of the pattern twice does not match, unless it is OU or DC. A blank pattern
+    matches every name, even a blank one. Raises ValueError for a malformed name or pattern.
     """
     left = attributes_of(name)
     keys = [key for key, _value in left]
@@ -100,7 +102,10 @@ def is_matched(name: str, pattern: str) -> bool:
 
 
 def _written(name: str) -> list[tuple[str, str]]:
-    """Return keys and values of the attributes, values as they are written but without quotes."""
+    """Return keys and values of the attributes; values keep backslashes but lose quotes.
+
+    Raises ValueError for a malformed text.
+    """
     found, position = [], 0
     while position < len(name):
         match = _ATTRIBUTE.match(name, position)
@@ -114,10 +119,12 @@ def _written(name: str) -> list[tuple[str, str]]:
 
 
 def _short_key(key: str) -> str:
+    """Return MQ's short name of an attribute: ``commonName`` -> ``CN``, ``ou`` -> ``OU``."""
     return _SHORT.get(key.upper(), key.upper())
 
 
 def _quoted_if_needed(value: str) -> str:
+    """Return a value, in double quotes if it has characters that separate attributes."""
     if not _NEEDS_QUOTES.search(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -125,7 +132,7 @@ def _quoted_if_needed(value: str) -> str:
 
 
 def _fits(value: str, wanted: str) -> bool:
-    """Return True if a value matches that of a pattern, which may begin or end with ``*``."""
+    """Return True if a value matches the value in a pattern, which may begin or end with ``*``."""
     if wanted == "*":
         return True
     is_open, has_open_end = wanted.startswith("*"), _OPEN_END.fullmatch(wanted) is not None

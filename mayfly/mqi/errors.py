@@ -33,6 +33,7 @@ class MQError(Exception):
     """
 
     def __init__(self, reason: int, detail: str = "", comp: int = MQCC_FAILED) -> None:
+        """Create the error; ``detail`` is text on the cause, ``comp`` the completion code."""
         super().__init__(reason, detail, comp)
         self.comp = comp
         self.reason = reason
@@ -80,7 +81,7 @@ class InhibitedError(MQError):
 
 
 class CannotBeGiven(MQError):
-    """A message on a queue cannot be converted to what the protocol of a client has for messages.
+    """A message on a queue cannot be converted to the message format of a client's protocol.
 
     The message is at fault, not the client: no client of that protocol can have it. A consumer
     moves it to BOQNAME, or to the dead-letter queue with the reason, and continues with the next; a
@@ -88,6 +89,7 @@ class CannotBeGiven(MQError):
     """
 
     def __init__(self, why: str, reason: int = rc.MQRC_FORMAT_ERROR) -> None:
+        """Create the error with text on the cause."""
         super().__init__(reason, why)
 
 
@@ -317,14 +319,20 @@ def failure_of(error: MQError) -> Failure:
 
 
 def error_of(failure: Failure) -> MQError:
-    """Return the error to raise for a failure that another process has sent."""
+    """Return the error to raise for a failure that another process has sent.
+
+    Its class follows from the reason code; only LostAnswer is chosen by its class name.
+    """
     if failure.error_class == LostAnswer.__name__:
         return LostAnswer(failure.reason, failure.detail)
     return mq_error(failure.reason, failure.detail)
 
 
 def mq_error(reason: int, detail: str = "") -> MQError:
-    """Return the error for a reason code, of the class in ERROR_CLASSES, else a plain MQError."""
+    """Return (not raise) the error for a reason code, of its class in ERROR_CLASSES.
+
+    A reason code without a class gives a plain MQError.
+    """
     return ERROR_CLASSES.get(reason, MQError)(reason, detail)
 
 
@@ -332,6 +340,7 @@ class StoreError(Exception):
     """The folder of a queue manager cannot be used; ``path`` is the folder or file."""
 
     def __init__(self, message: str, path: str | Path) -> None:
+        """Create the error about a folder or file ``path``."""
         super().__init__(message, path)
         self.message = message
         self.path = Path(path)

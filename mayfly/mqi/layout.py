@@ -1,4 +1,4 @@
-"""Layout: a table of fields that packs a mapping into the bytes of an MQ structure and back.
+"""Layouts: tables of fields that pack a mapping into the bytes of an MQ structure, and back.
 
 Offsets follow from the lengths of the fields in their order; padding is a field (`gap`), so that
 nothing depends on a compiler's alignment. Texts are UTF-8. Bytes that are not valid UTF-8, and
@@ -21,10 +21,7 @@ _LENGTHS = {"i32": 4, "i64": 8, "ptr": 8}
 
 
 class Field(NamedTuple):
-    """One field of a structure.
-
-    ``initial`` is its value when the caller gives none, ``length`` in bytes.
-    """
+    """One field of a structure; ``length`` in bytes, ``initial`` for a field that is not set."""
 
     name: str
     kind: Kind
@@ -40,7 +37,7 @@ class Field(NamedTuple):
 
 
 def char(name: str, length: int, initial: str = "") -> Field:
-    """Return a field of text, ``length`` bytes long, padded with blanks."""
+    """Return a text field, ``length`` bytes long, padded with blanks."""
     return Field(name, "char", length, initial)
 
 
@@ -50,38 +47,44 @@ def byte(name: str, length: int) -> Field:
 
 
 def number(name: str, initial: int = 0, kind: Literal["i32", "i64", "ptr"] = "i32") -> Field:
-    """Return a field of a number: 4 bytes for i32, 8 for i64 and ptr."""
+    """Return a number field: 4 bytes for i32, 8 bytes for i64 and ptr (a pointer)."""
     return Field(name, kind, _LENGTHS[kind], initial)
 
 
 def gap(length: int) -> Field:
-    """Return a field of padding: written as zeros, never read."""
+    """Return a padding field, written as zeros and never read."""
     return Field("", "gap", length, 0)
 
 
 def int_in(fields: Mapping[str, Value], name: str) -> int:
-    """Return a number among the fields that `Layout.unpack` has returned."""
+    """Return the int field ``name`` from the fields of `Layout.unpack`.
+
+    Raises KeyError for an unknown name, AssertionError if the value is no int.
+    """
     value = fields[name]
     assert isinstance(value, int)
     return value
 
 
 def bytes_in(fields: Mapping[str, Value], name: str) -> bytes:
-    """Return a bytes value among the fields that `Layout.unpack` has returned."""
+    """Return the bytes field ``name`` from the fields of `Layout.unpack`.
+
+    Raises KeyError for an unknown name, AssertionError if the value is no bytes.
+    """
     value = fields[name]
     assert isinstance(value, bytes)
     return value
 
 
 def is_big_endian(encoding: int) -> bool:
-    """Return True if integers in data of this Encoding have their high byte first."""
+    """Return True if an MQMD Encoding says that integers have their high byte first."""
     return encoding & MQENC_INTEGER_MASK == MQENC_INTEGER_NORMAL
 
 
 def encoded(text: str, length: int) -> bytes:
-    """Return text as bytes for a field of ``length`` bytes.
+    """Return text as UTF-8, or as Latin-1 if only that fits a field of ``length`` bytes.
 
-    The result is longer if it does not fit.
+    The result is longer than ``length`` if neither fits.
     """
     raw = text.encode()
     if len(raw) > length and not text.isascii():
@@ -91,7 +94,10 @@ def encoded(text: str, length: int) -> bytes:
 
 
 def _bytes_of_text(field: Field, value: object) -> bytes:
-    """Return a text as the bytes of its field, padded with blanks; raises TypeError, ValueError."""
+    """Return a str or bytes as the bytes of a text field, padded with blanks.
+
+    Raises TypeError for another type, ValueError when it is too long.
+    """
     if isinstance(value, str):
         raw = encoded(value, field.length)
     elif isinstance(value, (bytes, bytearray)):
@@ -113,6 +119,10 @@ def _text_of(raw: bytes) -> str:
 
 
 def _bytes_of(field: Field, value: object) -> bytes:
+    """Return the value of a bytes field as bytes, not padded.
+
+    Raises TypeError for another type than bytes, ValueError when it is too long.
+    """
     if not isinstance(value, (bytes, bytearray)):
         raise TypeError(f"{field.name} {value!r} is not bytes")
     if len(value) > field.length:
@@ -121,11 +131,12 @@ def _bytes_of(field: Field, value: object) -> bytes:
 
 
 class _Form:
-    """The fields of one version of a layout, with their struct objects for both byte orders."""
+    """The fields of one version of a structure, with their struct objects for both byte orders."""
 
     __slots__ = ("big", "fields", "length", "little", "readers", "template")
 
     def __init__(self, fields: Iterable[Field], length: int) -> None:
+        """Take the first fields, up to ``length`` bytes; ValueError if no field ends there."""
         cut: list[Field] = []
         end = 0
         for field in fields:
@@ -147,19 +158,25 @@ class _Form:
         ]
 
     def codec(self, big_endian: bool) -> struct.Struct:
+        """Return the struct object for a byte order."""
         return self.big if big_endian else self.little
 
 
 class Layout:
-    """An MQ structure: its fields in order, and the length of each version of it.
+    """An MQ structure: its fields in order, and the length of each of its versions.
 
-    ``versions`` maps a Version to the length in bytes at which it ends. ``reason`` is the reason
-    code of the error that `unpack` raises for data of another form.
+    ``versions`` maps a Version to its length in bytes. ``reason`` is the reason code of the error
+    that `unpack` raises for data that is no such structure.
     """
 
     def __init__(
         self, name: str, fields: Iterable[Field], *, versions: Mapping[int, int], reason: int
     ) -> None:
+        """Create the layout of a structure; the first field is StrucId, the second Version.
+
+        ``versions`` maps each Version to its length in bytes. Raises ValueError when no field ends
+        at such a length. ``reason`` is the reason code for data of another form.
+        """
         self.name = name
         self.fields = tuple(fields)
         self.reason = reason
@@ -170,6 +187,7 @@ class Layout:
         self._offsets = self._find_offsets()
 
     def _find_offsets(self) -> dict[str, int]:
+        """Return the offset in bytes of each field, by name."""
         offsets: dict[str, int] = {}
         offset = 0
         for field in self.fields:
@@ -187,15 +205,15 @@ class Layout:
         return tuple(sorted(self._forms))
 
     def length(self, version: int) -> int:
-        """Return the length of a version in bytes; KeyError for an unknown version."""
+        """Return the length of a version in bytes; raises KeyError for an unknown version."""
         return self._forms[version].length
 
     def offset_of(self, field: str) -> int:
-        """Return the offset of a field in bytes; KeyError for an unknown field."""
+        """Return the offset of a field in bytes; raises KeyError for an unknown field."""
         return self._offsets[field]
 
     def initial(self) -> dict[str, Value]:
-        """Return the initial values of the newest version, in the form of `unpack`."""
+        """Return the initial values of the newest version's fields, as `unpack` returns them."""
         return {
             field.name: field.initial.rstrip() if isinstance(field.initial, str) else field.initial
             for field in self._newest.fields
@@ -206,8 +224,8 @@ class Layout:
     ) -> bytes:
         """Return the structure as bytes; fields not in ``values`` have their initial value.
 
-        ``version`` says how many fields are written; by default the Version field does. The Version
-        field itself is the one in ``values``, else ``version``.
+        ``version`` sets how many fields are written; None means the Version in ``values`` or its
+        initial value.
 
         Raises KeyError for an unknown field name, TypeError for a value of the wrong type. Raises
         ValueError for an unknown version, and for a value that does not fit its field or belongs to
@@ -230,7 +248,10 @@ class Layout:
             raise ValueError(f"{self.name}: {_first_misfit(form, row)}") from error
 
     def _form_to_write(self, values: Mapping[str, object], version: int | None) -> _Form:
-        """Return the form of a version, by default that in ``values``; raises ValueError."""
+        """Return the field table of ``version``; for None, of the Version in ``values``.
+
+        Raises ValueError for an unknown version.
+        """
         wanted = values.get("Version", self.fields[1].initial) if version is None else version
         form = self._forms.get(_version_number(wanted))
         if form is None:
@@ -247,12 +268,12 @@ class Layout:
     ) -> dict[str, Value]:
         """Return the fields at the start of ``data``: numbers, texts without padding, and bytes.
 
-        ``version`` says how many fields are read; by default the Version field does. Bytes behind
+        ``version`` sets how many fields are read; None means the Version in ``data``. Bytes after
         the structure are ignored. ``text_codec`` is for texts in a character set without ASCII,
-        StrucId among them.
+        StrucId included; None reads UTF-8 or Latin-1.
 
-        Raises the structure's own reason code (rule P12) for a wrong StrucId, an unknown Version,
-        data that is too short, or texts that are not in their character set.
+        Raises the reason code of the layout, such as MQRC_DLH_ERROR, for a wrong StrucId, an
+        unknown Version, data that is too short, or texts that are not in their character set (P12).
         """
         form = self._form_to_read(data, version, big_endian, text_codec)
         row = form.codec(big_endian).unpack_from(data)
@@ -262,6 +283,10 @@ class Layout:
         }
 
     def _text_in(self, raw: bytes, codec: str | None) -> str:
+        """Return the bytes of a text field as text without padding.
+
+        With a codec, raises the error of the structure for bytes that it cannot decode.
+        """
         if codec is None:
             return _text_of(raw)
         try:
@@ -276,7 +301,7 @@ class Layout:
         big_endian: bool,
         text_codec: str | None,
     ) -> _Form:
-        """Return the field layout for the version that ``data`` has.
+        """Return the field table for the version that ``data`` has, or for ``version`` if set.
 
         Raises the error of the structure for a wrong StrucId, Version or length.
         """
@@ -300,11 +325,15 @@ class Layout:
         return form
 
     def _error(self, detail: str) -> MQError:
+        """Return the error of the structure, with its name before ``detail``."""
         return mq_error(self.reason, f"{self.name} {detail}")
 
 
 def _to_struct(field: Field, value: object) -> int | bytes:
-    """Return a value as struct takes it; struct itself checks the range of numbers."""
+    """Return a value of a field as the struct module takes it; struct checks ranges of numbers.
+
+    Raises TypeError for a wrong type, ValueError for text or bytes that are too long.
+    """
     if field.kind == "char":
         return _bytes_of_text(field, value)
     if field.kind == "byte":
@@ -315,7 +344,7 @@ def _to_struct(field: Field, value: object) -> int | bytes:
 
 
 def _version_number(value: object) -> int:
-    """Return a Version as a number, -1 for an invalid one; that of MQTMC2 is text."""
+    """Return a Version as a number: 2 -> 2, the text ``"   2"`` of MQTMC2 -> 2; -1 if invalid."""
     if isinstance(value, int):
         return value
     text = _text_of(value) if isinstance(value, bytes) else str(value)
@@ -323,7 +352,7 @@ def _version_number(value: object) -> int:
 
 
 def _first_misfit(form: _Form, row: list[int | bytes] | list[Value]) -> str:
-    """Return an error text about the first number that does not fit its field."""
+    """Return an error text about the first number in a row that does not fit its field."""
     for field, value in zip(form.fields, row, strict=True):
         try:
             struct.pack("<" + field.code, value)

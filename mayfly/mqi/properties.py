@@ -1,8 +1,8 @@
-"""The folders of an MQRFH2 that hold message properties: reading and writing their XML.
+"""Message properties in the folders of an MQRFH2: reading and writing their XML.
 
 A folder is one XML element, ``<usr><colour>red</colour><size dt='i4'>42</size></usr>``. A property
 has a data type ``dt``: ``string`` (the default, not written), ``boolean``, ``bin.hex``, ``char``,
-``i1 i2 i4 i8`` for integers of so many bytes, ``r4 r8`` for floats; ``xsi:nil`` is null.
+``i1 i2 i4 i8`` for integers of 1 to 8 bytes, ``r4 r8`` for floats; ``xsi:nil`` is null.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class Typed(NamedTuple):
-    """A value with its data type ``dt``; the value None is null."""
+    """A property value with its data type ``dt``; the value None is null."""
 
     dt: str
     value: Value
@@ -62,7 +62,7 @@ class Element(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The characters directly inside the element."""
+        """The characters directly inside the element, without those of its children."""
         return "".join(self.texts)
 
     @property
@@ -71,7 +71,10 @@ class Element(NamedTuple):
         return self.attributes.get("xsi:nil") in ("true", "1")
 
     def typed(self) -> Typed:
-        """Return the value; raises MQRC_RFH_FORMAT_ERROR when the text is not of its data type."""
+        """Return the element's value by its ``dt``; None as value for a null.
+
+        Raises MQRC_RFH_FORMAT_ERROR when the text is not of that data type.
+        """
         dt = "i4" if (found := self.attributes.get("dt", "string")) == "int" else found
         if self.is_nil:
             return Typed(dt, None)
@@ -82,10 +85,7 @@ class Element(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """The folders of one or more consecutive MQRFH2 as unparsed texts.
-
-    Other fields as in `Header`.
-    """
+    """The folders of one or more consecutive MQRFH2 as XML texts; other fields as in `Header`."""
 
     folders: list[str]
     data_format: str
@@ -95,9 +95,10 @@ class Texts(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The content of one or more consecutive MQRFH2, and the format of the data behind them.
+    """The content of one or more consecutive MQRFH2, and the format of the data after them.
 
-    ``folders`` has the elements of all folders by folder name; ``data_start`` is in bytes.
+    ``folders`` has the elements of all folders by folder name; ``data_start`` is the offset of the
+    data in bytes.
     """
 
     folders: dict[str, list[Element]]
@@ -115,7 +116,10 @@ def escape(text: str) -> str:
 
 
 def format_value(typed: Typed) -> str:
-    """Return a value as the text between its tags; the value must not be null."""
+    """Return a value as the XML text between its tags: True -> ``1``, byte 171 -> ``AB``.
+
+    The value must not be null.
+    """
     dt, value = typed
     if isinstance(value, str):
         return escape(value)
@@ -129,7 +133,10 @@ def format_value(typed: Typed) -> str:
 
 
 def format_float(value: float, *, is_single: bool = False) -> str:
-    """Return the shortest text that reads back as this float of 8 bytes, or 4 if ``is_single``."""
+    """Return the shortest text for a float of 8 bytes, or 4 if ``is_single``: ``0.1``, ``NaN``.
+
+    Reading the text gives the same float again.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -144,13 +151,16 @@ def format_float(value: float, *, is_single: bool = False) -> str:
 
 
 def single(value: float) -> float:
-    """Return a float rounded to 4 bytes; raises OverflowError when it is too large for them."""
+    """Return a float rounded to 4 bytes; raises OverflowError when its value is too large."""
     rounded: float = struct.unpack(">f", struct.pack(">f", value))[0]
     return rounded
 
 
 def property_element(name: str, typed: Typed, *, attributes: str = "") -> str:
-    """Return one property as an XML element; ``attributes`` is text placed before its data type."""
+    """Return a property as XML: ``<size dt='i4'>42</size>``; a null has xsi:nil='true'.
+
+    ``attributes`` is text placed before the data type.
+    """
     if typed.value is None:
         return f"<{name}{attributes} xsi:nil='true'></{name}>"
     kind = "" if typed.dt == "string" else f" dt='{typed.dt}'"
@@ -158,7 +168,7 @@ def property_element(name: str, typed: Typed, *, attributes: str = "") -> str:
 
 
 def pack_folder(folder: str) -> bytes:
-    """Return a folder as bytes of an MQRFH2: its length, then UTF-8 text padded with blanks."""
+    """Return a folder's XML as bytes of an MQRFH2: its length, then UTF-8 padded to 4 bytes."""
     raw = folder.encode()
     padded = raw + b" " * (-len(raw) % _LENGTH_BYTES)
     return len(padded).to_bytes(_LENGTH_BYTES, "big") + padded
@@ -170,9 +180,9 @@ def pack_header(
     data_encoding: int = MQENC_NORMAL,
     data_coded_char_set_id: int = UTF_8,
 ) -> bytes:
-    """Return an MQRFH2 with packed folders; its own numbers are big-endian (MQENC_NORMAL).
+    """Return an MQRFH2 that contains packed folders; its numbers are big-endian (MQENC_NORMAL).
 
-    The last three parameters describe the data behind it.
+    ``data_format``, ``data_encoding`` and ``data_coded_char_set_id`` describe the data after it.
     """
     return (
         _FIXED.pack(
@@ -190,11 +200,11 @@ def pack_header(
 
 
 def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
-    """Return the content of the MQRFH2 at the start of a body, and of others that follow it.
+    """Read the MQRFH2 at the start of a body, and further ones that follow it directly.
 
-    ``encoding`` and ``coded_char_set_id`` are the descriptor's. Raises MQRC_RFH_ERROR for a wrong
+    ``encoding`` and ``coded_char_set_id`` are those of the MQMD. Raises MQRC_RFH_ERROR for a wrong
     structure or length, MQRC_RFH_STRING_ERROR for text that is not in its character set, and
-    MQRC_RFH_FORMAT_ERROR for a folder that is not well formed.
+    MQRC_RFH_FORMAT_ERROR for a folder that is not well-formed XML.
     """
     texts = read_texts(encoding, coded_char_set_id, body)
     folders: dict[str, list[Element]] = {}
@@ -205,9 +215,9 @@ def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
 
 
 def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
-    """Return the folders of one or more MQRFH2 at the start of a body, as unparsed texts.
+    """Return the folders of one or more MQRFH2 at the start of a body, as unparsed XML texts.
 
-    ``encoding`` and ``coded_char_set_id`` are the descriptor's. Raises MQRC_RFH_ERROR for a wrong
+    ``encoding`` and ``coded_char_set_id`` are those of the MQMD. Raises MQRC_RFH_ERROR for a wrong
     structure or length, MQRC_RFH_STRING_ERROR for text that is not in its character set.
     """
     folders: list[str] = []
@@ -235,7 +245,7 @@ def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
 
 
 def parse_folder(text: str) -> list[Element]:
-    """Return the elements of a folder's text from a cache; callers must not change the result.
+    """Parse the XML text of a folder; short texts come from a cache, so do not change the result.
 
     Raises MQRC_RFH_FORMAT_ERROR when the text is not well formed.
     """
@@ -245,10 +255,11 @@ def parse_folder(text: str) -> list[Element]:
 def read_properties(
     format_name: str, encoding: int, coded_char_set_id: int, body: bytes
 ) -> dict[str, object]:
-    """Return the properties of a message by name, those of the ``usr`` folder.
+    """Return the values of a message's properties by name, those of the ``usr`` folder.
 
-    {} without an MQRFH2. The first three parameters are the descriptor's. A group within the folder
-    gives names with dots. Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or MQRC_RFH_FORMAT_ERROR.
+    Without an MQRFH2 the dict is empty. The first three parameters are those of the MQMD. A group
+    within the folder gives names with dots. Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or
+    MQRC_RFH_FORMAT_ERROR for a malformed header.
     """
     if format_name != FORMAT:
         return {}
@@ -257,9 +268,10 @@ def read_properties(
 
 
 def properties_of(elements: Iterable[Element]) -> list[tuple[str, Typed]]:
-    """Return name and value of the properties in the elements of a folder.
+    """Return (name, value) of the properties in the elements of a folder, in order.
 
-    Names of groups have dots. Raises MQRC_RFH_FORMAT_ERROR for a text that is not of its data type.
+    A property in a group has a name with dots: ``group.name``. Raises MQRC_RFH_FORMAT_ERROR for a
+    text that is not of its data type.
     """
     found: list[tuple[str, Typed]] = []
     pending = [(element.name, element) for element in elements][::-1]
@@ -273,7 +285,7 @@ def properties_of(elements: Iterable[Element]) -> list[tuple[str, Typed]]:
 
 
 def parse(text: str) -> list[Element]:
-    """Return the elements of a folder's text.
+    """Parse the XML text of a folder into its elements, without a cache.
 
     Raises MQRC_RFH_FORMAT_ERROR when it is not well formed. Comments, declarations and document
     types are refused.
@@ -306,7 +318,11 @@ _parse_again = lru_cache(maxsize=512)(parse)
 
 
 def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
-    """Return the text of each folder in the variable part of an MQRFH2."""
+    """Return the XML text of each folder in the variable part of an MQRFH2.
+
+    Raises MQRC_RFH_ERROR for an unknown character set or a wrong length, MQRC_RFH_STRING_ERROR for
+    invalid text.
+    """
     codec = _CODECS.get(ccsid)
     if codec is None:
         raise mq_error(rc.MQRC_RFH_ERROR, f"NameValueCCSID {ccsid}")
@@ -330,13 +346,16 @@ def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
 
 
 def fits(value: int, dt: str) -> bool:
-    """Return True if an integer fits the bits of an integer data type."""
+    """Return True if an integer fits the bits of an integer data type: 127 fits ``i1``."""
     limit = 1 << (INTEGER_BITS[dt] - 1)
     return -limit <= value < limit
 
 
 def _value_of(dt: str, text: str) -> Value:
-    """Return the value of a text with data type ``dt``; raises ValueError or OverflowError."""
+    """Parse a text as data type ``dt``; raises ValueError or OverflowError when it is invalid.
+
+    An unknown data type returns the text.
+    """
     if dt in INTEGER_BITS:
         if not _INTEGER.fullmatch(text.strip()) or not fits(int(text), dt):
             raise ValueError(text)
@@ -355,15 +374,21 @@ def _value_of(dt: str, text: str) -> Value:
 
 
 def _attributes(text: str) -> dict[str, str]:
+    """Return the XML attributes in a tag's text by name: ``a='1' b="2"``."""
     return {name: _unescape(one or other) for name, one, other in _ATTRIBUTE.findall(text)}
 
 
 def _escaped(match: re.Match[str]) -> str:
+    """Return the XML entity for a matched character: ``&`` -> ``&amp;``, a tab -> ``&#9;``."""
     char = match[0]
     return _ESCAPES.get(char) or f"&#{ord(char)};"
 
 
 def _unescape(text: str) -> str:
+    """Return a text with its XML entities replaced: ``&lt;`` -> ``<``.
+
+    Raises MQRC_RFH_FORMAT_ERROR for an unknown entity.
+    """
     return _ENTITY.sub(_entity_text, text) if "&" in text else text
 
 
@@ -385,4 +410,5 @@ def _entity_text(match: re.Match[str]) -> str:
 
 
 def _wrong(detail: str) -> MQError:
+    """Return (not raise) an MQRC_RFH_FORMAT_ERROR with this detail."""
     return mq_error(rc.MQRC_RFH_FORMAT_ERROR, detail)

@@ -1,6 +1,6 @@
-"""The MQ reason codes: their numbers, names, completion codes and what each one means.
+"""The MQ reason codes: their numbers, names, completion codes and meanings.
 
-`MQRC_x` is an int attribute here; the functions answer for any number, known or not.
+`MQRC_x` is an int attribute here. The functions accept any number, known or not.
 """
 
 from typing import NamedTuple
@@ -493,7 +493,7 @@ def reason_name(reason: int) -> str:
 
 
 def reason_text(reason: int) -> str:
-    """Return the meaning of a reason code in one sentence."""
+    """Return the meaning of a reason code in one sentence; "Reason code N." for an unknown one."""
     known = REASONS.get(reason)
     return known.text if known else f"Reason code {reason}."
 
@@ -507,5 +507,8 @@ _FEEDBACK_NAMES = {
 
 
 def cause_name(reason: int) -> str:
-    """Return the name of a feedback or reason code: MQFB_*, else MQRC_*."""
+    """Return the name of a Feedback or reason code: ``MQFB_EXPIRATION``, ``MQRC_Q_FULL``.
+
+    An unknown number gives ``MQRC_<number>``.
+    """
     return _FEEDBACK_NAMES.get(reason) or reason_name(reason)

@@ -1,4 +1,4 @@
-"""The byte layouts of the MQ structures, and of the header of a staged message.
+"""The byte layouts of the MQ structures, and of the header of a delayed message.
 
 Each is a `Layout`; `LAYOUTS` holds those of programs and of headers by name. Names, order and
 initial values are those of the MQ interface on a 64-bit machine; a field of a structure within
@@ -39,16 +39,17 @@ _UTF8_CCSID = 1208
 
 
 def _start(struc_id: str, version: int = 1) -> list[Field]:
+    """Return the fields StrucId and Version, with which most structures begin."""
     return [char("StrucId", 4, struc_id), number("Version", version)]
 
 
 def _data_description(encoding: int, ccsid: int) -> list[Field]:
-    """Return the fields of a header about the data behind it: encoding, character set, format."""
+    """Return the fields Encoding, CodedCharSetId and Format, which describe a header's data."""
     return [number("Encoding", encoding), number("CodedCharSetId", ccsid), char("Format", 8)]
 
 
 def _variable_string(name: str, ccsid: int = MQCCSI_APPL) -> list[Field]:
-    """Return the fields of an MQCHARV."""
+    """Return the fields of an MQCHARV, each prefixed with ``name``."""
     return [
         number(f"{name}.VSPtr", kind="ptr"),
         number(f"{name}.VSOffset"),
@@ -396,6 +397,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def _options(struc_id: str) -> list[Field]:
+    """Return the fields StrucId, Version 1 and Options."""
     return [*_start(struc_id), number("Options")]
 
 
@@ -465,15 +467,19 @@ HEADERS: dict[str, Layout] = {
 def headers_length(format_name: str, body: bytes, encoding: int) -> int:
     """Return the length in bytes of the chain of MQ headers at the start of a message's data.
 
-    ``format_name`` and ``encoding`` are the descriptor's; each header has those of the data behind
-    it. The chain ends at the first structure that is unknown or damaged. It also ends behind an
-    MQXQH, which has no format of the data behind it.
+    0 without a header. ``format_name`` and ``encoding`` are those of the MQMD; each header has
+    those of the data after it. The chain ends at the first unknown or damaged structure. It also
+    ends after an MQXQH, which does not name the format of its data.
     """
     return leading_headers(format_name, body, encoding)[0]
 
 
 def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, str]:
-    """Return the length of that chain in bytes, and the format of the data behind it."""
+    """Return the length in bytes of the MQ headers before a message's data, and the data's Format.
+
+    ``format_name`` and ``encoding`` are those of the MQMD. The chain of headers ends as in
+    :func:`headers_length`; (0, ``format_name``) without a header.
+    """
     length = 0
     # A slice of bytes would be a copy of all the rest, for each header of a long row.
     rest = memoryview(body)

@@ -1,7 +1,7 @@
-"""The properties of a message in the MQRFH2 before its data: reading, adding, removing them.
+"""Folders of an MQRFH2 that hold message properties: reading, adding and removing properties.
 
-The stored form of properties is that header, as JMS writes it; so selectors, JMS, pymqi and the
-native verbs see the same ones. Folders that hold no properties stay where they are.
+The stored form of properties is the MQRFH2 before the data, as JMS writes it; so selectors, JMS,
+pymqi and the native verbs see the same ones. Folders that hold no properties stay unchanged.
 
 A name is a folder, its groups and the property, with dots between them; without a dot it is a
 property of the ``usr`` folder (IBM MQ, "Property names", "Property name restrictions").
@@ -62,10 +62,11 @@ JMS_READABLE = {
 
 @lru_cache(maxsize=2048)
 def checked_name(name: str) -> str:
-    """Return the name under which a property is stored.
+    """Return the name under which a property is stored: ``usr.colour`` -> ``colour``.
 
-    ``usr.`` is left out, and a name of JMS becomes folder and property. Raises
-    MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NAME_ERROR.
+    A JMS name becomes folder and property: ``JMSType`` -> ``mcd.Type``. Raises
+    MQRC_PROPERTY_NAME_LENGTH_ERR for a name that is empty or too long, MQRC_PROPERTY_NAME_ERROR for
+    one that may not be set.
     """
     check_length(name)
     if name in JMS_SETTABLE:
@@ -91,7 +92,10 @@ def checked_name(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a property name without the folder ``usr``, which is the default."""
+    """Return a property name without its folder ``usr``: ``usr.colour`` -> ``colour``.
+
+    Any other name comes back unchanged.
+    """
     start = f"{USER_FOLDER}."
     # A second dot would be a group; checked_name refuses it with the folder in place.
     return name[len(start) :] if name.startswith(start) and name.count(".") == 1 else name
@@ -104,11 +108,12 @@ def check_length(name: str) -> None:
 
 
 def path_of(name: str) -> list[str]:
-    """Return folder, groups and property of a stored name, as a list."""
+    """Return folder, groups and property of a stored name: ``colour`` -> ``["usr", "colour"]``."""
     return name.split(".") if "." in name else [USER_FOLDER, name]
 
 
 def _wrong_name(name: str, why: str) -> MQError:
+    """Return (not raise) an MQRC_PROPERTY_NAME_ERROR that names the property and the cause."""
     return mq_error(rc.MQRC_PROPERTY_NAME_ERROR, f"property {name[:80]!r}: {why}")
 
 
@@ -141,7 +146,7 @@ USUAL = Description()
 
 
 class Property(NamedTuple):
-    """One property: the name under which it is stored, its typed value, its MQPD."""
+    """One property: its stored name, its typed value, and its description (MQPD)."""
 
     name: str
     typed: Typed
@@ -152,7 +157,7 @@ _SAYS_PROPERTIES = " content='properties'"
 
 
 class Parts(NamedTuple):
-    """A message taken apart: its properties, its other folders as texts, and its data."""
+    """A message taken apart: its properties, its other folders as XML texts, and its data."""
 
     properties: list[Property]
     others: list[str]
@@ -169,11 +174,11 @@ Place: TypeAlias = tuple[list[str], Property]
 
 
 def properties_of_mapping(values: Mapping[str, object]) -> list[Property]:
-    """Return properties from names and Python values.
+    """Convert names and Python values to properties; raises an error for the first invalid one.
 
-    Raises MQRC_PROPERTY_NAME_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_TYPE_ERROR,
-    MQRC_PROP_NUMBER_FORMAT_ERROR, and MQRC_MIXED_CONTENT_NOT_ALLOWED for a name that is also a
-    group.
+    Two names of one property keep the last value. Raises MQRC_PROPERTY_NAME_ERROR,
+    MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_TYPE_ERROR, MQRC_PROP_NUMBER_FORMAT_ERROR, and
+    MQRC_MIXED_CONTENT_NOT_ALLOWED for a name that is also a group.
     """
     found: dict[str, Property] = {}
     for name, value in values.items():
@@ -184,10 +189,10 @@ def properties_of_mapping(values: Mapping[str, object]) -> list[Property]:
 
 
 def named(name: str, typed: Typed) -> Property:
-    """Return a property by the name that a program gives.
+    """Return a property with the stored form of the name that a program uses.
 
     Raises MQRC_PROPERTY_NAME_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, and MQRC_PROPERTY_TYPE_ERROR
-    when a name of JMS needs another type.
+    when a JMS name needs another type.
     """
     kept = checked_name(name)
     if name in JMS_SETTABLE:
@@ -198,7 +203,10 @@ def named(name: str, typed: Typed) -> Property:
 
 
 def check_mixed(name: str, others: Iterable[str]) -> None:
-    """Raise MQRC_MIXED_CONTENT_NOT_ALLOWED if one stored name would also be a group of another."""
+    """Raise MQRC_MIXED_CONTENT_NOT_ALLOWED if ``name`` is a group of another name, or the reverse.
+
+    Example: ``a.b`` beside ``a.b.c``. A name without a dot always passes.
+    """
     if "." not in name:
         return
     for other in others:
@@ -209,10 +217,10 @@ def check_mixed(name: str, others: Iterable[str]) -> None:
 
 
 def parts_of(descriptor: Descriptor, body: bytes) -> Parts:
-    """Take a message apart; without an MQRFH2 at its start everything is data.
+    """Split a message into properties, other folders and data; without an MQRFH2 all is data.
 
-    Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR; the last also for a
-    property name of more than 4,095 characters.
+    Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or MQRC_RFH_FORMAT_ERROR for a malformed header;
+    the last also for a property name of more than 4,095 characters.
     """
     encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
     if descriptor.format.strip() != FORMAT:
@@ -248,10 +256,11 @@ def holds_properties(folder: Element) -> bool:
 def joined(
     descriptor: Descriptor, body: bytes, properties: Iterable[Property]
 ) -> tuple[Descriptor, bytes]:
-    """Return descriptor and body of a message with these properties in the MQRFH2 before its data.
+    """Return descriptor and body of a message with these properties added to its MQRFH2.
 
-    They replace those of the same name. Without any, the message comes back unchanged. Raises
-    MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR.
+    An MQRFH2 is created when there was none. They replace properties of the same name. Without any,
+    the message comes back unchanged. Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR or
+    MQRC_RFH_FORMAT_ERROR when the present header is malformed.
     """
     added = list(properties)
     if not added:
@@ -263,7 +272,10 @@ def joined(
 
 
 def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor, bytes]:
-    """Return descriptor and body of a message without its properties; other folders stay."""
+    """Return descriptor and body of a message without its properties; other folders stay.
+
+    Without other folders the MQRFH2 is removed.
+    """
     if parts.others:
         return _with_header(descriptor, parts, b"".join(map(pack_folder, parts.others)))
     plain = descriptor._replace(
@@ -275,14 +287,14 @@ def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor
 
 
 def overridden(properties: Iterable[Property], by: Iterable[Property]) -> list[Property]:
-    """Return the properties of both lists; of two with one name, that of ``by``."""
+    """Return the properties of both lists; for a name in both, only that of ``by``."""
     winners = list(by)
     names = {p.name for p in winners}
     return [p for p in properties if p.name not in names] + winners
 
 
 def _with_header(descriptor: Descriptor, parts: Parts, folders: bytes) -> tuple[Descriptor, bytes]:
-    """Return descriptor and body with an MQRFH2 of packed folders before the data."""
+    """Return descriptor and body of a message, with an MQRFH2 of packed folders before its data."""
     header = pack_header(
         folders,
         parts.data_format,
@@ -295,7 +307,10 @@ def _with_header(descriptor: Descriptor, parts: Parts, folders: bytes) -> tuple[
 
 
 def _properties_in(folder: Element) -> list[Property]:
-    """Return the properties in a folder's element; names of groups have dots."""
+    """Return the properties in a folder's XML element, in order; groups give names with dots.
+
+    Raises MQRC_RFH_FORMAT_ERROR for a name of more than 4,095 characters or an invalid value.
+    """
     found: list[Property] = []
     pending = [(f"{folder.name}.{child.name}", child) for child in folder.children][::-1]
     while pending:
@@ -310,7 +325,10 @@ def _properties_in(folder: Element) -> list[Property]:
 
 
 def _property(name: str, element: Element) -> Property:
-    """Return the property in an XML element, with its MQPD from the attributes."""
+    """Return the property in an XML element, with its MQPD from the attributes.
+
+    Unknown attribute values are ignored. Raises MQRC_RFH_FORMAT_ERROR for an invalid value.
+    """
     attributes = element.attributes
     if not attributes:
         return Property(name, element.typed())
@@ -326,7 +344,7 @@ def _property(name: str, element: Element) -> Property:
 
 
 def _folder_texts(properties: list[Property]) -> list[str]:
-    """Return the folders of these properties as XML, in the order of writing."""
+    """Return the XML text of each folder that these properties need, in the order of writing."""
     folders: dict[str, list[Place]] = {name: [] for name in _ORDER}
     for found in properties:
         folder, *rest = path_of(found.name)
@@ -339,7 +357,10 @@ def _folder_texts(properties: list[Property]) -> list[str]:
 
 
 def _xml_of(held: list[Place]) -> str:
-    """Return the XML inside a folder; without recursion, because a name may have 2,000 groups."""
+    """Return the XML inside a folder: its properties, with those of one group together.
+
+    It uses no recursion, because a name may have 2,000 groups.
+    """
     first: dict[tuple[str, ...], int] = {}
     for groups, _found in held:
         first.setdefault(tuple(groups[:-1]), len(first))
@@ -357,7 +378,7 @@ def _xml_of(held: list[Place]) -> str:
 
 
 def _attributes(description: Description) -> str:
-    """Return the XML attributes for an MQPD, empty for the default one."""
+    """Return the XML attributes for an MQPD, such as ``context='user'``; empty for the default."""
     if description == USUAL:
         return ""
     support, context, copy_options = description

@@ -1,12 +1,12 @@
-"""Properties about the life of a message: how it expired, and the moments that an AMQP client gave.
+"""Properties about a message's expiry, and the times that an AMQP client has set.
 
-An expired message on the queue that EXPQ names has its reason, the queue where it expired and the
-moment as properties, for programs of JMS and of AMQP and for selectors; MQMD.Feedback has the
-reason for programs that read no properties.
+An expired message on the queue that EXPQ names has three properties: reason, queue of the expiry,
+and time. They are for JMS and AMQP programs and for selectors. MQMD.Feedback has the reason for
+programs that read no properties.
 
-An AMQP client gives moments by its own clock. Life and delay count from the arrival, so that this
-clock and the queue manager's need not agree. The moment in force then differs from the given one by
-the time of the transfer, and by the difference of the clocks. Clients see the given one.
+An AMQP client sets times by its clock. Time to live and delay count from the arrival, so that this
+clock and the queue manager's need not agree. The time in force then differs from the client's by
+the transfer time and by the difference of the clocks. Clients see the time that was set.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def as_expired(
 ) -> tuple[Descriptor, bytes]:
     """Return descriptor and body of an expired message, as the queue that EXPQ names holds it.
 
-    It gets properties about its expiry and the Feedback MQFB_EXPIRATION, and asks for no further
-    report. Ids, context and everything else stay. If its MQRFH2 is damaged, it has the Feedback
-    alone.
+    Adds the properties MayflyReason, MayflyOriginalQueue and MayflyExpiredAt (ms since 1970). Sets
+    Feedback MQFB_EXPIRATION, and clears the report options. Ids, context and everything else stay.
+    If its MQRFH2 is damaged, no properties are added.
     """
     descriptor = descriptor._replace(report=c.MQRO_NONE, feedback=c.MQFB_EXPIRATION)
     properties = [
@@ -59,16 +59,19 @@ _SLACK_MS: Final = SECOND_MS
 
 
 def as_kept(said_ms: int, counted_ms: int) -> str:
-    """Return the value of a property: the given moment, and the one in force at the arrival."""
+    """Return the property value for a time that a client set: ``SAID/COUNTED``, in epoch ms.
+
+    ``said_ms`` is the client's time, ``counted_ms`` the one in force at the arrival.
+    """
     return f"{said_ms}/{counted_ms}"
 
 
 def as_said(kept: str | None, counts_ms: int) -> int:
-    """Return the moment (epoch ms) to show to a client; ``counts_ms`` is the one in force now.
+    """Return the time (epoch ms) to show to a client: the one that the sender set, if still valid.
 
-    It is the moment that the sender gave. It is ``counts_ms`` if ``kept`` has none, or if the
-    moment in force has changed since the arrival: by a cap on its life, or by another delivery
-    time.
+    ``kept`` is a text from :func:`as_kept`, or None; ``counts_ms`` is the time in force now.
+    Returns ``counts_ms`` if ``kept`` is None or invalid, or if the time in force has changed since
+    the arrival. A CAPEXPRY or another delivery time may have changed it.
     """
     given, slash, counted = (kept or "").partition("/")
     if not slash or not (_is_moment(given) and _is_moment(counted)):
@@ -77,7 +80,7 @@ def as_said(kept: str | None, counts_ms: int) -> int:
 
 
 def _is_moment(text: str) -> bool:
-    """Return True if a text is an integer of 64 bits."""
+    """Return True if a text is a decimal integer of 64 bits."""
     digits = text.removeprefix("-")
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_LARGEST_MS))
     return is_number and abs(int(text)) <= _LARGEST_MS

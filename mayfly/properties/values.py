@@ -1,4 +1,4 @@
-"""Values of message properties: MQTYPE_*, data type in the MQRFH2, Python value; conversions."""
+"""Values of message properties, and conversions between MQTYPE_*, MQRFH2 and Python types."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _CONVERSIONS: Mapping[str, frozenset[str]] = {
 
 
 def python_value(name: str, value: object) -> Typed:
-    """Return a Python value with its stored data type: int is i4 or i8, float is r8.
+    """Convert a Python value to a property value: int to i4 or i8, float to r8, None to null.
 
     Raises MQRC_PROPERTY_TYPE_ERROR for a value of another type, MQRC_PROP_NUMBER_FORMAT_ERROR for
-    an integer of more than 64 bits. ``name`` is for the error.
+    an integer of more than 64 bits. ``name`` is for the error text.
     """
     if value is None:
         return Typed("string", None)
@@ -62,10 +62,10 @@ def python_value(name: str, value: object) -> Typed:
 
 
 def mq_value(name: str, mq_type: int, value: object) -> Typed:
-    """Return a value with the data type of an MQTYPE_*.
+    """Convert a Python value to a property value of an MQTYPE_*; MQTYPE_NULL gives a null.
 
-    Raises MQRC_PROPERTY_TYPE_ERROR for an unknown type or a value of another, and
-    MQRC_PROP_NUMBER_FORMAT_ERROR for a number that does not fit. ``name`` is for the error.
+    Raises MQRC_PROPERTY_TYPE_ERROR for an unknown type or a value that is not of the type, and
+    MQRC_PROP_NUMBER_FORMAT_ERROR for a number that does not fit. ``name`` is for the error text.
     """
     if mq_type == c.MQTYPE_NULL:
         return Typed("string", None)
@@ -88,11 +88,11 @@ def mq_value(name: str, mq_type: int, value: object) -> Typed:
 
 
 def converted(name: str, typed: Typed, mq_type: int) -> Typed:
-    """Return a value as another MQTYPE_*.
+    """Convert a property value to another MQTYPE_*, as MQIMPO_CONVERT_TYPE does.
 
-    A null stays as it is, and so does any value for MQTYPE_AS_SET. Raises MQRC_PROPERTY_TYPE_ERROR
-    for an unknown type, MQRC_PROP_CONV_NOT_SUPPORTED, and MQRC_PROP_NUMBER_FORMAT_ERROR for a text
-    or number that cannot be read as that type.
+    A null comes back unchanged, and so does any value for MQTYPE_AS_SET or MQTYPE_NULL. Raises
+    MQRC_PROPERTY_TYPE_ERROR for an unknown type, MQRC_PROP_CONV_NOT_SUPPORTED for two types without
+    a conversion, and MQRC_PROP_NUMBER_FORMAT_ERROR for a text or number that cannot be converted.
     """
     wanted = DATA_TYPES.get(mq_type)
     if wanted is None and mq_type not in (c.MQTYPE_AS_SET, c.MQTYPE_NULL):
@@ -114,7 +114,10 @@ def converted(name: str, typed: Typed, mq_type: int) -> Typed:
 
 
 def raw_value(typed: Typed) -> bytes:
-    """Return bytes as long as the value in MQINQMP: text as UTF-8, a number as zero bytes."""
+    """Return bytes as long as the value in MQINQMP: text as UTF-8, bytes, a number as zeros.
+
+    A null gives no bytes.
+    """
     if isinstance(typed.value, str):
         return typed.value.encode()
     if isinstance(typed.value, bytes):
@@ -123,7 +126,10 @@ def raw_value(typed: Typed) -> bytes:
 
 
 def _parse_text(name: str, text: str, dt: str) -> Value:
-    """Return a text as a value of data type ``dt``; raises MQRC_PROP_NUMBER_FORMAT_ERROR."""
+    """Parse a text as a value of data type ``dt``: ``true`` -> True, ``0a`` -> one byte.
+
+    Raises MQRC_PROP_NUMBER_FORMAT_ERROR when it is invalid.
+    """
     try:
         if dt == "boolean":
             return _BOOLEANS[text.strip().lower()]
@@ -140,7 +146,7 @@ def _parse_text(name: str, text: str, dt: str) -> Value:
 
 
 def _as_text(typed: Typed) -> str:
-    """Return a boolean, number or byte string as text, as MQIMPO_CONVERT_TYPE does."""
+    """Return a boolean, number or byte string as text: ``TRUE``, ``42``, ``0AFF``."""
     value = typed.value
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
@@ -161,7 +167,10 @@ def _checked_text(name: str, value: str) -> str:
 
 
 def _checked_float(name: str, value: float, dt: str) -> float:
-    """Return a float, rounded for r4; raises MQRC_PROP_NUMBER_FORMAT_ERROR if it is too large."""
+    """Return a number as float, rounded to 4 bytes for ``r4``.
+
+    Raises MQRC_PROP_NUMBER_FORMAT_ERROR if it is too large.
+    """
     try:
         return single(float(value)) if dt == "r4" and math.isfinite(value) else float(value)
     except (OverflowError, struct.error):
@@ -169,12 +178,14 @@ def _checked_float(name: str, value: float, dt: str) -> float:
 
 
 def _wrong_number(name: str, value: object, dt: str) -> MQError:
+    """Return (not raise) MQRC_PROP_NUMBER_FORMAT_ERROR for a value that is no ``dt``."""
     return mq_error(
         rc.MQRC_PROP_NUMBER_FORMAT_ERROR, f"property {name}: {str(value)[:40]!r} is no {dt}"
     )
 
 
 def _wrong_type(name: str, value: object, dt: str) -> MQError:
+    """Return (not raise) MQRC_PROPERTY_TYPE_ERROR for a value whose type is not ``dt``."""
     return mq_error(
         rc.MQRC_PROPERTY_TYPE_ERROR, f"property {name}: {type(value).__name__} is no value of {dt}"
     )

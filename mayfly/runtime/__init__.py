@@ -1,4 +1,4 @@
-"""The resources of the machine: clocks, threads, locks, randomness and files."""
+"""The runtime: access to the machine's clocks, threads, locks, randomness and files."""
 
 from mayfly.runtime.clocks import SystemClock, elapsed_ms
 from mayfly.runtime.files import Files

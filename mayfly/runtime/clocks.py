@@ -1,4 +1,4 @@
-"""The machine's clock: a queue manager's own time, which survives steps of the wall clock.
+"""Clocks: the system clock of a queue manager, which ignores bad steps of the wall clock.
 
 No other module reads the time of the machine.
 """
@@ -24,25 +24,24 @@ _LOG = logging.getLogger("mayfly.clock")
 
 
 def elapsed_ms() -> int:
-    """Return milliseconds since some moment in the past.
+    """Return the ms of a monotonic clock; only differences of two results mean anything.
 
-    Only differences of two results mean anything.
-
-    For timeouts between machines. Messages take their times from a clock.
+    It is for timeouts. Messages take their times from a :class:`SystemClock` or another Clock.
     """
     return time.monotonic_ns() // _NS_PER_MS
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SystemClock:
-    """The machine's time, protected against steps of its wall clock.
+    """The queue manager's time: the machine's time, protected against steps of its wall clock.
 
-    Elapsed time comes from the boot clock, which also runs while the machine is suspended. A
-    forward step of the wall clock of up to ``tolerance_ms`` is followed at once. A larger one is
-    counted, logged and not followed until an operator calls :meth:`accept_wall`: one bad time
-    server must not expire every message. A backward step is never followed: no expired message
-    comes back, and no message is released early. When the wall clock is up to a second behind, this
-    clock runs slower by one hundredth until both agree: a wait of 3,000 ms takes 3,031 ms at most.
+    This time ("own time") advances with the boot clock, which also runs while the machine is
+    suspended. A forward step of the wall clock of up to ``tolerance_ms`` is followed at once. A
+    larger one is counted, logged and not followed until an operator calls :meth:`accept_wall`: one
+    bad time server must not expire every message. A backward step is never followed: no expired
+    message comes back, and no message is released early. When the wall clock is up to a second
+    behind, this clock runs slower by one hundredth until both agree: a wait of 3,000 ms takes 3,031
+    ms at most.
     """
 
     def __init__(
@@ -55,8 +54,8 @@ class SystemClock:
     ) -> None:
         """Start at the present wall clock time.
 
-        ``wall_ns`` and ``elapsed_ns`` return nanoseconds and may be replaced in tests. The threads
-        that drive queue managers are made by ``runtime``, by default the machine's.
+        ``wall_ns`` and ``elapsed_ns`` return nanoseconds and may be replaced in tests. ``runtime``
+        creates the threads that run due work; None means the machine's.
         """
         self.runtime = Runtime() if runtime is None else runtime
         self.tolerance_ms = tolerance_ms
@@ -74,7 +73,7 @@ class SystemClock:
         self._drivers: dict[int, Driver] = {}
 
     def now_ms(self) -> int:
-        """Return the own time: milliseconds since 1970, UTC; never less than an earlier result."""
+        """Return this clock's time: ms since 1970, UTC; never less than an earlier result."""
         wall_ns = self._wall_ns()
         elapsed_ns = self._elapsed_ns()
         anchor = self._anchor
@@ -89,13 +88,13 @@ class SystemClock:
         return now_ms
 
     def difference_ms(self) -> int:
-        """Return wall clock minus own time, in ms: negative while the wall clock is behind."""
+        """Return wall clock minus this clock, in ms: negative while the wall clock is behind."""
         return (self._wall_ns() - _own_ns(self._elapsed_ns(), self._anchor)) // _NS_PER_MS
 
     def accept_wall(self) -> None:
-        """Set the own time to a wall clock that is ahead, by however much.
+        """Set this clock to the wall clock if that is ahead, by any amount.
 
-        Do nothing if it is behind.
+        Does nothing if the wall clock is behind.
         """
         if self.difference_ms() > 0:
             self._anchor = (self._wall_ns() - self._elapsed_ns(), None)
@@ -116,7 +115,7 @@ class SystemClock:
             driver.stop()
 
     def wake(self, driven: Driven) -> None:
-        """Let the thread of ``driven`` ask again when work is due."""
+        """Let the thread of ``driven``, if any, ask again when work is due."""
         driver = self._drivers.get(id(driven))
         if driver is not None:
             driver.wake()
@@ -124,7 +123,10 @@ class SystemClock:
     def _follow(
         self, elapsed_ns: int, own_ns: int, difference_ms: int, anchor: tuple[int, int | None]
     ) -> int:
-        """Compare with the wall clock: keep the new anchor, and return the own time in ns."""
+        """Follow the wall clock as far as the rules of the class allow; return the new time in ns.
+
+        Sets the new anchor, and counts a step of more than a second.
+        """
         if abs(difference_ms) > SLEW_MS:
             self._note_step(difference_ms)
         else:
@@ -146,7 +148,10 @@ class SystemClock:
         return own_ns
 
     def _note_step(self, difference_ms: int) -> None:
-        """Count and log a step of the wall clock, unless it is the step that was seen before."""
+        """Count and log a step of the wall clock, unless it was counted before.
+
+        A false step, seen by a thread that was delayed between reading two clocks, is ignored.
+        """
         if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
             # The same step: the two clocks drift further apart, by much in a week.
             self._seen_difference_ms = difference_ms
@@ -166,7 +171,7 @@ class SystemClock:
 
 
 def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
-    """Return the own time in ns at an elapsed time."""
+    """Return the clock's time in ns at an elapsed time, from its anchor (offset, slowed since)."""
     offset_ns, slowed_since_ns = anchor
     if slowed_since_ns is None:
         return elapsed_ns + offset_ns

@@ -1,4 +1,4 @@
-"""Class decorators that declare to mypyc how other code uses a class."""
+"""Compiling with mypyc: class decorators that declare how other code uses a class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     def mypyc_attr(**_options):
-        """Mark a class that interpreted classes extend: mypyc then looks its methods up."""
+        """Mark a class that interpreted classes may extend; without mypyc it changes nothing."""
         return lambda marked: marked
 
 

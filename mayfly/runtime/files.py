@@ -1,4 +1,4 @@
-"""The files of a store beside those that SQLite itself opens; all have mode 0600.
+"""Files of a store, beside those that SQLite itself opens; all have mode 0600.
 
 A simulator passes in a subclass whose files tear and vanish, together with a file system for SQLite
 (``Runtime(vfs=, files=)``): the store also reads and extends SQLite's log. Locks on folders and
@@ -27,21 +27,21 @@ class Files:
             return None
 
     def disk_bytes(self, folder: Path) -> int:
-        """Return the total size of the disk that holds a folder."""
+        """Return the total size in bytes of the file system that holds a folder."""
         disk = os.statvfs(folder)
         return disk.f_blocks * disk.f_frsize
 
     def free_bytes(self, folder: Path) -> int:
-        """Return how many bytes the disk of a folder has free for this user; it takes 2 µs."""
+        """Return how many bytes this user may still write on the file system of a folder."""
         disk = os.statvfs(folder)
         return disk.f_bavail * disk.f_frsize
 
     def open(self, file: Path) -> BinaryIO:
-        """Open an existing file for reading."""
+        """Open an existing file for reading; raises FileNotFoundError when it does not exist."""
         return file.open("rb")
 
     def make(self, file: Path) -> None:
-        """Make an empty file of mode 0600; an existing file stays unchanged.
+        """Create an empty file of mode 0600; an existing file stays unchanged.
 
         SQLite gives its write-ahead log and its index the mode of the database.
         """
@@ -49,7 +49,7 @@ class Files:
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
 
     def write_atomically(self, file: Path, text: str) -> None:
-        """Replace a file by one with this text, so that a reader finds the old or the new content.
+        """Replace or create a file with this text; readers find the old or the new content.
 
         The new content is on the disk when the call returns. The old file stays when the call
         fails.
@@ -63,7 +63,7 @@ class Files:
         self.replace(new, file)
 
     def replace(self, new: Path, file: Path) -> None:
-        """Sync ``new`` to the disk and rename it to ``file``, replacing one atomically."""
+        """Sync ``new`` to the disk and rename it to ``file``, replacing that atomically."""
         _sync(new, os.O_RDONLY)
         new.replace(file)
         _sync(file.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -73,9 +73,10 @@ class Files:
         file.unlink(missing_ok=True)
 
     def allocate(self, file: Path, size_bytes: int) -> None:
-        """Make or extend a file to ``size_bytes``, with that space reserved on the disk.
+        """Create or extend a file to ``size_bytes``, with that space reserved on the disk.
 
-        Raises OSError when the disk is too full; the file is empty then.
+        A longer file keeps its length. Raises OSError when the disk is too full; the file is empty
+        then.
         """
         descriptor = os.open(file, os.O_CREAT | os.O_WRONLY, FILE_MODE)
         try:
@@ -94,9 +95,9 @@ class Files:
     def append_zeros(self, file: Path, count_bytes: int) -> int:
         """Append ``count_bytes`` zeros to an existing file; return its new length in bytes.
 
-        They are written 64 KB at a time. Written in one call they would be one large piece in the
-        kernel's page cache, and each later small write by SQLite would walk through all of it: a
-        commit of 200 pages took 2.5 ms of the processor instead of 1.1 ms.
+        They are written 64 KB at a time. One large write would become one large piece in the
+        kernel's page cache, which slows each later small write by SQLite: a commit of 200 pages
+        took 2.5 ms of processor time instead of 1.1 ms.
         """
         zeros = bytes(_PIECE_BYTES)
         with file.open("r+b", buffering=0) as output:
@@ -115,6 +116,7 @@ class Files:
 
 
 def _sync(path: Path, flags: int) -> None:
+    """Open a file or folder with these flags, and wait until its content is on the disk."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Threads, loops, locks, timed waits and random numbers, as a queue manager gets them.
+"""The runtime of a queue manager: threads, loops, locks, timed waits and random numbers.
 
 ``QueueManager("QM1", folder, clock, runtime=runtime)``: the packages of a queue manager take all of
 these from its runtime and from nowhere else (``tests/test_tidy.py``). A simulator passes in a
@@ -29,16 +29,13 @@ class Lock(Protocol):
     """A lock that any thread may release."""
 
     def acquire(self, blocking: bool = ...) -> bool:
-        """Take the lock, and wait for it unless ``blocking`` is False.
-
-        Return whether it was taken.
-        """
+        """Take the lock, and wait for it unless ``blocking`` is False; return True if taken."""
 
     def release(self) -> None:
         """Free the lock."""
 
     def __enter__(self) -> bool:
-        """Wait for the lock and take it."""
+        """Wait for the lock and take it; the result is always True."""
 
     def __exit__(
         self,
@@ -71,12 +68,12 @@ class Event(Protocol):
     def wait(self, seconds: float | None = None, /) -> bool:
         """Wait until the flag is set, at most ``seconds`` (None: for ever).
 
-        Return whether it is set.
+        Returns True if it is set, False when the time was over.
         """
 
 
 class Signal(Protocol):
-    """A flag that is set once, and that one thread waits for."""
+    """A flag that is set at most once, and that one thread waits for."""
 
     def is_set(self) -> bool:
         """Return True once the signal was set."""
@@ -92,7 +89,7 @@ class Condition(Protocol):
     """A lock, and a queue of threads that wait for a notification, as ``threading.Condition``."""
 
     def __enter__(self) -> bool:
-        """Wait for the lock and take it."""
+        """Wait for the lock and take it; the result is always True."""
 
     def __exit__(
         self,
@@ -105,7 +102,7 @@ class Condition(Protocol):
     def wait(self, seconds: float | None = None, /) -> bool:
         """Free the lock until a notification or the end of ``seconds``, then take it again.
 
-        Returns False when the time was over. None waits without a limit.
+        Returns True after a notification, False when the time was over. None waits without a limit.
         """
 
     def notify_all(self) -> None:
@@ -137,6 +134,7 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
     """
 
     def __init__(self) -> None:
+        """Create a lock that no thread holds."""
         super().__init__()
         self._settled = threading.Condition(self)
         self._waiting_count = 0
@@ -151,11 +149,10 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
         is_held = _thread.RLock._is_owned
 
     def wait_while(self, is_so: Callable[[], object]) -> None:
-        """Wait until ``is_so`` returns False.
+        """Wait until ``is_so`` returns a false value; the lock is free during the wait.
 
-        The caller holds the lock, which is free during the wait.
-
-        ``is_so`` is called again after each :meth:`notify_all`.
+        The caller holds the lock. ``is_so`` is called at once, and again after each
+        :meth:`notify_all`.
         """
         while is_so():
             self._waiting_count += 1
@@ -165,7 +162,7 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
                 self._waiting_count -= 1
 
     def notify_all(self) -> None:
-        """Let all threads in :meth:`wait_while` check again; the caller holds the lock."""
+        """Wake all threads in :meth:`wait_while` to check again; the caller holds the lock."""
         if self._waiting_count:
             self._settled.notify_all()
 
@@ -179,7 +176,7 @@ class MachineSignal:
     __slots__ = ("_is_set", "_pending")
 
     def __init__(self) -> None:
-        """Begin as not set, with a lock that :meth:`set` frees."""
+        """Create a signal that is not set."""
         self._is_set = False
         self._pending = _thread.allocate_lock()
         self._pending.acquire()
@@ -210,7 +207,7 @@ class Runtime:
     signal: Callable[[], Signal] = MachineSignal
 
     def __init__(self, *, vfs: str | None = None, files: Files | None = None) -> None:
-        """Take the SQLite VFS and the files under a store; None means the machine's own.
+        """Set the SQLite VFS and the files under a store; None means the machine's.
 
         ``vfs`` is the name under which a virtual file system of SQLite is registered. SQLite's
         checksums use it as well, so that a process can have only one. ``files`` must be on the same
@@ -224,13 +221,13 @@ class Runtime:
     def lock(self, _name: str) -> PlainLock:
         """Return a new lock that is not reentrant.
 
-        Locks of one name guard the same thing in different objects; a test of the order of locks
-        uses it.
+        Locks with one name guard the same thing in different objects. Only a test of the locking
+        order uses the name.
         """
         return threading.Lock()
 
     def reentrant_lock(self, _name: str) -> Lock:
-        """Return a new lock that its holder may take again."""
+        """Return a new lock that its holder may take again; the name is as in :meth:`lock`."""
         return threading.RLock()
 
     def engine_lock(self) -> EngineLock:
@@ -242,47 +239,47 @@ class Runtime:
         return threading.Condition()
 
     def thread(self, work: Callable[[], None], name: str) -> Thread:
-        """Return a thread, not started yet, that calls ``work``.
+        """Return a daemon thread, not started yet, that calls ``work`` once.
 
         The process does not wait for its end.
         """
         return threading.Thread(target=work, name=name, daemon=True)
 
     def dead_loops(self) -> list[str]:
-        """Return the names, sorted, of loops whose thread has ended without being stopped."""
+        """Return the sorted names of loops whose thread has ended without being stopped."""
         return sorted({loop.name for loop in tuple(self._loops) if loop.is_dead})
 
     def add_loop(self, loop: Loop) -> None:
-        """Watch a loop that is about to start, for :meth:`dead_loops`."""
+        """Register a loop that is about to start, for :meth:`dead_loops`."""
         self._loops.add(loop)
 
     def remove_loop(self, loop: Loop) -> None:
-        """Stop watching a loop: it was stopped by its owner, or never started."""
+        """Unregister a loop that was stopped or never started; an unknown loop is no error."""
         self._loops.discard(loop)
 
     def thread_id(self) -> int:
-        """Return the number of the calling thread, to be compared with that of another one."""
+        """Return the id of the calling thread, for comparison with :attr:`Thread.ident`."""
         return threading.get_ident()
 
     def random_bytes(self, count: int) -> bytes:
-        """Return ``count`` bytes that nobody can guess."""
+        """Return ``count`` bytes of cryptographic randomness."""
         return os.urandom(count)
 
 
 class Loop:
     """A thread that calls ``turn`` until that returns False, and survives errors of a turn.
 
-    Otherwise an error would silently end a thread and with it all of its work: answers, heartbeats,
-    due work. An error of a turn is logged, and the next turn follows. While turns keep failing, the
-    pause between them grows from 1 ms to one second, and the same error is logged once. The runtime
-    knows each loop from its start to its end: :meth:`Runtime.dead_loops` names those that have
-    ended without being stopped.
+    Otherwise an error would silently end a thread and all its work: answers, heartbeats, due work.
+    An error of a turn is logged, and the next turn follows. While turns keep failing, the pause
+    between them grows from 1 ms to one second, and the same error is logged once. The runtime keeps
+    a list of running loops: :meth:`Runtime.dead_loops` names those that have ended without being
+    stopped.
     """
 
     def __init__(
         self, runtime: Runtime, turn: Callable[[], bool], name: str, *, survives_errors: bool = True
     ) -> None:
-        """Prepare the loop, with the name of its thread; :meth:`start` starts it.
+        """Create the loop with its thread name; :meth:`start` starts it.
 
         With ``survives_errors`` False the first error of a turn ends the loop, which is dead then.
         """
@@ -296,7 +293,7 @@ class Loop:
 
     @property
     def ident(self) -> int | None:
-        """The number of its thread; None before the start."""
+        """The id of its thread; None before the start."""
         return self._worker.ident
 
     def start(self) -> None:
@@ -311,7 +308,8 @@ class Loop:
     def join(self, seconds: float | None = None) -> None:
         """Wait until the thread has ended, at most ``seconds`` (None: without a limit).
 
-        The owner must have made ``turn`` return False.
+        The owner must make ``turn`` return False first. :meth:`Runtime.dead_loops` does not name
+        the loop afterwards.
         """
         self._is_ending = True
         self._worker.join(seconds)
@@ -323,10 +321,15 @@ class Loop:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the thread has ended though nobody has stopped the loop."""
+        """Whether the thread was started and has ended, for example by an error of a turn."""
         return self._has_begun and not self._worker.is_alive()
 
     def _run(self) -> None:
+        """Call ``turn`` until it returns False; the function that the thread runs.
+
+        An error is logged, and ends the loop only while it is being joined or must not survive
+        errors.
+        """
         self._has_begun = True
         while True:
             try:
@@ -344,7 +347,7 @@ class Loop:
         self._runtime.remove_loop(self)
 
     def _note(self, error: BaseException) -> None:
-        """Log an error of a turn, unless the turn before has failed with the same one."""
+        """Log an error of a turn, unless the previous turn failed with the same error."""
         text = repr(error)
         if text != self._last_error:
             self._last_error = text
@@ -352,7 +355,7 @@ class Loop:
             _LOG.error("%s %s an error: %s", self.name, what, text, exc_info=error)
 
     def _pause(self) -> None:
-        """Wait between failing turns: first not at all, then 1 ms, doubling up to one second."""
+        """Wait between failing turns: first 0, then 1 ms, doubling to one second."""
         if self._failure_count:
             pause = _FIRST_PAUSE_SECONDS * 2 ** min(self._failure_count - 1, 20)
             self._runtime.event().wait(min(pause, _LONGEST_PAUSE_SECONDS))
@@ -360,13 +363,13 @@ class Loop:
 
 
 class Driver:
-    """The thread by which a clock runs the due work of one queue manager."""
+    """The thread in which a clock runs the due work of one owner, such as a queue manager."""
 
     #: A step of the wall clock is noticed within this time.
     LONGEST_SLEEP_SECONDS = 1.0
 
     def __init__(self, clock: Clock, driven: Driven, runtime: Runtime) -> None:
-        """Start the thread."""
+        """Start the thread that calls ``driven.run_due`` whenever work is due."""
         self._clock = clock
         self._driven = driven
         self._runtime = runtime
@@ -377,7 +380,7 @@ class Driver:
         self._loop.start()
 
     def wake(self) -> None:
-        """Let the thread ask again when work is due."""
+        """Wake the thread, which asks ``driven.next_due_ms`` again."""
         with self._condition:
             self._woken = True
             self._condition.notify_all()
@@ -385,7 +388,7 @@ class Driver:
     def stop(self) -> None:
         """Stop the thread, and wait until a run under way has finished.
 
-        Called by the thread itself, it does not wait.
+        Called by the thread itself, it does not wait. A second call does nothing.
         """
         with self._condition:
             self._stopped = True
@@ -394,9 +397,9 @@ class Driver:
             self._loop.join()
 
     def _turn(self) -> bool:
-        """Sleep until work is due, for one second at most, and run it.
+        """Sleep until work is due, for one second at most, and run the due work.
 
-        Return False after :meth:`stop`.
+        Returns False after :meth:`stop`, else True.
         """
         due_ms = self._driven.next_due_ms()
         with self._condition:
@@ -410,9 +413,9 @@ class Driver:
         return True
 
     def _sleep_seconds(self, due_ms: int | None) -> float:
-        """Return how long to sleep until a moment, 0 to 1 s.
+        """Return how long to sleep until ``due_ms`` (epoch ms): 0 to 1 s, and 1 s for None.
 
-        A step of the wall clock may bring it nearer.
+        A step of the wall clock may bring that time nearer, hence the limit.
         """
         if due_ms is None:
             return self.LONGEST_SLEEP_SECONDS

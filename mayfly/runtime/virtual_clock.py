@@ -1,4 +1,4 @@
-"""A clock that moves only on command, from due moment to due moment: years pass at once."""
+"""The virtual clock: a clock that moves only on command, from due time to due time."""
 
 from __future__ import annotations
 
@@ -53,14 +53,15 @@ _NOTHING_IS_DUE = (
 
 
 class ClockWait:
-    """One wait of a thread under a clock with ``autojump``."""
+    """One wait of a thread for something, under a virtual clock with ``autojump``."""
 
     def __init__(self, is_over: Callable[[], bool], *, is_exact: bool, of_task: bool) -> None:
         """Describe a wait of the calling thread, which lasts until ``is_over`` returns True.
 
-        With ``is_exact`` the result of ``is_over`` is always up to date; otherwise the waiting
-        thread refreshes it once in each turn of the clock. With ``of_task`` the thread runs other
-        tasks during the wait: only that thread itself can tell whether all of its tasks wait.
+        With ``is_exact`` the result of ``is_over`` is always up to date. Otherwise the waiting
+        thread must update it after each change of the clock's ``turn`` counter. With ``of_task``
+        the thread runs other asyncio tasks during the wait: only that thread can know whether all
+        of them wait.
         """
         self.ident, self.is_over, self.is_exact = threading.get_ident(), is_over, is_exact
         self.of_task = of_task
@@ -71,15 +72,15 @@ class ClockWait:
 class VirtualClock:
     """Time under the control of a program, for tests, demonstrations and simulation.
 
-    It drives any number of queue managers. :meth:`advance` runs all that falls due on the way, on
-    its own thread and at the exact moment: releases, expiry scans, and the decision whether a
+    It drives any number of queue managers. :meth:`advance` runs all work that falls due on the way,
+    in the calling thread and at the exact time: releases, expiry scans, and the decision whether a
     waiting get has its message or its timeout. It does not wait for application code: a thread that
-    has returned from a wait starts its next one at the time that it then sees.
+    has returned from a wait starts its next one at the time that it then reads.
 
-    With ``autojump`` nobody has to call ``advance``: when every thread that uses the clock waits,
-    the clock moves to the next due moment. A thread uses the clock once it has called a verb of a
-    queue manager of the clock, or of a client whose server is in this process. A thread waits in a
-    get, or where another thread wakes it: ``Thread.join``, ``Event.wait``, ``Future.result``.
+    With ``autojump`` no program has to call ``advance``: when every thread that uses the clock
+    waits, the clock moves to the next due time. A thread uses the clock once it has called a verb
+    of a queue manager of the clock, or of a client whose server is in this process. A thread waits
+    in a get, or where another thread wakes it: ``Thread.join``, ``Event.wait``, ``Future.result``.
     """
 
     def __init__(
@@ -89,9 +90,9 @@ class VirtualClock:
         autojump: bool = False,
         runtime: Runtime | None = None,
     ) -> None:
-        """Begin at ``start_ms``, milliseconds since 1970, and stay there until the first advance.
+        """Create a clock at ``start_ms`` (ms since 1970), which stays there until it is advanced.
 
-        Locks come from ``runtime``, by default the machine's.
+        ``runtime`` creates its locks; None means the machine's.
         """
         self._runtime = Runtime() if runtime is None else runtime
         self._now_ms = start_ms
@@ -111,13 +112,16 @@ class VirtualClock:
         self._looking = self._runtime.condition()
 
     def now_ms(self) -> int:
-        """Return the virtual time: milliseconds since 1970, UTC."""
+        """Return the virtual time: ms since 1970, UTC; with ``autojump``, also note the use."""
         if self.autojump:
             self.note_use()
         return self._now_ms
 
     def note_use(self) -> None:
-        """Note that the calling thread uses the clock; ``autojump`` then waits for it."""
+        """Note that the calling thread uses the clock.
+
+        With ``autojump``, the clock then moves only while this thread waits.
+        """
         self._users.add(threading.get_ident())
 
     def advance(self, ms: int) -> None:
@@ -151,13 +155,13 @@ class VirtualClock:
         return wait
 
     def end_wait(self, wait: ClockWait) -> None:
-        """Remove a wait that is over."""
+        """Remove a wait registered by :meth:`begin_wait`; raises ValueError if it is not there."""
         with self._looking:
             self._waits.remove(wait)
             self.turn += 1
 
     def note_change(self) -> None:
-        """Note that something waited for has changed, so that each waiting thread checks again."""
+        """Make each waiting thread check again whether its wait is over."""
         with self._looking:
             self.turn += 1
 
@@ -166,10 +170,9 @@ class VirtualClock:
     ) -> None:
         """Wait until ``is_over`` returns True.
 
-        Time passes while every thread that uses the clock waits.
-
-        ``refresh`` brings the result of ``is_over`` up to date; without it the result always is.
-        Raises RuntimeError when nothing falls due any more and no other thread can end the wait.
+        While every thread that uses the clock waits, the clock jumps to the next due time.
+        ``refresh`` updates the result of ``is_over``; None if the result is always up to date.
+        Raises RuntimeError when no more work is due and no other thread can end the wait.
         """
         wait = self.begin_wait(is_over, is_exact=refresh is None)
         try:
@@ -184,12 +187,10 @@ class VirtualClock:
             self.end_wait(wait)
 
     def jump(self) -> bool:
-        """Move to the next due moment if every thread that uses the clock waits.
+        """Move to the next due time if every thread using the clock waits; return True if moved.
 
-        Return whether it did.
-
-        Returns False also while another thread moves the clock. Raises RuntimeError when nothing
-        falls due any more, and no child process could end the waits.
+        Returns False also while another thread moves the clock. Raises RuntimeError when no work is
+        due any more, and no child process could end the waits.
         """
         if not self._advancing.acquire(blocking=False):
             return False
@@ -212,23 +213,33 @@ class VirtualClock:
             self._looking.wait(_LOOK_SECONDS)
 
     def attach(self, driven: Driven) -> None:
-        """Begin to drive a queue manager."""
+        """Begin to run the due work of an owner, such as a queue manager."""
         self.driven.append(driven)
 
     def detach(self, driven: Driven) -> None:
-        """Stop driving a queue manager; on return no other thread runs its due work."""
+        """Stop running the due work of an owner; on return no other thread runs that work.
+
+        Does nothing more for an owner that is not attached.
+        """
         if driven in self.driven:
             self.driven.remove(driven)
         with self._running:
             pass
 
     def wake(self, driven: Driven) -> None:
-        """Run the work that is due now, unless an advance is running; later work waits."""
+        """Run the work of an owner that is due now, in the calling thread.
+
+        Does nothing while an advance is running, which then does that work, or when no work is due.
+        """
         due_ms = driven.next_due_ms()
         if due_ms is not None and due_ms <= self._now_ms and self._advancer is None:
             self._run(driven)
 
     def _advance(self, target_ms: int) -> None:
+        """Move time to ``target_ms``, running due work; the caller holds the advance lock.
+
+        The calling thread is recorded as the one that advances.
+        """
         self._advancer = self._runtime.thread_id()
         try:
             self._advance_to(target_ms)
@@ -238,10 +249,15 @@ class VirtualClock:
                 self.turn += 1
 
     def _next_due_ms(self) -> int | None:
+        """Return the earliest due time of all owners in epoch ms, None when no work is due."""
         due = [d for driven in list(self.driven) if (d := driven.next_due_ms()) is not None]
         return min(due, default=None)
 
     def _advance_to(self, target_ms: int) -> None:
+        """Move from due time to due time up to ``target_ms``, running the due work at each.
+
+        Raises AssertionError for work that stays due for ever.
+        """
         run_count = 0
         while True:
             next_ms = self._next_due_ms()
@@ -258,12 +274,16 @@ class VirtualClock:
         self._now_ms = target_ms
 
     def _run(self, driven: Driven) -> None:
+        """Run the due work of an owner, unless it has been detached."""
         with self._running:
             if driven in self.driven:
                 driven.run_due()
 
     def _all_wait(self) -> bool:
-        """Return True if every thread that uses the clock waits."""
+        """Return True if every thread that uses the clock waits and no wait is over.
+
+        Threads that have ended are forgotten.
+        """
         alive = {thread.ident: thread for thread in threading.enumerate()}
         self._users.intersection_update(ident for ident in alive if ident is not None)
         with self._looking:
@@ -283,7 +303,10 @@ class VirtualClock:
         return is_so
 
     def _sleeps(self, ident: int) -> bool:
-        """Return True if a thread sleeps, and was at the same place in the last looks as well."""
+        """Return True if a thread sleeps at the same place for the third look in a row.
+
+        Each call is one look.
+        """
         place = _place_of_sleep(ident)
         if place is None:
             self._sleepers.pop(ident, None)
@@ -298,8 +321,8 @@ def check_wait(clock: object, foreign_client_count: int) -> None:
     """Raise RuntimeError when a wait by this thread can certainly never end.
 
     That is so under a virtual clock when no other thread runs a program, the process has no child,
-    and no client of another process is connected: then nobody can call ``advance`` or put a
-    message.
+    and no client of another process is connected: then ``advance`` is never called and no message
+    is put. Other clocks pass the check.
     """
     if isinstance(clock, VirtualClock) and not foreign_client_count and is_alone():
         raise RuntimeError(_WOULD_NOT_END)
@@ -321,7 +344,7 @@ def is_alone() -> bool:
 
 
 def has_children() -> bool:
-    """Return True if a child process of this one runs; False on systems without ``/proc``."""
+    """Return True if this process has a running child; False on systems without ``/proc``."""
     for listed in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
             for child in listed.read_text("ascii").split():
@@ -333,7 +356,7 @@ def has_children() -> bool:
 
 
 def this_process() -> str:
-    """Return a text unique to this process; a client compares it with that of its server."""
+    """Return a text unique to this process; a client compares it with the server's."""
     return f"{_RANDOM}.{os.getpid()}"
 
 
@@ -341,7 +364,10 @@ _RANDOM = os.urandom(16).hex()
 
 
 def _place_of_sleep(ident: int) -> tuple[int, int] | None:
-    """Return where in its program a thread waits for another thread, None while it does not."""
+    """Return where a thread waits for another thread, as (frame id, instruction).
+
+    None while it does not wait, or has ended.
+    """
     frame = frames_of_threads().get(ident)
     if frame is None:
         return None
@@ -351,13 +377,13 @@ def _place_of_sleep(ident: int) -> tuple[int, int] | None:
 
 
 def _has_no_work(ident: int) -> bool:
-    """Return True for a thread of a ThreadPoolExecutor that waits for work."""
+    """Return True for a ThreadPoolExecutor's thread that waits for work."""
     frame = frames_of_threads().get(ident)
     return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) == _POOL
 
 
 def frames_of_threads() -> dict[int, FrameType]:
-    """Return the current frame of each thread, by the number of the thread.
+    """Return the current frame of each thread, by thread id.
 
     The garbage collector is off meanwhile. CPython 3.11 holds a lock here that a starting thread
     needs, and the death of a weak reference would let that thread run (CPython issue 106883).

@@ -1,4 +1,4 @@
-"""The pytest plugin: a queue manager in memory and in virtual time, in process or served."""
+"""The pytest plugin: fixtures with a queue manager in memory under a virtual clock."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """A virtual clock that moves only by ``clock.advance(ms)``."""
+    """Return a new virtual clock that moves only by ``clock.advance(ms)``."""
     return VirtualClock()
 
 
 @pytest.fixture
 def queue_manager(clock: VirtualClock) -> Iterator[QueueManager]:
-    """An empty queue manager ``QM1`` under ``clock``; the test fails if ``verify`` does."""
+    """Yield an empty in-memory queue manager ``QM1`` under ``clock``, closed after the test.
+
+    The test fails if ``verify`` then finds wrong message counts.
+    """
     manager = QueueManager("QM1", clock=clock)
     yield manager
     report = manager.verify()
@@ -32,7 +35,7 @@ def queue_manager(clock: VirtualClock) -> Iterator[QueueManager]:
 
 @pytest.fixture
 def served_queue_manager(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
-    """The fixture ``queue_manager``, served on a port of 127.0.0.1 for client programs.
+    """Yield the fixture ``queue_manager``, served on a port of 127.0.0.1 for client programs.
 
     It needs the extra ``serve``, and is a ``mayfly.testing.served.ServedQueueManager``.
     """

@@ -1,4 +1,4 @@
-"""A queue manager for tests, served on a real socket in virtual time."""
+"""A served queue manager for tests: clients reach it over a real socket, in virtual time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ServedQueueManager:
     """A served queue manager, and how clients reach it.
 
     User ``app`` connects by ``channel`` and may use the queues DEV.**; user ``admin`` connects by
-    DEV.ADMIN.SVRCONN. ``queue_manager`` is the same one, used in this process.
+    DEV.ADMIN.SVRCONN. ``queue_manager`` is the same queue manager as an object of this process.
     """
 
     queue_manager: QueueManager
@@ -50,7 +50,7 @@ class ServedQueueManager:
 
     @property
     def conn_info(self) -> str:
-        """``host(port)``, as CONNAME and pymqi take it."""
+        """``host(port)``, the form of CONNAME and of pymqi."""
         return f"{HOST}({self.port})"
 
     @property
@@ -64,15 +64,19 @@ class ServedQueueManager:
         return f"mq://{HOST}:{self.port}/{self.name}?channel={self.channel}"
 
     def connect(self, *, transacted: bool = False) -> Client:
-        """Return a connection of user ``app`` over the socket; raises MQError."""
+        """Return a new client connection of user ``app``; raises MQError when it fails.
+
+        With ``transacted`` its puts and gets belong to a unit of work until ``commit``.
+        """
         return self._connected(self.channel, APP, transacted=transacted)
 
     def mqsc(self, script: str) -> MqscResult:
-        """Run MQSC commands as user ``admin`` over the socket."""
+        """Run MQSC commands as user ``admin`` over the socket, and return their result."""
         with self._connected(ADMIN_CHANNEL, ADMIN, transacted=False) as admin:
             return admin.mqsc(script)
 
     def _connected(self, channel: str, user: str, *, transacted: bool) -> Client:
+        """Return a new client connection of a user over a channel; raises MQError when it fails."""
         endpoint = Endpoint((Address(HOST, self.port),), channel, self.name)
         made = connect(endpoint, user, PASSWORDS[user], application="pytest")
         return Client(made, transacted=transacted)
@@ -80,7 +84,10 @@ class ServedQueueManager:
 
 @contextlib.contextmanager
 def served(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
-    """Serve a queue manager with the objects of ``mayfly serve --dev`` for a ``with`` block."""
+    """Serve a queue manager for a ``with`` block, with the objects of ``mayfly serve --dev``.
+
+    Yields a ServedQueueManager on a free port of 127.0.0.1; the end of the block stops the server.
+    """
     given = {PASSWORD_VARIABLES[user]: password for user, password in PASSWORDS.items()}
     engine = queue_manager.engine
     developer_users(users_of(engine), None, given)

@@ -71,10 +71,12 @@ def define_topic(
 ) -> None:
     """Define a topic object on disk and in the topic tree; attributes left out are ASPARENT.
 
-    With ``replace`` an existing object takes the attributes given and keeps its topic string.
+    With ``replace``, an existing object gets the attributes in ``attributes`` and the defaults for
+    all others, but keeps its topic string.
 
-    Raises MQRC_OBJECT_NAME_ERROR, MQRC_TOPIC_STRING_ERROR, and MQRC_OBJECT_ALREADY_EXISTS when the
-    name or the topic string already has a topic object.
+    Raises MQRC_OBJECT_NAME_ERROR for an invalid name and MQRC_TOPIC_STRING_ERROR for an invalid or
+    changed topic string. Raises MQRC_OBJECT_ALREADY_EXISTS when another topic object has the topic
+    string, or when the name exists and ``replace`` is False.
     """
     check_name(name)
     core.check_running()
@@ -101,10 +103,10 @@ def define_topic(
 
 
 def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a topic object, for later publications and subscriptions.
+    """Change attributes of a topic object on disk and in memory; other attributes stay.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME when the object is not defined, and MQRC_TOPIC_STRING_ERROR when
-    TOPICSTR would change.
+    Later publications and subscriptions use the new values. Raises MQRC_UNKNOWN_OBJECT_NAME when
+    the object is not defined, and MQRC_TOPIC_STRING_ERROR when TOPICSTR would change.
     """
     core.check_running()
     with core.definitions_lock:
@@ -113,8 +115,9 @@ def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
 
 
 def delete_topic(core: Core, name: str) -> None:
-    """Delete a topic object; its topic strings take their values from the next object above.
+    """Delete a topic object from disk and from the topic tree.
 
+    Its topic string then inherits its attributes from the next topic object above it in the tree.
     Subscriptions and retained publications stay. Raises MQRC_UNKNOWN_OBJECT_NAME when the object is
     not defined.
     """
@@ -158,7 +161,10 @@ def _find_topic(core: Core, name: str) -> TopicDefinition:
 
 
 def _change_topic(core: Core, definition: TopicDefinition, changed: TopicDefinition) -> None:
-    """Store the ``changed`` attributes; raises MQRC_TOPIC_STRING_ERROR for another topic string."""
+    """Replace a topic object by ``changed``, on disk and in the topic tree.
+
+    Raises MQRC_TOPIC_STRING_ERROR, and changes nothing, when ``changed`` has another topic string.
+    """
     topic = definition.topicstr
     if changed.topicstr != topic:
         raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{definition.name} stands for {topic!r}")
@@ -166,7 +172,7 @@ def _change_topic(core: Core, definition: TopicDefinition, changed: TopicDefinit
 
 
 def _enter_topic(core: Core, definition: TopicDefinition) -> None:
-    """Save a topic object on disk, then add it to the topic tree."""
+    """Save a topic object on disk, then add it to the topic tree or replace it there."""
     save(core, definition, 0)
     with core.engine_lock:
         core.registry.topics.add(definition)
@@ -175,10 +181,11 @@ def _enter_topic(core: Core, definition: TopicDefinition) -> None:
 def define_subscription(
     core: Core, name: str, attributes: Mapping[str, Value], *, replace: bool = False
 ) -> None:
-    """Define an administrative subscription (DEFINE SUB): durable, owned by no session.
+    """Define an administrative subscription (DEFINE SUB): durable, and open in no session.
 
-    With ``replace`` an existing one takes the attributes given. Raises MQRC_SUB_NAME_ERROR,
-    MQRC_SUB_ALREADY_EXISTS, and the errors of :func:`create_subscription` and
+    With ``replace``, an existing subscription is altered: attributes not in ``attributes`` stay.
+    Raises MQRC_SUB_NAME_ERROR for an invalid name, MQRC_SUB_ALREADY_EXISTS for an existing one
+    without ``replace``, and the errors of :func:`create_subscription` and
     :func:`alter_subscription`.
     """
     with core.definitions_lock:
@@ -199,19 +206,20 @@ def create_subscription(
     replaced: Subscription | None = None,
     verdicts: Verdicts | None = None,
 ) -> Subscription:
-    """Create a subscription, and deliver the retained publications that it asks for.
+    """Create a subscription and put the matching retained publications on its queue.
 
-    ``verdicts`` are answers of its selector about those publications, for a caller that holds a
-    lock. A durable subscription is on disk when this returns. It lives for ``life_ms`` from now;
-    None means the EXPIRY of the definition. ``replaced`` is a subscription of the same name; it is
-    removed with its managed queue in the same step. After an error nothing is created, and
-    ``replaced`` stays.
+    Return the new subscription; a durable one is on disk by then. It expires ``life_ms`` from now;
+    None means the EXPIRY of the definition. ``takes_retained`` False delivers no retained
+    publications. ``verdicts`` holds results of the selector for retained publications, computed
+    earlier by a caller that now holds a lock; None evaluates the selector here. ``replaced`` is an
+    existing subscription of the same name, removed with its managed queue in the same step. After
+    an error nothing is created, and ``replaced`` stays.
 
     Raises MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR,
     MQRC_SUB_INHIBITED, MQRC_DURABILITY_NOT_ALLOWED, and MQRC_SUBSCRIPTION_IN_USE when ``replaced``
-    is open. Raises MQRC_UNKNOWN_OBJECT_NAME for topic object, queue or model, MQRC_OPTIONS_ERROR
-    for a destination that does not fit its class, and MQRC_SELECTOR_SYNTAX_ERROR and its like for a
-    selector.
+    is open. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown topic object, queue or model queue, and
+    MQRC_OPTIONS_ERROR when DEST does not fit DESTCLAS or DESTCORL is invalid. Raises
+    MQRC_SELECTOR_SYNTAX_ERROR or another MQRC_SELECTOR_… for an invalid selector.
     """
     core.check_running()
     with core.definitions_lock:
@@ -256,9 +264,10 @@ def _enter_subscription(
 
 
 def _put_back(core: Core, subscription: Subscription, replaced: Subscription) -> None:
-    """Restore ``replaced``, on disk and in memory, in place of a subscription that failed.
+    """Restore ``replaced``, on disk and in memory, after its replacement ``subscription`` failed.
 
-    Logs an error of the disk and raises nothing.
+    Removes ``subscription`` from memory and marks its managed queue for deletion. A disk error is
+    only logged.
     """
     try:
         save(core, replaced.definition, 0)
@@ -274,10 +283,11 @@ def _put_back(core: Core, subscription: Subscription, replaced: Subscription) ->
 
 
 def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a subscription by its name; a new EXPIRY counts from now.
+    """Change attributes of a subscription found by its name, on disk (if durable) and in memory.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_OPTIONS_ERROR for an attribute that must stay, and
-    MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
+    A new EXPIRY counts from now; attributes not in ``attributes`` stay. Raises MQRC_NO_SUBSCRIPTION
+    when the name is unknown or the subscription has expired. Raises MQRC_OPTIONS_ERROR for an
+    attribute that ALTER SUB may not change, and MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
     """
     core.check_running()
     with core.definitions_lock:
@@ -314,7 +324,8 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
 def delete_subscription(core: Core, name: str) -> None:
     """Remove a subscription by its name, on disk and in memory, with its managed queue.
 
-    Raises MQRC_NO_SUBSCRIPTION, and MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+    Raises MQRC_NO_SUBSCRIPTION when the name is unknown, and MQRC_SUBSCRIPTION_IN_USE while a
+    session has the subscription open.
     """
     core.check_running()
     with core.definitions_lock:
@@ -325,7 +336,10 @@ def delete_subscription(core: Core, name: str) -> None:
 
 
 def remove_subscription(core: Core, subscription: Subscription) -> None:
-    """Remove a subscription, first on disk, then in memory, even while sessions have it open."""
+    """Remove a subscription, first on disk, then in memory, even while sessions have it open.
+
+    Also deletes its managed queue, or marks that queue for deletion while the queue is in use.
+    """
     with core.definitions_lock:
         if subscription.is_durable:
             erase(core, subscription.definition)
@@ -353,10 +367,10 @@ def forget_subscription(core: Core, subscription: Subscription) -> None:
 
 
 def drop_doomed(core: Core, *, waits: bool = True) -> None:
-    """Delete what removed subscriptions have left: rows on disk, and managed queues not in use.
+    """Delete expired subscriptions from disk, and the managed queues that are marked for deletion.
 
-    Without ``waits`` it returns at once while another thread changes definitions; a later call does
-    the work. What cannot be deleted is logged, and tried again at the next call.
+    Queues still in use stay marked. A deletion that fails is logged and tried again at the next
+    call. With ``waits`` False, does nothing while another thread changes definitions.
     """
     subscriptions = core.registry.subscriptions
     if not (subscriptions.doomed or subscriptions.ended):
@@ -382,10 +396,11 @@ def drop_doomed(core: Core, *, waits: bool = True) -> None:
 
 
 def end_expired(core: Core) -> None:
-    """Remove the subscriptions that have expired, without waiting for changes of definitions.
+    """Remove the subscriptions that have expired, in memory now and on disk if possible.
 
-    A change of definitions may wait for the thread that advances the clock, and that thread calls
-    this function. A row that stays on disk is found expired when it is read again.
+    It never waits for the definitions lock: the thread that holds that lock may wait for the thread
+    that advances the clock, which calls this function. A row left on disk is removed by a later
+    call, or after the next restart.
     """
     with core.engine_lock:
         subscriptions = core.registry.subscriptions
@@ -397,7 +412,11 @@ def end_expired(core: Core) -> None:
 
 
 def _drop_queue(core: Core, queue: LocalQueue) -> None:
-    """Delete a managed queue with its messages; one that is in use stays marked for deletion."""
+    """Delete a managed queue with its messages; does nothing when the queue is already deleted.
+
+    When the deletion fails, for example with MQRC_OBJECT_IN_USE, the error is logged and the queue
+    stays marked for deletion.
+    """
     if core.registry.by_name(queue.name) is not queue:
         return
     try:
@@ -439,7 +458,10 @@ def _check_subscription(
 ) -> None:
     """Check a new definition, and replace its TOPICSTR by the full topic string.
 
-    Raises the reasons that :func:`create_subscription` names, except those of the selector.
+    The full topic string is that of the topic object followed by TOPICSTR. ``replaced`` may already
+    have the name. Raises MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR,
+    MQRC_SUB_INHIBITED, MQRC_DURABILITY_NOT_ALLOWED, MQRC_OPTIONS_ERROR or MQRC_UNKNOWN_OBJECT_NAME.
+    The selector is not checked.
     """
     name, registry = definition.name, core.registry
     if (is_durable and not name.strip()) or len(name.encode()) > _LONGEST_NAME:
@@ -480,14 +502,21 @@ def _check_correlation(definition: SubscriptionDefinition) -> None:
 
 
 def _begin_life(core: Core, definition: SubscriptionDefinition, life_ms: int | None = None) -> None:
-    """Set when a subscription expires: ``life_ms``, or else its EXPIRY, from now; -1 for never."""
+    """Set ``expire_at_ms`` of a definition: now plus ``life_ms``, or now plus its EXPIRY when None.
+
+    Unlimited is stored as -1.
+    """
     if life_ms is None and definition.expiry_tenths != c.MQEI_UNLIMITED:
         life_ms = ms_of_tenths(definition.expiry_tenths)
     definition.expire_at_ms = -1 if life_ms is None else core.now_ms() + life_ms
 
 
 def undo_subscription(core: Core, subscription: Subscription) -> None:
-    """Remove a subscription whose creation has failed; an error of the removal is only logged."""
+    """Remove a subscription whose creation has failed, with its managed queue.
+
+    A disk error is only logged; the subscription is then removed in memory, but may exist again
+    after a restart.
+    """
     try:
         remove_subscription(core, subscription)
     except MQError as error:
@@ -498,9 +527,10 @@ def undo_subscription(core: Core, subscription: Subscription) -> None:
 
 
 def _make_queue(core: Core, subscription: Subscription) -> None:
-    """Create the managed queue of a subscription from the model queue of its topic.
+    """Create the managed queue of a subscription and set that queue as its destination.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME when the model queue is not defined.
+    The topic names the model queue (MDURMDL or MNDURMDL). Raises MQRC_UNKNOWN_OBJECT_NAME when the
+    model queue is not defined.
     """
     values = core.registry.topics.values(subscription.topic)
     model = values.durable_model if subscription.is_durable else values.non_durable_model

@@ -1,4 +1,4 @@
-"""Makes a subscriber's copy of a publication: descriptor, row, and row on the staging queue."""
+"""Copies of a publication for its subscribers: their descriptors, rows, and delayed copies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from mayfly.store.units import StoredMessage, stored_message
 def prepared_for(
     core: Core, subscription: Subscription, path: Path, publication: Prepared
 ) -> Prepared:
-    """Return a publication's descriptor as a subscriber gets it.
+    """Return the checked descriptor of a publication, changed for one subscriber's copy.
 
-    PUBPRTY gives the priority. A copy on a temporary queue is not persistent, because the queue is
-    lost at a restart.
+    PUBPRTY of the subscription sets the priority. A copy on a temporary dynamic queue becomes
+    non-persistent, as that queue is lost at a restart. Without a difference, ``publication`` itself
+    is returned.
     """
     priority = publication.descriptor.priority
     if subscription.priority == PRIORITY_AS_QUEUE:
@@ -42,9 +43,10 @@ def prepared_for(
 
 
 class CopyRows:
-    """Makes the rows of all copies of one publication, under the engine lock."""
+    """Builds the store rows for the copies of one publication; use it under the engine lock."""
 
     def __init__(self, core: Core, topic: str, msg_id: bytes) -> None:
+        """Prepare for copies of one publication, which all have this topic and MsgId."""
         self._core, self._topic, self._msg_id = core, topic, msg_id
         #: A copy of the same content as the last one has the same values behind the key.
         self._last_content: tuple[Prepared, Window, bytes, bytes] | None = None
@@ -53,7 +55,11 @@ class CopyRows:
     def row(
         self, path: Path, prepared: Prepared, window: Window, correl_id: bytes, body: bytes
     ) -> StoredMessage:
-        """Return the row of a copy; most rows differ from the row before in their key alone."""
+        """Return a new row, with a new key, for one copy on the queue that ``path`` leads to.
+
+        The values after the key are reused from the previous row when descriptor, window, CorrelId
+        and body are equal. On a transmission queue the row is always built anew.
+        """
         content = prepared, window, correl_id, body
         if path.remote is None and content == self._last_content:
             number = path.queue.owner.store.sequence.next()
@@ -69,11 +75,13 @@ class CopyRows:
 def staged_copy(
     core: Core, subscription: Subscription, topic: str, publication: OutgoingMessage
 ) -> UncommittedPut:
-    """Return the copy of a delayed publication for a subscription, as a put to the staging queue.
+    """Return a put to the staging queue for one subscriber's copy of a delayed publication.
 
-    Its window is that of the publication, shortened by the caps of the target queue. When the caps
-    end the life before the delivery time, they are applied again at delivery. Raises the errors of
-    ``staging_path``.
+    Nothing is stored yet. The expiry limits (CAPEXPRY) of the target queue shorten the window of
+    the copy. If a limit ends before the delivery time, it is applied at delivery instead. A target
+    queue that cannot be resolved now is no error. Raises MQRC_UNKNOWN_OBJECT_NAME,
+    MQRC_PUT_INHIBITED, MQRC_Q_FULL and the other errors of ``staging_path`` for the staging queue.
+    The caller holds the engine lock.
     """
     assert core.engine_lock.is_held()
     prepared, window, ids, body = publication
@@ -99,9 +107,10 @@ def staged_copy(
 
 
 def window_on(path: Path, window: Window) -> Window:
-    """Return the window of a copy, shortened by the caps that its queue has now.
+    """Return the window (put, delivery and expiry time) of a copy, limited by its queue's CAPEXPRY.
 
-    Raises MQRC_EXPIRY_ERROR when the caps end its life before its delivery time (D31).
+    Without a limit or TTLFROM(RELEASE) on the queue, ``window`` is returned unchanged. Raises
+    MQRC_EXPIRY_ERROR when the limit lets the copy expire before its delivery time (D31).
     """
     if path.cap_ms is None and not path.ttl_from_release:
         return window

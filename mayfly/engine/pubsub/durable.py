@@ -1,4 +1,4 @@
-"""Subscriptions for JMS: durable ones by name, client ids, temporary topics."""
+"""Durable subscriptions for JMS, with client ids and temporary topics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from mayfly.mqi.errors import mq_error
 def open_durable(
     session: Session, name: str, topic: str, *, selector: str, shared: bool, no_local: bool
 ) -> OpenSubscription:
-    """Open the durable subscription of this name; create it when it does not exist.
+    """Open the durable subscription ``name`` for a session; create it when it does not exist.
 
-    One with another topic, selector or ``no_local`` is removed with its messages and created again;
-    the user must have authority to remove it.
+    An existing subscription with another topic, selector or ``no_local`` is removed with its
+    messages and created again, if the user has authority to remove it.
 
-    Raises MQRC_SUBSCRIPTION_IN_USE when the one to be removed, or an unshared one, is open or has
-    unacknowledged messages. Raises MQRC_SUB_ALREADY_EXISTS when one is shared and the other is not.
+    Raises MQRC_SUBSCRIPTION_IN_USE when an unshared subscription, or one to be removed, is open.
+    The same error is raised when one to be removed has unacknowledged messages. Raises
+    MQRC_SUB_ALREADY_EXISTS when the existing one is shared and ``shared`` is False, or the reverse.
     Also raises the errors of Session.subscribe and Session.resume.
     """
     core, replaces = session.core, False
@@ -54,10 +55,10 @@ def open_durable(
 
 
 def remove_idle(session: Session, name: str) -> None:
-    """Remove a durable subscription, with the messages on its managed queue.
+    """Remove a durable subscription by its name, with the messages on its managed queue.
 
-    Raises MQRC_NO_SUBSCRIPTION, and MQRC_SUBSCRIPTION_IN_USE while it is open or has unacknowledged
-    messages.
+    Raises MQRC_NO_SUBSCRIPTION when the name is unknown, and MQRC_SUBSCRIPTION_IN_USE while the
+    subscription is open or has unacknowledged messages.
     """
     core = session.core
     _let_settle(core, name)
@@ -67,8 +68,9 @@ def remove_idle(session: Session, name: str) -> None:
 
 
 def claim_client_id(session: Session, client_id: str) -> None:
-    """Reserve a JMS client id for a session until it ends, and make it the session's connection.
+    """Reserve a JMS client id for a session, and set it as the connection name of the session.
 
+    The reservation lasts until the session ends. A repeated call for the same session is allowed.
     Raises MQRC_OBJECT_IN_USE while another open session has the client id.
     """
     core = session.core
@@ -81,9 +83,9 @@ def claim_client_id(session: Session, client_id: str) -> None:
 
 
 def make_temporary_topic(session: Session) -> str:
-    """Return a new, unique topic string that the session's user may publish and subscribe to.
+    """Return a new, unique topic string, ``TEMP/`` and a hexadecimal id.
 
-    The right lasts until :func:`delete_temporary_topic`.
+    The user of the session may publish and subscribe to it until :func:`delete_temporary_topic`.
     """
     core = session.core
     topic = f"TEMP/{new_message_id(core).hex().upper()}"
@@ -95,14 +97,20 @@ def make_temporary_topic(session: Session) -> str:
 
 
 def delete_temporary_topic(core: Core, topic: str) -> None:
-    """Delete a temporary topic with its retained publication; no authority is checked."""
+    """Remove the user's right to a temporary topic, and its retained publication.
+
+    No authority is checked. An unknown topic is no error.
+    """
     with core.engine_lock:
         core.registry.authority.temporary_topics.pop(topic, None)
     clear_retained(core, topic)
 
 
 def is_subscribed_to(core: Core, topic: str) -> bool:
-    """Return True if a session has a subscription open whose topic string is exactly this one."""
+    """Return True if a session has a subscription open with exactly this topic string.
+
+    A subscription that matches by wildcards alone does not count.
+    """
     with core.engine_lock:
         matching = core.registry.subscriptions.matching(topic)
         return any(found.topic == topic and found.holds for found in matching)
@@ -119,10 +127,10 @@ def _check_idle(core: Core, subscription: Subscription) -> None:
 
 
 def _let_settle(core: Core, name: str) -> None:
-    """Wait until acknowledgements under way for a closed subscription are on disk.
+    """Wait until pending acknowledgements of the closed subscription ``name`` are on disk.
 
-    A consumer may be closed before its acknowledgements are durable; the next consumer must not see
-    those messages.
+    Otherwise the next consumer could get messages that were already acknowledged. Returns at once
+    when the subscription does not exist, is open, or has no locked messages.
     """
     found = core.registry.subscriptions.find(name)
     if found is not None and not found.holds and _is_held(core, found):
@@ -130,7 +138,10 @@ def _let_settle(core: Core, name: str) -> None:
 
 
 def _is_held(core: Core, subscription: Subscription) -> bool:
-    """Return True if the managed queue of a subscription has messages that are locked."""
+    """Return True if the managed queue of a subscription has locked messages.
+
+    Returns False for a subscription without a managed queue, or when that queue is deleted.
+    """
     if not subscription.is_managed:
         return False
     with core.engine_lock:

@@ -1,4 +1,4 @@
-"""MQSUB: one verb that creates, resumes or alters a subscription by its name."""
+"""MQSUB: create, resume or alter a subscription by its name, as the MQSO options say."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SubscriptionWanted(NamedTuple):
     """The fields of an MQSD that a program passes to MQSUB.
 
     An empty ``correl_id`` asks for an id of the subscription; None passes on the publisher's
-    CorrelId. ``queue`` is the open queue for a subscription that is not managed.
+    CorrelId. ``queue`` is the open queue handle (Hobj) for a subscription that is not managed.
     """
 
     options: int
@@ -77,16 +77,16 @@ def subscribe_as(
     altered: OpenSubscription | None,
     held: Handle | None,
 ) -> tuple[OpenSubscription, Handle]:
-    """MQSUB: return the subscription, and the handle of the queue on which its publications arrive.
+    """Do MQSUB: return the subscription, and the handle of the queue for its publications.
 
-    ``altered`` is a subscription that the caller has open already and may alter; ``held`` is the
-    open handle of its queue. After an error nothing is created or changed.
+    ``altered`` is this subscription when the caller already has it open; ``held`` is the caller's
+    open handle of its queue. Both may be None. After an error nothing is created or changed.
 
     Raises MQRC_OPTIONS_ERROR, MQRC_FUNCTION_NOT_SUPPORTED, MQRC_EXPIRY_ERROR, MQRC_PRIORITY_ERROR,
     MQRC_SUB_NAME_ERROR, MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
     MQRC_IDENTITY_MISMATCH, the MQRC_…_NOT_ALTERABLE, and the errors of Session.subscribe. Raises
-    MQRC_HOBJ_ERROR for a queue that is not open for input or browse, or not of this session;
-    MQRC_INVALID_DESTINATION for a queue that cannot be opened.
+    MQRC_HOBJ_ERROR for a queue handle that is closed, of another queue, or not open for input or
+    browse. Raises MQRC_INVALID_DESTINATION for a queue that cannot be opened.
     """
     options = wanted.options
     _check_options(options)
@@ -111,7 +111,7 @@ def subscribe_as(
 
 
 def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
-    """Return the present attributes of an open subscription."""
+    """Return the present attributes of an open subscription, for the result of MQSUB."""
     subscription = opened.subscription
     definition = subscription.definition
     return SubscriptionFacts(
@@ -131,7 +131,12 @@ def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
 
 
 def _check_options(options: int) -> None:
-    """Check the MQSO bits: raise MQRC_OPTIONS_ERROR or MQRC_FUNCTION_NOT_SUPPORTED."""
+    """Check the MQSO bits of an MQSD.
+
+    Raises MQRC_OPTIONS_ERROR for unknown or contradictory bits, or without CREATE, RESUME and
+    ALTER. Raises MQRC_FUNCTION_NOT_SUPPORTED for an option that this queue manager does not
+    support.
+    """
     wrong = (
         options & ~_KNOWN
         or not options & _WAYS
@@ -145,7 +150,7 @@ def _check_options(options: int) -> None:
 
 
 def _check_priority(priority: int) -> None:
-    """Raise MQRC_PRIORITY_ERROR unless PubPriority is 0 to 9 or one of the MQPRI values."""
+    """Raise MQRC_PRIORITY_ERROR unless PubPriority is 0 to 9, or AS_PUBLISHED or AS_Q_DEF."""
     if not PRIORITY_AS_QUEUE <= priority <= _HIGHEST_PRIORITY and (
         priority != c.MQPRI_PRIORITY_AS_PUBLISHED
     ):
@@ -153,7 +158,10 @@ def _check_priority(priority: int) -> None:
 
 
 def _life_ms(expiry_tenths: int) -> int | None:
-    """Return SubExpiry in ms, None for unlimited; raises MQRC_EXPIRY_ERROR out of range."""
+    """Return SubExpiry (tenths of a second) in ms, None for MQEI_UNLIMITED.
+
+    Raises MQRC_EXPIRY_ERROR when the value is out of range.
+    """
     if expiry_tenths == c.MQEI_UNLIMITED:
         return None
     if not 0 < expiry_tenths <= MAXIMUM_EXPIRY_TENTHS:
@@ -167,7 +175,11 @@ def _life_ms(expiry_tenths: int) -> int | None:
 def _create(
     session: Session, wanted: SubscriptionWanted, life_ms: int | None
 ) -> tuple[OpenSubscription, Handle]:
-    """Create the subscription and open its queue; see :func:`subscribe_as`."""
+    """Create a subscription as an MQSD says; return it, and a handle of its queue.
+
+    Raises MQRC_HOBJ_ERROR when it is not managed and ``wanted.queue`` is not open for input or
+    browse, and the errors of Session.subscribe.
+    """
     options, queue = wanted.options, ""
     if not options & c.MQSO_MANAGED:
         queue = _checked(wanted.queue).path.name
@@ -192,7 +204,12 @@ def _create(
 def _reopen(
     session: Session, wanted: SubscriptionWanted, opened: OpenSubscription, held: Handle | None
 ) -> Handle:
-    """Return a handle of the queue of an existing subscription, altered first with MQSO_ALTER."""
+    """Return a handle of the queue of an existing subscription; with MQSO_ALTER, alter it first.
+
+    The handle is ``wanted.queue``, ``held``, or one newly opened. Raises MQRC_HOBJ_ERROR,
+    MQRC_INVALID_DESTINATION, an MQRC_…_NOT_ALTERABLE, and the errors of :func:`_alter`; a newly
+    opened handle is then closed.
+    """
     given = wanted.queue
     if not wanted.options & c.MQSO_ALTER:
         return _queue_of(session, opened, given)
@@ -212,10 +229,11 @@ def _reopen(
 
 
 def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) -> Handle:
-    """Return a handle of a subscription's queue: managed, given by the program, or newly opened.
+    """Return a handle of a subscription's queue: of its managed queue, ``given``, or newly opened.
 
-    Raises MQRC_HOBJ_ERROR when the given queue is another one, MQRC_INVALID_DESTINATION when it
-    cannot be opened.
+    The managed queue's handle then belongs to the caller and stays open when the subscription is
+    closed. Raises MQRC_HOBJ_ERROR when ``given`` is a handle of another queue, and
+    MQRC_INVALID_DESTINATION when the queue cannot be opened.
     """
     if opened.subscription.is_managed:
         # From now on it is the caller's, who may get from it when the subscription is closed.
@@ -236,7 +254,7 @@ def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) 
 
 
 def _checked(given: Handle | None) -> Handle:
-    """Return the handle; raises MQRC_HOBJ_ERROR unless it is open for input or browse."""
+    """Return the handle ``given``; raises MQRC_HOBJ_ERROR unless it is open for input or browse."""
     if given is None or not given.is_open or not given.options & _GETTING:
         raise mq_error(
             rc.MQRC_HOBJ_ERROR,
@@ -248,10 +266,10 @@ def _checked(given: Handle | None) -> Handle:
 def _alter(
     session: Session, wanted: SubscriptionWanted, subscription: Subscription, queue: str
 ) -> None:
-    """Change all alterable attributes to those of the MQSD; SubExpiry counts from now.
+    """Change all alterable attributes of a subscription to those of the MQSD.
 
-    An empty ``queue`` keeps the destination. Raises MQRC_NOT_AUTHORIZED, MQRC_IDENTITY_MISMATCH and
-    the errors of ``alter_subscription``.
+    SubExpiry counts from now. An empty ``queue`` keeps the destination. Raises MQRC_NOT_AUTHORIZED,
+    MQRC_IDENTITY_MISMATCH, and the errors of ``alter_subscription``; then nothing is changed.
     """
     options = wanted.options
     asking = cast("Subscriber", session)
@@ -275,7 +293,11 @@ def _alter(
 def _check_unalterable(
     session: Session, wanted: SubscriptionWanted, subscription: Subscription
 ) -> None:
-    """Raise the MQRC_…_NOT_ALTERABLE for durability, topic, selector or class that would change."""
+    """Raise an error when the MQSD differs in an attribute that MQSO_ALTER may not change.
+
+    These are MQRC_DURABILITY_NOT_ALTERABLE, MQRC_TOPIC_NOT_ALTERABLE, MQRC_SELECTOR_NOT_ALTERABLE
+    and MQRC_DEST_CLASS_NOT_ALTERABLE. An MQSD without a topic accepts any topic.
+    """
     core, name, options = session.core, subscription.name, wanted.options
     if bool(options & c.MQSO_DURABLE) != subscription.is_durable:
         raise mq_error(rc.MQRC_DURABILITY_NOT_ALTERABLE, f"subscription {name!r}")

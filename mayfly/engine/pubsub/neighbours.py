@@ -1,4 +1,4 @@
-"""Neighbours in a hierarchy of queue managers: their proxy subscriptions and publications."""
+"""Neighbours in a hierarchy of queue managers: parent, children and proxy subscriptions."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ _QUEUE = {"MAXDEPTH": 999_999_999, "DEFPSIST": 1}
 
 
 class Neighbours:
-    """The parent and children of this queue manager in the hierarchy; all changes are on disk."""
+    """The parent and children of one queue manager in the hierarchy; all changes are on disk."""
 
     def __init__(self, core: Core) -> None:
+        """Give access to the neighbours of the queue manager whose engine is ``core``."""
         self._core = core
 
     @property
     def parent(self) -> str:
-        """PARENT of the queue manager, empty at the top of the hierarchy."""
+        """The PARENT attribute of the queue manager, empty at the top of the hierarchy."""
         return self._core.registry.queue_manager.parent
 
     @property
     def children(self) -> list[str]:
-        """The names of the queue managers that have named this one as their parent, sorted."""
+        """The sorted names of the child queue managers, added by :meth:`add_child`."""
         with self._core.engine_lock:
             return sorted(name for kind, name in self._core.registry.named if kind == CHILD)
 
@@ -54,17 +55,20 @@ class Neighbours:
         return [name for name in (self.parent, *self.children) if name]
 
     def make_queues(self, names: Iterable[str]) -> None:
-        """Define local queues of these names, on which neighbours send, where they do not exist."""
+        """Define local queues with these names, for neighbours to send to; existing ones stay."""
         for name in names:
             if self._core.registry.find(name) is None:
                 define(self._core, QLOCAL, name, _QUEUE)
 
     def add_child(self, name: str) -> None:
-        """Add a child; durable on return."""
+        """Add a child queue manager, or replace it; it is on disk on return."""
         keep_named(self._core, ChildDefinition(CHILD, name))
 
     def drop(self, name: str) -> None:
-        """Remove a neighbour with all its proxy subscriptions."""
+        """Remove all proxy subscriptions of a neighbour, and the child of that name.
+
+        A name that is no child loses its proxies only. PARENT is not changed.
+        """
         for topic in self.proxy_topics(name):
             self.set_proxy(name, topic, is_wanted=False)
         child = self._core.registry.named.get((CHILD, name))
@@ -72,7 +76,10 @@ class Neighbours:
             forget_named(self._core, child)
 
     def proxy_topics(self, neighbour: str) -> set[str]:
-        """Return the topic strings for which a neighbour has proxy subscriptions here."""
+        """Return the topic strings for which a neighbour has proxy subscriptions here.
+
+        The set is empty for a neighbour without proxies.
+        """
         with self._core.engine_lock:
             return {
                 subscription.topic
@@ -81,10 +88,12 @@ class Neighbours:
             }
 
     def set_proxy(self, neighbour: str, topic: str, *, is_wanted: bool) -> None:
-        """Create a neighbour's proxy for a topic string, or remove it unless ``is_wanted``.
+        """Create a neighbour's proxy subscription for a topic; remove it unless ``is_wanted``.
 
-        A new proxy sends the retained publications of its topic string to the neighbour. Raises the
-        errors of ``create_subscription`` and ``remove_subscription``.
+        Does nothing when it exists already, or is already gone. A new proxy sends the retained
+        publications that match its topic string to the neighbour; a failure of that is only logged.
+        Raises MQRC_SUB_INHIBITED or another error of ``create_subscription``, and
+        MQRC_STORAGE_MEDIUM_FULL.
         """
         definition = proxy_definition(neighbour, topic)
         found = self._core.registry.subscriptions.find(definition.name)
@@ -112,9 +121,10 @@ class Neighbours:
 
 
 class TopicChange(NamedTuple):
-    """One subscription to ``topic`` was added (+1) or removed (-1).
+    """One subscription to the topic string ``topic`` was added (``step`` +1) or removed (-1).
 
-    ``neighbour`` is the queue manager from which a proxy came, empty for a subscriber at this one.
+    For a proxy subscription ``neighbour`` is the queue manager it was made for. It is empty for a
+    subscription of a program or administrator.
     """
 
     topic: str
@@ -123,18 +133,25 @@ class TopicChange(NamedTuple):
 
 
 class SubscribedTopics:
-    """Reports which subscriptions of a queue manager come and go; only one may be active."""
+    """Records the subscriptions that a queue manager adds and removes, for its neighbours.
+
+    Only one instance may record at a time, as the record is kept in the queue manager.
+    """
 
     def __init__(self, core: Core) -> None:
+        """Prepare to record changes at ``core``; :meth:`begin` starts the recording."""
         self._core = core
 
     @property
     def has_changes(self) -> bool:
-        """Whether subscriptions have come or gone since :meth:`begin` or :meth:`changes`."""
+        """Whether subscriptions were added or removed since :meth:`begin` or :meth:`changes`."""
         return bool(self._core.registry.subscriptions.changes)
 
     def begin(self) -> list[TopicChange]:
-        """Return all present subscriptions as additions, and record changes from now on."""
+        """Return all present subscriptions as additions, and record changes from now on.
+
+        Changes recorded before are lost.
+        """
         subscriptions = self._core.registry.subscriptions
         with self._core.engine_lock:
             subscriptions.changes = []
@@ -142,20 +159,23 @@ class SubscribedTopics:
         return _topic_changes((subscription, 1) for subscription in there_are)
 
     def changes(self) -> list[TopicChange]:
-        """Return the changes since the last call, in the order in which they happened."""
+        """Return the changes since the last call, in the order in which they happened.
+
+        Also starts recording when :meth:`begin` was not called; the list is then empty.
+        """
         subscriptions = self._core.registry.subscriptions
         with self._core.engine_lock:
             changes, subscriptions.changes = subscriptions.changes, []
         return _topic_changes(changes or ())
 
     def end(self) -> None:
-        """Stop recording changes."""
+        """Stop recording changes, and discard those not yet returned."""
         with self._core.engine_lock:
             self._core.registry.subscriptions.changes = None
 
 
 def _topic_changes(changes: Iterable[tuple[Subscription, int]]) -> list[TopicChange]:
-    """Return changes of subscriptions as changes of topics."""
+    """Convert pairs (subscription, +1 or -1) into :class:`TopicChange` values, in order."""
     return [
         TopicChange(one.topic, neighbour_of(one) if is_proxy(one) else "", step)
         for one, step in changes
@@ -163,10 +183,11 @@ def _topic_changes(changes: Iterable[tuple[Subscription, int]]) -> list[TopicCha
 
 
 def publish_from_neighbour(session: Session, message: Message) -> None:
-    """Publish a message from the queue ``PUBLICATIONS`` in the unit of work that got it.
+    """Publish a message that a neighbour sent to SYSTEM.INTER.QMGR.PUBS.
 
-    Raises MQRC_LOOPING_PUBLICATION when this queue manager has published it before, and the errors
-    of ``out_of_envelope`` and ``publish.publish``.
+    The copies belong to the unit of work in which the message was got. Raises
+    MQRC_LOOPING_PUBLICATION when this queue manager has published it before, and the errors of
+    ``out_of_envelope`` and ``publish.publish``.
     """
     arrived = out_of_envelope(message.descriptor, message.body)
     journey, here = arrived.journey, session.core.name

@@ -1,8 +1,9 @@
-"""Proxy subscriptions: a neighbour asks for publications, and these travel in an envelope.
+"""Proxy subscriptions of neighbour queue managers, and the envelope of publications for them.
 
-A publication leaves once for each neighbour, however many of its proxies match. The neighbour makes
-the copies for its own subscribers on arrival (D25). On the way an MQRFH2 header precedes the data:
-it names the topic, the queue managers visited, and whether the publication is retained.
+A neighbour creates proxy subscriptions here to get publications for its subscribers. A publication
+is sent once to each neighbour, even if several of its proxies match. The neighbour makes the copies
+for its subscribers on arrival (D25). The envelope is an MQRFH2 header before the data. It names the
+topic, the queue managers visited, and whether the publication is retained.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ _FORMAT, _ENCODING, _CCSID, _REPORT = "Fmt", "Enc", "Ccs", "Rep"
 
 
 class Journey(NamedTuple):
-    """The queue managers that a publication has visited, and the subscribers it is for.
+    """The queue managers that a publication has visited, and which subscribers may get it.
 
-    An earlier retained publication may be for new subscribers alone: those whose topic string,
-    wildcards included, is exactly ``only_for``. An empty ``only_for`` means every subscriber.
+    A retained publication can be sent for new subscribers alone. Then ``only_for`` is the topic
+    string, with its wildcards, that their subscriptions must have. An empty ``only_for`` allows
+    every subscriber.
     """
 
     visited: tuple[str, ...] = ()
@@ -61,17 +63,24 @@ class Arrived(NamedTuple):
 
 
 def proxy_name(neighbour: str, topic: str) -> str:
-    """Return the name of a neighbour's proxy subscription for a topic string."""
+    """Return the name of a neighbour's proxy subscription: ``SYSTEM.PROXY/QM2/sport/#``."""
     return f"{_NAME_START}/{neighbour}/{topic}"
 
 
 def publisher_name(neighbour: str) -> str:
-    """Return the connection name for a neighbour's publications, so it gets none of them back."""
+    """Return the connection name for a neighbour's publications: ``SYSTEM.PROXY/QM2``.
+
+    Its proxy subscriptions have the same owner and ignore that owner, so the neighbour gets none of
+    its publications back.
+    """
     return f"{_NAME_START}/{neighbour}"
 
 
 def proxy_definition(neighbour: str, topic: str) -> SubscriptionDefinition:
-    """Return the definition of a neighbour's proxy subscription for a topic string."""
+    """Return the definition of a neighbour's proxy subscription for a topic string.
+
+    Its destination is the queue SYSTEM.INTER.QMGR.PUBS on the neighbour.
+    """
     return SubscriptionDefinition(
         SUB,
         proxy_name(neighbour, topic),
@@ -91,16 +100,20 @@ def is_proxy(subscription: Subscription) -> bool:
 
 
 def neighbour_of(subscription: Subscription) -> str:
-    """Return the name of the neighbour that a proxy subscription is for."""
+    """Return the queue manager that a proxy subscription is for (its DESTQMGR).
+
+    For other subscriptions the result is their DESTQMGR, mostly empty.
+    """
     return subscription.definition.destqmgr
 
 
 def enveloped(
     prepared: Prepared, body: bytes, topic: str, journey: Journey
 ) -> tuple[Prepared, bytes]:
-    """Return descriptor and data of a publication as it travels to a neighbour.
+    """Return descriptor and data of a publication for a neighbour, with the MQRFH2 envelope.
 
-    ``journey`` already includes this queue manager.
+    The envelope keeps Format, Encoding, CCSID and Report of the descriptor. ``journey`` already
+    includes this queue manager.
     """
     inside = prepared.descriptor
     children = [
@@ -128,10 +141,10 @@ def enveloped(
 
 
 def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
-    """Return the publication in an envelope from a neighbour.
+    """Return a publication from a neighbour, with the descriptor and data its publisher gave it.
 
-    Raises MQRC_RFH_FORMAT_ERROR without a valid envelope, and MQRC_RFH_ERROR or
-    MQRC_RFH_STRING_ERROR for a damaged header.
+    Raises MQRC_RFH_FORMAT_ERROR when the message has no MQRFH2 or an incomplete envelope, and
+    MQRC_RFH_ERROR or MQRC_RFH_STRING_ERROR for a damaged header.
     """
     if descriptor.format != FORMAT:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"Format {descriptor.format!r} is not {FORMAT!r}")
@@ -156,7 +169,7 @@ def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
 
 
 def _number(text: str) -> int:
-    """Return the text as an MQLONG; raises ValueError when it is none."""
+    """Parse a decimal text as an MQLONG (32 bits, signed); raises ValueError when it is none."""
     number = int(text)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"{text} is no MQLONG")

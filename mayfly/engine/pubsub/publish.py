@@ -75,14 +75,17 @@ def publish(
     journey: Journey = HERE,
     completion: Completion | None = None,
 ) -> PublishResult:
-    """Publish to the subscriptions that match now; in a unit of work, at its commit.
+    """Publish a message to all subscriptions that match the topic now.
 
-    All copies have one MsgId. With ``retains`` the publication is kept for later subscribers; an
-    empty body removes the kept one. With a delay, the subscriptions that match now get it when the
-    delay is over (D25). With ``not_own`` the connection itself gets no copy, with ``only_here`` no
-    other queue manager. The attributes of an ``alias`` override those of the topic. ``journey`` is
-    that of a publication from a neighbour. ``completion``, if given, takes the transaction to be
-    run by the caller.
+    In a unit of work the copies become visible at its commit; ``unit_of_work`` None makes them
+    visible at once. All copies have one MsgId. With ``retains`` the publication is kept for later
+    subscribers; an empty body then removes the kept one. With a delay, the subscriptions that match
+    now get their copies when the delay is over (D25).
+
+    With ``not_own`` the publishing connection gets no copy, with ``only_here`` no other queue
+    manager does. The attributes of a queue ``alias`` override those of the topic. ``journey`` lists
+    the queue managers that a neighbour's publication has visited. With ``completion``, a
+    transaction that needs the disk is stored there for the caller to run.
 
     After an error nothing is put, staged or retained. Raises MQRC_PUBLICATION_FAILURE when a copy
     fails that PMSGDLV or NPMSGDLV demands, and for a delay unless that attribute is ALLAVAIL (D26).
@@ -140,7 +143,7 @@ def publish(
 
 
 class _FanOut:
-    """Delivers one publication to its subscribers; the caller holds the engine lock throughout."""
+    """The delivery of one publication to its subscribers; its caller holds the engine lock."""
 
     def __init__(
         self,
@@ -159,12 +162,13 @@ class _FanOut:
         journey: Journey,
         selected: Mapping[Selector, bool],
     ) -> None:
-        """Check the publication itself; raises as :func:`publish`.
+        """Check the publication and compute its descriptor, window and MsgId; nothing is put yet.
 
-        In a unit of work, the staging queue counts delayed copies only at the commit (D12).
-        ``connection`` is the publisher's, for subscriptions that ignore their own publications.
-        ``selected`` holds answers of selectors evaluated without the lock; empty, selectors are
-        evaluated here.
+        ``connection`` is the publisher's, for subscriptions that ignore their publisher.
+        ``selected`` maps selectors to results evaluated earlier without the lock; when it is empty,
+        selectors are evaluated during delivery. With ``is_in_unit``, delayed copies count in the
+        depth of the staging queue only at the commit (D12). Raises MQRC_PUT_INHIBITED and the other
+        errors of :func:`publish` that do not concern one copy.
         """
         assert core.engine_lock.is_held()
         self._core, self._topic, self._request, self._body = core, topic, request, body
@@ -204,7 +208,11 @@ class _FanOut:
         self._arrived: list[StoredMessage] = []
 
     def _check_kind(self) -> None:
-        """Raise the reason when length, delay or message flags do not allow the publication."""
+        """Check length, delay and message flags of the publication.
+
+        Raises MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_MSG_NOT_ALLOWED_IN_GROUP for a message of a group or
+        a segment, and for a delay MQRC_PUBLICATION_FAILURE or the errors of ``check_delay``.
+        """
         descriptor = self._prepared.descriptor
         largest = self._core.registry.queue_manager.maxmsgl
         if len(self._body) > largest:
@@ -225,10 +233,10 @@ class _FanOut:
             )
 
     def unevaluated(self) -> list[Selector]:
-        """Return the selectors that must be evaluated without the lock, as together they take long.
+        """Return the selectors to evaluate without the engine lock, because all together take long.
 
-        Each occurs once: subscriptions with equal selector texts share one selector. Empty when
-        evaluation is quick.
+        Each occurs once: subscriptions with equal selector texts share one selector. The list is
+        empty when evaluation is quick, or has been done.
         """
         subscriptions = self._core.registry.subscriptions
         work = subscriptions.selector_work(self._topic)
@@ -241,10 +249,11 @@ class _FanOut:
         return [one for one in found if one is not None and one not in self._selected]
 
     def run(self) -> Transaction:
-        """Deliver to all matching subscriptions and retain if asked; an error undoes all of it.
+        """Deliver to all matching subscriptions, and retain the publication if requested.
 
-        Returns the transaction with the copies. An outdated publication from a neighbour reaches no
-        subscriber.
+        Return the transaction with the copies. An outdated retained publication from a neighbour
+        reaches no subscriber: the transaction is empty. Raises MQRC_PUBLICATION_FAILURE,
+        MQRC_PUT_NOT_RETAINED or the error of a delayed copy; all copies are then withdrawn.
         """
         if self._journey.only_for and is_outdated(
             self._core, self._topic, self.msg_id, self._prepared.descriptor
@@ -260,7 +269,11 @@ class _FanOut:
         return self.transaction
 
     def _deliver(self) -> None:
-        """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
+        """Make a copy for each subscription that matches, and the COA reports asked for.
+
+        A copy that its queue refuses is dead-lettered or counted as missed. Raises
+        MQRC_PUBLICATION_FAILURE when PMSGDLV or NPMSGDLV demands that copy.
+        """
         fields: MessageFields | None = None
         selected = self._selected
         for subscription in self._core.registry.subscriptions.matching(self._topic):
@@ -288,14 +301,22 @@ class _FanOut:
             self._confirm_arrivals()
 
     def _is_late_for(self, subscription: Subscription) -> bool:
-        """Return True if the publication is for new subscriptions alone and this is an old one."""
+        """Return True if the publication is for new subscribers only and this one is old.
+
+        This concerns retained publications from a neighbour: only subscriptions with the topic
+        string ``only_for`` that take retained publications get them.
+        """
         only_for = self._journey.only_for
         return bool(only_for) and not (
             subscription.topic == only_for and subscription.takes_retained
         )
 
     def _retain(self) -> None:
-        """Make the publication the retained one of its topic; an empty body removes the old one."""
+        """Prepare to retain the publication; an empty body removes the retained one.
+
+        The change is an effect that happens at the commit. Raises MQRC_PUT_NOT_RETAINED when the
+        queue of retained publications refuses it.
+        """
         if self._body:
             ids = MessageIds(self.msg_id, self._request.correl_id)
             message = OutgoingMessage(self._prepared, self._window, ids, self._body)
@@ -312,7 +333,7 @@ class _FanOut:
             self.effects.append(partial(end_retained, self._core, self._topic))
 
     def _take_back(self) -> None:
-        """Undo the depth counts of the copies made so far."""
+        """Undo the changes of queue depths that the copies made so far have caused."""
         queue_state.withdraw_all(self.transaction)
         for pending in self.staged:
             if self._is_in_unit:
@@ -321,14 +342,17 @@ class _FanOut:
                 queue_state.withdraw(pending.queue)
 
     def finish(self) -> None:
-        """Add staged copies and effects to the transaction, outside a unit of work."""
+        """Add the delayed copies and the retain effects to the transaction.
+
+        It is for publications outside a unit of work; in one, the unit of work does this.
+        """
         core, transaction = self._core, self.transaction
         for queue, row, persistent in self.staged:
             queue_state.add_reserved(core, transaction, queue, row, persistent=persistent)
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
-        """Return the counts and the descriptor of the publication after :meth:`run`."""
+        """Return the outcome of the publication with its counts; call it after :meth:`run`."""
         matched = self._matched_count
         return PublishResult(
             self.msg_id,
@@ -340,7 +364,11 @@ class _FanOut:
         )
 
     def _leaves_for(self, neighbour: str) -> bool:
-        """Return True the first time a copy may go to this neighbour; each gets one copy (D25)."""
+        """Return True if the publication must still be sent to a neighbour; note it as sent.
+
+        False the second time for a neighbour (D25), with ``only_here``, or with PSMODE other than
+        ENABLED.
+        """
         is_connected = self._core.registry.queue_manager.psmode == c.MQPSM_ENABLED
         if self._only_here or neighbour in self._neighbours or not is_connected:
             return False
@@ -348,7 +376,10 @@ class _FanOut:
         return True
 
     def _copy(self, subscription: Subscription) -> None:
-        """Put a copy on the queue of a subscription; raises the reasons of a put."""
+        """Put a copy on the queue of a subscription, in the transaction.
+
+        Raises the reasons of a put, such as MQRC_Q_FULL or MQRC_UNKNOWN_OBJECT_NAME.
+        """
         core = self._core
         publication, body = self._content_for(subscription)
         path = core.registry.resolve_target(subscription.destination)
@@ -363,7 +394,7 @@ class _FanOut:
             self._arrived.append(row)
 
     def _content_for(self, subscription: Subscription) -> tuple[Prepared, bytes]:
-        """Return descriptor and data of a copy; for a proxy subscription they have an envelope."""
+        """Return descriptor and data of a copy, for a proxy subscription in an MQRFH2 envelope."""
         if not is_proxy(subscription):
             return self._prepared, self._body
         visited = (*self._journey.visited, self._core.name)
@@ -371,7 +402,10 @@ class _FanOut:
         return enveloped(self._prepared, self._body, self._topic, journey)
 
     def _stage(self, subscription: Subscription) -> None:
-        """Add a copy for a subscription to the staging queue, to be delivered after the delay."""
+        """Reserve a place on the staging queue for a delayed copy, and add the copy to ``staged``.
+
+        Raises the errors of ``staging_path`` when the staging queue refuses the copy.
+        """
         publication, body = self._content_for(subscription)
         copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
@@ -382,7 +416,7 @@ class _FanOut:
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> MessageIds:
-        """Return the ids of a copy."""
+        """Return MsgId and CorrelId of a subscription's copy."""
         return MessageIds(self.msg_id, self._correl_id(subscription))
 
     def _correl_id(self, subscription: Subscription) -> bytes:
@@ -391,9 +425,10 @@ class _FanOut:
         return self._request.correl_id if correl_id is None else correl_id
 
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
-        """Dead-letter a copy that its queue has refused, or count it as not delivered.
+        """Put a refused copy on the dead-letter queue, or count it as not delivered.
 
-        Raises MQRC_PUBLICATION_FAILURE when PMSGDLV or NPMSGDLV demands the delivery.
+        USEDLQ of the topic decides about the dead-letter queue. Raises MQRC_PUBLICATION_FAILURE
+        when the copy is not dead-lettered and PMSGDLV or NPMSGDLV demands its delivery.
         """
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:
@@ -416,7 +451,10 @@ class _FanOut:
             ) from failure
 
     def _confirm_arrivals(self) -> None:
-        """Send a COA report for each copy that has arrived on a queue here."""
+        """Add a COA report to the transaction for each copy on a queue of this queue manager.
+
+        Does nothing when the descriptor asks for no COA report.
+        """
         descriptor = self._prepared.descriptor
         if not is_owed(Cause.COA, descriptor):
             return
@@ -426,7 +464,7 @@ class _FanOut:
             send_report(self._core, self.transaction, Cause.COA, original)
 
     def fields(self) -> MessageFields:
-        """Return the fields that selectors read: the publication as its publisher made it."""
+        """Return the publication as its publisher made it, as the fields that selectors read."""
         row = StoredMessage(
             0,
             self._now_ms,
@@ -446,10 +484,10 @@ class _FanOut:
 
 
 def behind_alias(registry: Registry, name: str) -> tuple[QueueDefinition, str]:
-    """Return the definition of a queue alias and the topic string it refers to.
+    """Return the definition of a queue alias, and the topic string of the topic object it names.
 
-    Raises MQRC_Q_DELETED when the alias no longer exists, and MQRC_UNKNOWN_ALIAS_BASE_Q when its
-    topic object is not defined.
+    Raises MQRC_Q_DELETED when no such alias of a topic exists, and MQRC_UNKNOWN_ALIAS_BASE_Q when
+    its topic object is not defined.
     """
     alias = topic_alias(registry, name)
     if alias is None:
@@ -464,10 +502,10 @@ def behind_alias(registry: Registry, name: str) -> tuple[QueueDefinition, str]:
 
 
 def through_alias(alias: QueueDefinition, values: TopicValues) -> TopicValues:
-    """Return the topic values for a publication through a queue alias.
+    """Return the topic attributes for a publication through a queue alias.
 
-    The alias gives priority and persistence (P7); the lower cap of both applies (X3). Raises
-    MQRC_PUT_INHIBITED.
+    The alias sets default priority and persistence (P7). The lower CAPEXPRY limit of alias and
+    topic applies (X3). Raises MQRC_PUT_INHIBITED when the alias has PUT(DISABLED).
     """
     if alias.put == c.MQQA_PUT_INHIBITED:
         raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) for alias {alias.name}")

@@ -1,7 +1,7 @@
 """Retained publications: the last one of each topic, kept for later subscribers.
 
-They are messages on SYSTEM.RETAINED.PUB.QUEUE, one for each topic string, which is in the row.
-Their lifetime goes on there. The first retained publication creates the queue.
+They are messages on SYSTEM.RETAINED.PUB.QUEUE, one for each topic string, and may expire there. The
+row holds the topic string. The first retained publication creates the queue.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ASKED_AT_A_TIME = 16
 
 
 def ensure_retained_queue(core: Core) -> None:
-    """Define the queue of retained publications unless it exists; call it without the lock."""
+    """Define SYSTEM.RETAINED.PUB.QUEUE unless it exists; call it without the engine lock."""
     with core.definitions_lock:
         if core.registry.by_name(RETAINED_QUEUE) is None:
             definition = QueueDefinition(
@@ -66,10 +66,11 @@ def ensure_retained_queue(core: Core) -> None:
 
 
 def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -> bool:
-    """Return True if the retained publication of a topic has this MsgId, or was published later.
+    """Return True if the topic's retained publication is the same (MsgId) or was published later.
 
     PutDate and PutTime decide, to 10 ms. For equal times the higher MsgId counts as later, so that
-    all queue managers agree.
+    all queue managers agree. False when the topic has no retained publication. The caller holds the
+    engine lock.
     """
     assert core.engine_lock.is_held()
     found = _kept(core, topic)
@@ -92,11 +93,12 @@ def retain(
     yields: bool = False,
     only_here: bool = False,
 ) -> Callable[[], Transaction | None]:
-    """Add a publication to the retained queue; return an effect that makes it the retained one.
+    """Put a publication on the retained queue; return an effect that makes it the retained one.
 
-    The caller adds that effect to the transaction. With ``yields`` the effect removes the
-    publication again when a later one is retained by then. With ``only_here`` it goes to no
-    neighbour. Raises MQRC_PUT_NOT_RETAINED when the retained queue refuses it.
+    The caller adds that effect to the transaction, which runs it after the commit. With ``yields``,
+    the effect removes the publication if a later one is retained by then. With ``only_here``, the
+    publication is sent to no neighbour. Raises MQRC_PUT_NOT_RETAINED when the retained queue
+    refuses it. The caller holds the engine lock.
     """
     assert core.engine_lock.is_held()
     prepared, window, ids, body = message
@@ -125,7 +127,8 @@ def retain(
 def clear_retained(core: Core, topic: str) -> bool:
     """Remove the retained publication of a topic, also on disk; call it without the engine lock.
 
-    Returns True if there was one. After MQRC_STORAGE_MEDIUM_FULL it is still there.
+    Returns True if an unexpired one existed, else False. After MQRC_STORAGE_MEDIUM_FULL it is still
+    retained.
     """
     with core.engine_lock:
         core.check_running()
@@ -138,7 +141,11 @@ def clear_retained(core: Core, topic: str) -> bool:
 
 
 def end_retained(core: Core, topic: str) -> Transaction | None:
-    """Return a transaction that removes the retained publication of a topic, None without one."""
+    """Return a transaction that removes the retained publication of a topic.
+
+    None when the topic has no retained publication. The caller holds the engine lock and runs the
+    transaction.
+    """
     assert core.engine_lock.is_held()
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
@@ -154,9 +161,10 @@ def deliver_retained(
 ) -> int:
     """Put copies of the matching retained publications on a subscription's queue.
 
-    Returns their number. Copies keep the rest of the publication's life. ``verdicts`` are results
-    of :func:`ask_of_retained`, for a caller that holds a lock. Raises the reason why a copy cannot
-    be put; then none is.
+    Returns the number of copies. A copy expires when the retained publication expires, or earlier
+    by CAPEXPRY. ``verdicts`` holds results of :func:`ask_of_retained`, for a caller that holds a
+    lock; None evaluates the selector here. If one copy cannot be put, that error is raised and no
+    copy is put.
     """
     if verdicts is None:
         verdicts = ask_of_retained(core, subscription.topic, subscription.selector)
@@ -188,9 +196,10 @@ def deliver_retained(
 
 
 def load_retained(core: Core) -> None:
-    """Index the retained publications of a store that is being opened, and remove duplicates.
+    """Rebuild the index of retained publications when a store is opened.
 
-    The latest of a topic stays.
+    Only the latest publication of a topic stays; older ones are removed by deferred transactions.
+    Does nothing when the queue of retained publications does not exist.
     """
     queue = core.registry.by_name(RETAINED_QUEUE)
     if queue is None:
@@ -210,9 +219,10 @@ def load_retained(core: Core) -> None:
 
 
 def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
-    """Make a publication the retained one of its topic; return the removal of the one before.
+    """Index a publication as the retained one of its topic; return the removal of the previous one.
 
-    Returns None when none was before, or when the new one expired before its commit (E17).
+    ``place`` is its key and persistence. Returns None without a previous one. Also returns None,
+    and changes nothing, when the new publication expired before its commit (E17).
     """
     if _found(core, place) is None:
         # It expired before its commit (E17): the one retained before stays.
@@ -223,7 +233,11 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | Non
 
 
 def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
-    """Do as :func:`_settle` for a neighbour's publication, but remove it when it is outdated."""
+    """Index a neighbour's publication as :func:`_settle` does, unless it is outdated.
+
+    Returns the transaction that removes the publication if outdated, else the previous one; None
+    when neither exists.
+    """
     found = _found(core, place)
     if found is None:
         return None
@@ -234,21 +248,25 @@ def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transact
 
 
 def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
-    """Remove a retained publication from the index, unless another has replaced it there."""
+    """Remove a topic from the index unless its entry is no longer ``place``."""
     if core.registry.retained.get(topic) == place:
         del core.registry.retained[topic]
 
 
 def _kept(core: Core, topic: str) -> Found | None:
-    """Return the retained publication of a topic, None without one; see :func:`_found`."""
+    """Return the retained publication of a topic as (queue, row, persistence), None without one.
+
+    A publication that a program has got does not count.
+    """
     place = core.registry.retained.get(topic)
     return None if place is None else _found(core, place)
 
 
 def _found(core: Core, place: tuple[int, int]) -> Found | None:
-    """Return the retained publication at a key, None when a program has got it or is about to.
+    """Return the retained publication at ``place`` (key, persistence) as (queue, row, persistence).
 
-    A browse lock only keeps others from getting it off its queue; it stays the retained one.
+    None when it is gone, or an uncommitted get or another change has hidden it. A browse lock does
+    not hide it.
     """
     key, persistence = place
     queue = core.registry.by_name(RETAINED_QUEUE)
@@ -259,7 +277,10 @@ def _found(core: Core, place: tuple[int, int]) -> Found | None:
 
 
 def _removal(core: Core, found: Found) -> Transaction:
-    """Return a transaction that ends the life of a retained publication: cleared, or expired."""
+    """Return a transaction that removes a retained publication, as cleared or as expired.
+
+    A browse lock on it is released at once.
+    """
     row, now_ms = found[1], core.now_ms()
     locker = core.hidden.get(row.k)
     if isinstance(locker, Requester):
@@ -272,10 +293,10 @@ def _removal(core: Core, found: Found) -> Transaction:
 
 
 def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) -> Verdicts:
-    """Evaluate a subscription's selector for the retained publications that match its topic string.
+    """Evaluate a subscription's selector for the retained publications that match a topic string.
 
-    Call it without a lock: the engine lock is held only to read them, in small pages. Without a
-    selector the result is empty.
+    The result holds True or False for each publication; without a selector it is empty. Call it
+    without a lock: it takes the engine lock only to read publications, 16 at a time.
     """
     verdicts = Verdicts()
     if selector is None:
@@ -296,17 +317,17 @@ def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) ->
 
 
 def _asker(selector: Selector, now_ms: int) -> Callable[[StoredMessage], bool]:
-    """Return a function that is True for the rows that a selector selects."""
+    """Return a function that says whether the selector selects a row at the time ``now_ms``."""
     return lambda row: selector.selects(fields_of(row, now_ms))
 
 
 def _matching(
     core: Core, subscription: Subscription, now_ms: int, verdicts: Verdicts
 ) -> Iterator[tuple[str, StoredMessage]]:
-    """Yield topic and row of each retained publication that a subscription is to get.
+    """Yield topic and row of each retained publication that a subscription must get.
 
-    Rows for which the selector must be evaluated without the lock are added to ``verdicts``
-    instead.
+    A row whose selector evaluation takes long is added to ``verdicts.unevaluated`` instead. An
+    expired publication is removed from the index, unless it is locked.
     """
     selector = subscription.selector
     for topic in _topics(core.registry.retained, subscription.topic):
@@ -335,7 +356,10 @@ def _matching(
 
 
 def _topics(retained: dict[str, tuple[int, int]], topic_string: str) -> list[str]:
-    """Return the topics with a retained publication that match a topic string with wildcards."""
+    """Return the topics with a retained publication that match a topic string with wildcards.
+
+    The list is empty when none matches.
+    """
     if not has_wildcards(topic_string):
         return [topic_string] if topic_string in retained else []
     levels = levels_of(topic_string)
@@ -345,7 +369,11 @@ def _topics(retained: dict[str, tuple[int, int]], topic_string: str) -> list[str
 def _add_copy(
     core: Core, transaction: Transaction, subscription: Subscription, topic: str, row: StoredMessage
 ) -> None:
-    """Add a copy of a retained publication for a subscription; raises the reasons of a put."""
+    """Add to a transaction the put of a retained publication's copy for a subscription.
+
+    A proxy subscription gets it in an MQRFH2 envelope. Raises the reasons of a put, such as
+    MQRC_Q_FULL.
+    """
     path = core.registry.resolve_target(subscription.destination)
     publication, body = prepared_with_own_context(core, unpack_descriptor(row.descriptor)), row.body
     if is_proxy(subscription):

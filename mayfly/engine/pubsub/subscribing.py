@@ -1,4 +1,4 @@
-"""How a session creates, resumes, closes and removes subscriptions."""
+"""Subscribing: how a session creates, joins, resumes, closes and removes subscriptions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class SubscribeRequest(NamedTuple):
-    """What a program asks for when it subscribes.
+    """The parameters of one subscribe call of a program.
 
     An empty ``queue`` asks for a managed one. ``correl_id`` None passes on the publisher's
     CorrelId, empty asks for an id of the subscription. With ``life_ms`` None it never expires.
@@ -73,20 +73,23 @@ class SubscribeRequest(NamedTuple):
 
 
 class Subscriber(Protocol):
-    """The part of a session that subscriptions use."""
+    """The part of a session that the functions of this module use."""
 
     authority: UserAuthority | None
     context: Context
 
     def open(self, name: str, options: int) -> Handle:
-        """Open a queue with MQOO options."""
+        """Open a queue with MQOO options; raises the errors of MQOPEN."""
 
     def get(self, queue: str, *, wait_ms: int = 0) -> Message | None:
-        """Get the next message of a queue, None when none arrives within ``wait_ms``."""
+        """Get and remove the next message of a queue; None when none arrives within ``wait_ms``.
+
+        Raises the errors of MQGET.
+        """
 
 
 class OpenSubscription:
-    """A subscription that a session has open; unless durable, it ends with the session."""
+    """A subscription that a session has open; a non-durable one is removed at its last close."""
 
     def __init__(
         self,
@@ -95,6 +98,10 @@ class OpenSubscription:
         hold: SubscriptionHandle,
         handle: Handle | None,
     ) -> None:
+        """Represent an opening that ``opened.hold`` has registered as ``hold``.
+
+        ``handle`` is the open managed queue, None when the subscriber has named a queue.
+        """
         self._session = session
         self._opened = opened
         self._hold = hold
@@ -115,7 +122,7 @@ class OpenSubscription:
 
     @property
     def queue(self) -> str:
-        """The queue on which its publications arrive."""
+        """The queue on which publications arrive, ``QUEUE@MANAGER`` if it is remote."""
         return self.subscription.destination
 
     @property
@@ -134,13 +141,17 @@ class OpenSubscription:
         return self._hold in self.subscription.holds
 
     def get(self, *, wait_ms: int = 0) -> Message | None:
-        """Get the next publication from its queue; None when none arrives within ``wait_ms``."""
+        """Get the next publication, removing it; None when none arrives within ``wait_ms``.
+
+        Raises the errors of MQGET, such as MQRC_GET_INHIBITED.
+        """
         return self._session.get(self.queue, wait_ms=wait_ms)
 
     def request_retained(self) -> int:
-        """MQSUBRQ: put the matching retained publications on its queue; return the number.
+        """Do MQSUBRQ: put the matching retained publications on its queue; return their number.
 
-        Raises MQRC_NO_RETAINED_MSG without any, MQRC_HOBJ_ERROR once the subscription is closed.
+        Raises MQRC_NO_RETAINED_MSG when none matches, and MQRC_HOBJ_ERROR once the subscription is
+        closed.
         """
         core = self._opened.core
         if not self.is_open:
@@ -151,10 +162,11 @@ class OpenSubscription:
         return count
 
     def close(self, *, remove: bool = False) -> None:
-        """MQCLOSE; with ``remove`` (MQCO_REMOVE_SUB) a durable subscription is deleted.
+        """Do MQCLOSE; with ``remove`` (MQCO_REMOVE_SUB) a durable subscription is deleted.
 
-        Without ``remove`` a durable one stays. Raises MQRC_SUBSCRIPTION_IN_USE when others have it
-        open too, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED; it stays open then.
+        Without ``remove`` a durable one stays. A second call does nothing. Raises
+        MQRC_SUBSCRIPTION_IN_USE when others have it open too, MQRC_IDENTITY_MISMATCH and
+        MQRC_NOT_AUTHORIZED, each only with ``remove``; it stays open then.
         """
         core, subscription = self._opened.core, self.subscription
         removes = remove and subscription.is_durable and self.is_open
@@ -173,10 +185,12 @@ class OpenSubscription:
 def subscribe(
     session: Subscriber, opened: OpenQueues, request: SubscribeRequest
 ) -> OpenSubscription:
-    """Create a subscription for a session, or join the shared one of the same name.
+    """Create a subscription for a session, or join the shared one of the same name; return it open.
 
-    Raises the errors of ``create_subscription``, ``check_user`` and MQOPEN. Also raises
-    MQRC_SUB_ALREADY_EXISTS when the shared one of that name differs and must not be replaced.
+    Raises MQRC_SUB_ALREADY_EXISTS when the name exists and is neither joined nor replaced. A shared
+    one is joined only with equal topic, selector, durability and queue. Also raises
+    MQRC_NOT_AUTHORIZED, MQRC_IDENTITY_MISMATCH, and the errors of ``create_subscription`` and
+    MQOPEN.
     """
     check_life_ms(request.life_ms)
     core = opened.core
@@ -212,10 +226,10 @@ def subscribe(
 
 
 def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
-    """Evaluate the selector for retained publications before definitions are locked.
+    """Evaluate the selector for retained publications, before the definitions lock is taken.
 
-    Returns None when none are wanted, there is no selector, or the request is wrong; creation
-    raises the error then.
+    Returns None when no retained publications are wanted or no selector is set. Also returns None
+    for a wrong request; ``create_subscription`` raises that error later.
     """
     if not request.takes_retained or not request.selector.strip():
         return None
@@ -227,7 +241,10 @@ def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
 
 
 def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest) -> None:
-    """Check for SUB on the topic, and for PUT on a queue that the subscriber names."""
+    """Check the user's authority: SUB on the topic, and PUT on a queue that the request names.
+
+    Raises MQRC_NOT_AUTHORIZED. Does nothing for a session without authority checks.
+    """
     if session.authority is None:
         return
     session.authority.check_topic(_topic_of(core, request), words.SUB)
@@ -236,13 +253,19 @@ def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest)
 
 
 def _topic_of(core: Core, request: SubscribeRequest) -> str:
-    """Return the full topic string; raises MQRC_UNKNOWN_OBJECT_NAME for the topic object."""
+    """Return the full topic string: that of the topic object, followed by the request's topic.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME when the topic object is not defined.
+    """
     with core.engine_lock:
         return core.registry.topics.full_string(request.topic_object, request.topic)
 
 
 def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
-    """Raise MQRC_SUB_ALREADY_EXISTS unless an existing shared subscription is what is requested."""
+    """Raise MQRC_SUB_ALREADY_EXISTS unless ``existing`` is shared and equals the request.
+
+    Topic, selector, durability and queue must be equal; an empty queue in the request fits any.
+    """
     wanted = (
         _topic_of(core, request),
         request.selector,
@@ -258,9 +281,10 @@ def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -
 def _definition(
     session: Subscriber, request: SubscribeRequest, owner: str
 ) -> SubscriptionDefinition:
-    """Return the definition for a request.
+    """Return the subscription definition for a request; nothing is stored.
 
-    Raises MQRC_SUB_NAME_ERROR for a shared subscription without a name.
+    ``owner`` is a lasting connection name for ``ignores_own``, or empty. Raises MQRC_SUB_NAME_ERROR
+    for a shared subscription without a name.
     """
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
@@ -289,10 +313,10 @@ def _definition(
 
 
 def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscription:
-    """MQSO_RESUME: open a durable subscription again.
+    """Open a durable subscription again (MQSO_RESUME) and return it.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
-    MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
+    Raises MQRC_NO_SUBSCRIPTION when the name is unknown, MQRC_SUBSCRIPTION_IN_USE while a session
+    has it open and it is not shared, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
     """
     subscription = opened.core.registry.subscriptions.named(name)
     check_user(session, subscription, words.RESUME)
@@ -302,9 +326,9 @@ def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscripti
 def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> None:
     """Check that the user of a session may use an existing subscription.
 
-    Knowing its name is not enough. ``wanted`` is RESUME to open it, and SUB to alter, join, replace
-    or remove it. Raises MQRC_IDENTITY_MISMATCH when it is fixed to another user, and
-    MQRC_NOT_AUTHORIZED without authority on its topic.
+    ``wanted`` is the authority RESUME to open it, or SUB to alter, join, replace or remove it.
+    Raises MQRC_IDENTITY_MISMATCH when it is fixed to another user, and MQRC_NOT_AUTHORIZED without
+    that authority on its topic.
     """
     definition = subscription.definition
     owner, user = definition.subuser, session.context.user_identifier[:12]
@@ -317,7 +341,11 @@ def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> 
 
 
 def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
-    """Open a subscription for a session, with its managed queue; undone after an error."""
+    """Open a subscription for a session, and its managed queue if it has one.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE or an error of MQOPEN; nothing stays open
+    then.
+    """
     hold, handle = opened.hold(subscription), None
     try:
         if opened.requester.is_ended:

@@ -1,4 +1,4 @@
-"""Subscriptions in memory: their attributes, and the choice of those that match a topic."""
+"""Subscriptions in memory, and the index that finds those matching a topic."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ _CACHE_SIZE = 10_000
 
 
 class SubscriptionHandle:
-    """One opening of a subscription; ``connection`` identifies the session's own publications."""
+    """One opening of a subscription by a session.
+
+    ``connection`` identifies the connection of that session, for ``no_local`` subscriptions.
+    """
 
     __slots__ = ("connection", "subscription")
 
     def __init__(self, subscription: Subscription, connection: object) -> None:
+        """Create a handle; the caller adds it to ``subscription.holds``."""
         self.subscription = subscription
         self.connection = connection
 
 
 class Subscription:
-    """One subscription in memory, with the sessions that have it open (``holds``).
+    """One subscription in memory; ``holds`` has one handle for each session that has it open.
 
-    Only a shared one may have several holds; each publication then goes to one of them.
-    ``correl_id`` None passes on the publisher's. ``topic`` may have wildcard levels.
+    Only a shared one may have several handles; each publication then goes to one of the sessions.
+    ``correl_id`` None passes on the publisher's CorrelId. ``topic`` may have wildcard levels.
     """
 
     __slots__ = (
@@ -62,7 +66,10 @@ class Subscription:
     )
 
     def __init__(self, definition: SubscriptionDefinition, *, is_durable: bool) -> None:
-        """Take the attributes of a definition; raises MQRC_SELECTOR_SYNTAX_ERROR and its like."""
+        """Set all attributes from a definition, and compile its selector.
+
+        Raises MQRC_SELECTOR_SYNTAX_ERROR or another MQRC_SELECTOR_… for an invalid selector.
+        """
         self.name = definition.name
         self.sub_id = bytes.fromhex(definition.sub_id)
         self.is_durable = is_durable
@@ -76,7 +83,7 @@ class Subscription:
         self.take(definition)
 
     def take(self, definition: SubscriptionDefinition) -> None:
-        """Take the attributes of a changed definition; topic, selector and id never change."""
+        """Set the attributes from a changed definition; selector, name and id stay."""
         self.definition = definition
         self.topic = definition.topicstr
         self.levels = levels_of(self.topic)
@@ -92,14 +99,15 @@ class Subscription:
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
 
     def refuses(self, connection: object) -> bool:
-        """Return True if a publication of this connection must not be copied to it.
+        """Return True if a publication of this connection must not be copied to the subscription.
 
-        It ignores its own connection's publications, or takes publications on request only.
+        That is so when the subscription takes publications on request only. It is also so for a
+        ``no_local`` subscription that ``connection`` owns or has open.
         """
         return self.on_request or (self.ignores_own and self.is_of(connection))
 
     def is_of(self, connection: object) -> bool:
-        """Return True if a connection owns the subscription or has it open."""
+        """Return True if ``connection`` owns the subscription or has it open."""
         return connection == self.owner or any(h.connection == connection for h in self.holds)
 
     def __repr__(self) -> str:
@@ -107,12 +115,13 @@ class Subscription:
 
 
 class Subscriptions:
-    """All subscriptions of a queue manager; guarded by the engine lock.
+    """All subscriptions of one queue manager; guarded by the engine lock.
 
-    Publications reach matching subscriptions in the order in which these were made.
+    Publications reach matching subscriptions in the order in which the subscriptions were created.
     """
 
     def __init__(self) -> None:
+        """Create an empty collection."""
         self._by_id: dict[bytes, Subscription] = {}
         self._by_name: dict[str, Subscription] = {}
         self._by_topic = TopicIndex[Subscription]()
@@ -135,22 +144,22 @@ class Subscriptions:
         return list(self._by_id.values())
 
     def find(self, name: str) -> Subscription | None:
-        """Return a subscription by its name, None when there is none."""
+        """Return the subscription with this name, None when none has it."""
         return self._by_name.get(name)
 
     def named(self, name: str) -> Subscription:
-        """Return a subscription by its name; raises MQRC_NO_SUBSCRIPTION when there is none."""
+        """Return the subscription with this name; raises MQRC_NO_SUBSCRIPTION when none has it."""
         found = self._by_name.get(name)
         if found is None:
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"subscription {name!r}")
         return found
 
     def by_id(self, sub_id: bytes) -> Subscription | None:
-        """Return a subscription by its id, None when it has been removed."""
+        """Return the subscription with this id, None when the id is unknown or was removed."""
         return self._by_id.get(sub_id)
 
     def add(self, subscription: Subscription) -> None:
-        """Add a subscription to all indexes."""
+        """Add a subscription to all indexes, schedule its expiry and clear cached matches."""
         self._note_change(subscription, 1)
         self._by_id[subscription.sub_id] = subscription
         if subscription.name:
@@ -176,7 +185,7 @@ class Subscriptions:
         self._work.clear()
 
     def matching(self, topic: str) -> tuple[Subscription, ...]:
-        """Return the subscriptions whose topic string matches a topic, oldest first."""
+        """Return the subscriptions whose topic string matches a topic, oldest first; cached."""
         found = self._matching.get(topic)
         if found is None:
             if len(self._matching) >= _CACHE_SIZE:
@@ -187,7 +196,10 @@ class Subscriptions:
         return found
 
     def selector_work(self, topic: str) -> int:
-        """Return how often all selectors together read each character of a message to a topic."""
+        """Return an estimate of the work of all selectors that match a topic; cached.
+
+        It is how often they together read each character of a message; 0 without selectors.
+        """
         work = self._work.get(topic)
         if work is None:
             if len(self._work) >= _CACHE_SIZE:
@@ -197,12 +209,12 @@ class Subscriptions:
         return work
 
     def note_end(self, subscription: Subscription) -> None:
-        """Schedule the expiry of a subscription, if it has one."""
+        """Schedule the expiry of a subscription; does nothing when it never expires."""
         if subscription.expire_at_ms is not None:
             heapq.heappush(self._ends, (subscription.expire_at_ms, subscription.sub_id))
 
     def next_end_ms(self) -> int | None:
-        """Return when the next subscription expires, None when none ever does."""
+        """Return when the next subscription expires, in ms since 1970; None when none ever does."""
         while self._ends:
             end_ms, sub_id = self._ends[0]
             subscription = self._by_id.get(sub_id)
@@ -212,7 +224,10 @@ class Subscriptions:
         return None
 
     def expired(self, now_ms: int) -> list[Subscription]:
-        """Return the subscriptions that have expired, each once; the caller removes them."""
+        """Return the subscriptions expired by ``now_ms``, each once; the caller removes them.
+
+        A second call does not return them again.
+        """
         found: dict[bytes, Subscription] = {}
         while is_expired(self.next_end_ms(), now_ms):
             _end_ms, sub_id = heapq.heappop(self._ends)
@@ -220,10 +235,11 @@ class Subscriptions:
         return list(found.values())
 
     def destination(self, copy: StoredMessage | Due, now_ms: int) -> str:
-        """Return the present queue of the subscription that a staged copy is for.
+        """Return the present queue of the subscription that a delayed copy is for.
 
-        A neighbour's copy may go by any of its proxies that match the topic (D25). Raises
-        MQRC_NO_SUBSCRIPTION when the subscription no longer exists (D23).
+        ``copy`` is its row on the staging queue. A neighbour's copy may use any of its proxy
+        subscriptions that match the topic (D25). Raises MQRC_NO_SUBSCRIPTION when the subscription
+        no longer exists or has expired (D23).
         """
         assert copy.sub_id is not None
         assert copy.target is not None
@@ -234,11 +250,12 @@ class Subscriptions:
         return found.destination
 
     def _note_change(self, subscription: Subscription, step: int) -> None:
+        """Record an added (+1) or removed (-1) subscription for the hierarchy, while it records."""
         if self.changes is not None:
             self.changes.append((subscription, step))
 
     def _proxy(self, destination: str, topic: str) -> Subscription | None:
-        """Return a proxy subscription to a topic with this destination, None without one."""
+        """Return a proxy subscription that matches a topic and has this destination, else None."""
         for subscription in self.matching(topic):
             is_proxy = subscription.definition.made_by == PROXY
             if is_proxy and subscription.destination == destination:
@@ -247,30 +264,32 @@ class Subscriptions:
 
 
 def destination_of(definition: SubscriptionDefinition) -> str:
-    """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` if elsewhere."""
+    """Return the queue for a subscription's copies: DEST, or ``QUEUE@MANAGER`` with DESTQMGR."""
     queue, manager = definition.dest, definition.destqmgr
     return f"{queue}@{manager}" if manager else queue
 
 
 class _Node(Generic[Member]):
-    """One topic level in the index; ``stays`` marks a ``#``, which any more levels may follow."""
+    """One topic level in the index; ``stays`` marks a ``#``, which matches any further levels."""
 
     __slots__ = ("below", "members", "stays")
 
     def __init__(self, *, stays: bool = False) -> None:
+        """Create a node without members or levels below; ``stays`` is True for ``#``."""
         self.below: dict[str, _Node[Member]] = {}
         self.members: dict[bytes, Member] = {}
         self.stays = stays
 
 
 class TopicIndex(Generic[Member]):
-    """A tree of topic levels, wildcards included, with members by their ids."""
+    """A tree of the levels of topic strings, wildcards included; its members are kept by id."""
 
     def __init__(self) -> None:
+        """Create an empty index."""
         self._root = _Node[Member]()
 
     def add(self, levels: Sequence[str], member_id: bytes, member: Member) -> None:
-        """Add a member under the levels of its topic string."""
+        """Add a member under the levels of its topic string, or replace the one with its id."""
         node = self._root
         for level in levels:
             found = node.below.get(level)
@@ -280,7 +299,7 @@ class TopicIndex(Generic[Member]):
         node.members[member_id] = member
 
     def remove(self, levels: Sequence[str], member_id: bytes) -> None:
-        """Remove a member, and the levels that have no members any more."""
+        """Remove a member and tree levels left empty; raises KeyError when it is absent."""
         path = [self._root]
         for level in levels:
             path.append(path[-1].below[level])
@@ -291,7 +310,10 @@ class TopicIndex(Generic[Member]):
             del above.below[level]
 
     def matching(self, levels: Iterable[str]) -> dict[bytes, Member]:
-        """Return the members whose levels match those of a topic, by their ids."""
+        """Return the members whose topic string matches the levels of a topic, by their ids.
+
+        The topic itself has no wildcards. The dict is empty when none matches.
+        """
         reached = _with_many([self._root])
         for level in levels:
             further: dict[int, _Node[Member]] = {}

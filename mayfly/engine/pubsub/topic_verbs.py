@@ -68,7 +68,7 @@ _KNOWN = (
 
 
 class TopicVerbs(ABC):
-    """The publish/subscribe verbs of a session; the session adds core, context and unit of work."""
+    """The publish/subscribe verbs of a session; class Session inherits from it."""
 
     core: Core
     _opened: OpenQueues
@@ -95,14 +95,14 @@ class TopicVerbs(ABC):
         topic_object: str = "",
         properties: Mapping[str, object] | None = None,
     ) -> PublishResult:
-        """Publish to all current subscriptions; each copy has a lifetime of its own.
+        """Publish a message to all current subscriptions; each copy expires separately.
 
-        ``priority`` and ``persistent`` None mean the topic's. ``retain`` keeps it for later
-        subscribers; an empty body removes the one kept. ``topic`` follows the topic string of
-        ``topic_object``. With ``warn_if_no_subscribers`` the result's warning is
-        MQRC_NO_SUBS_MATCHED when no subscription matched. ``properties`` are message properties
-        (docs/PROPERTIES.md). Raises the errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR,
-        and MQRC_NOT_AUTHORIZED.
+        ``time_to_live_ms`` None means unlimited expiry. ``priority`` and ``persistent`` None mean
+        the default of the topic. ``retain`` keeps the publication for later subscribers; an empty
+        body then removes the kept one. The topic string of ``topic_object`` is put before
+        ``topic``. With ``warn_if_no_subscribers`` the result's warning is MQRC_NO_SUBS_MATCHED when
+        no subscription matched. ``properties`` are message properties (docs/PROPERTIES.md). Raises
+        the errors of ``publish.publish``, MQRC_PROPERTY_NAME_ERROR, and MQRC_NOT_AUTHORIZED.
         """
         check_life_ms(time_to_live_ms)
         unit_of_work, body = self._unit_in_use(), bytes_of(body)
@@ -140,13 +140,14 @@ class TopicVerbs(ABC):
         journey: Journey = HERE,
         completion: Completion | None = None,
     ) -> PublishResult:
-        """MQPUT to a topic with a descriptor made by the publisher.
+        """Do MQPUT to a topic with a descriptor made by the publisher.
 
         With ``syncpoint`` it is part of the session's unit of work; without, it is final at once.
-        ``not_own`` leaves out subscriptions of this connection, ``only_here`` other queue managers.
-        ``alias`` is a queue alias that names the topic. ``check`` replaces this session's check of
-        authority on the topic. ``journey`` is that of a publication from another queue manager.
-        ``completion`` is as in ``Handle.put``. Raises the errors of ``publish.publish``, and
+        ``not_own`` excludes subscriptions of this connection, ``only_here`` excludes other queue
+        managers. ``alias`` is a queue alias whose topic replaces ``topic``. ``check`` replaces the
+        check of the session's user authority on the topic. ``journey`` lists the queue managers
+        that a neighbour's publication has visited. ``completion`` is as in ``Handle.put``. Raises
+        the errors of ``publish.publish``, MQRC_Q_DELETED for a deleted alias, and
         MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
@@ -174,7 +175,10 @@ class TopicVerbs(ABC):
         )
 
     def leads_to_topic(self, queue: str) -> bool:
-        """Return True if a queue name is an alias of a topic, so that puts to it are published."""
+        """Return True if a queue name is an alias of a topic, so that puts to it are published.
+
+        False for other queues and unknown names.
+        """
         return topic_alias(self.core.registry, queue) is not None
 
     def open_topic(
@@ -186,13 +190,13 @@ class TopicVerbs(ABC):
         alias: str = "",
         alternate_user: str = "",
     ) -> TopicHandle:
-        """MQOPEN of a topic, or of the queue ``alias`` of a topic, to publish to it.
+        """Do MQOPEN of a topic, or of the queue ``alias`` of a topic; return a publish handle.
 
-        ``topic`` follows the topic string of ``topic_object``. With MQOO_ALTERNATE_USER_AUTHORITY
-        the authority of ``alternate_user`` counts. Raises MQRC_OPTIONS_ERROR,
-        MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues, MQRC_TOPIC_STRING_ERROR,
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_NOT_AUTHORIZED (C7), and
-        MQRC_HANDLE_NOT_AVAILABLE beyond MAXHANDS.
+        The topic string of ``topic_object`` is put before ``topic``. With
+        MQOO_ALTERNATE_USER_AUTHORITY the authority of ``alternate_user`` is checked. Raises
+        MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues,
+        MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q,
+        MQRC_NOT_AUTHORIZED (C7), and MQRC_HANDLE_NOT_AVAILABLE beyond MAXHANDS.
         """
         self._unit_in_use()
         _check_options(options)
@@ -212,14 +216,15 @@ class TopicVerbs(ABC):
         return TopicHandle(core, self, target, self._opened.open_object("TOPIC", topic, options))
 
     def close_topic(self, handle: TopicHandle) -> None:
-        """Close a topic handle of this session."""
+        """Close a topic handle of this session; closing it again does nothing."""
         self._opened.close_object(handle.opened)
 
     def belong_to(self, connection: object) -> None:
-        """Set the connection of this session: no_local ignores what any session of it publishes.
+        """Set the connection of this session, which ``no_local`` subscriptions compare.
 
-        Equal values are one connection. A text is a name that outlives the connection: a durable
-        no_local subscription then ignores its publications even while it is closed.
+        Sessions with equal values are one connection: its ``no_local`` subscriptions ignore its
+        publications. A str is a lasting name, such as a JMS client id: a durable ``no_local``
+        subscription then ignores these publications even while it is closed.
         """
         self._opened.connection = connection
 
@@ -243,16 +248,17 @@ class TopicVerbs(ABC):
         on_request: bool = False,
         fixed_user: bool = False,
     ) -> OpenSubscription:
-        """MQSUB: subscribe to a topic string; levels ``+`` and ``#`` are wildcards.
+        """Do MQSUB: subscribe to a topic string; levels ``+`` and ``#`` are wildcards.
 
-        Copies arrive on ``queue``, or on a managed queue when it is empty. A durable one has a name
-        and outlives the session. ``time_to_live_ms`` is the life of the subscription. With
-        ``retained`` it gets the retained publications at once. ``correl_id`` is set in all copies;
-        b"" asks for a new id, None passes on the publisher's. Sessions join a ``shared`` one by its
-        name: each copy goes to one of them. ``no_local`` ignores publications of the same
-        connection. ``replace`` replaces a durable one of this name unless it is open. With
-        ``on_request`` copies arrive only on ``request_retained``. With ``fixed_user`` no other user
-        may resume it. Raises the errors of ``subscribing.subscribe``.
+        Copies arrive on ``queue``, or on a managed queue when it is empty. A durable subscription
+        needs a name and outlives the session. It expires after ``time_to_live_ms``; None means
+        never. With ``retained`` it gets the matching retained publications at once. ``correl_id``
+        is set in all copies; b"" asks for a new id, None passes on the publisher's. Several
+        sessions may join a ``shared`` one by its name: each copy goes to one of them. ``no_local``
+        ignores publications of the same connection. ``replace`` replaces a durable one of this name
+        unless it is open. With ``on_request`` copies arrive only on ``request_retained``. With
+        ``fixed_user`` no other user may resume it. Raises MQRC_SUB_ALREADY_EXISTS,
+        MQRC_NOT_AUTHORIZED and the other errors of ``subscribing.subscribe``.
         """
         self._unit_in_use()
         request = SubscribeRequest(
@@ -278,17 +284,17 @@ class TopicVerbs(ABC):
     def resume(self, name: str) -> OpenSubscription:
         """Open a durable subscription again; messages that arrived meanwhile are on its queue.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
-        MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
+        Raises MQRC_NO_SUBSCRIPTION when the name is unknown, MQRC_SUBSCRIPTION_IN_USE while a
+        session has it open and it is not shared, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         return resume(cast("Subscriber", self), self._opened, name)
 
     def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription; a managed queue is deleted with its messages.
+        """Remove a durable subscription; its managed queue is deleted with its messages.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
-        MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
+        Raises MQRC_NO_SUBSCRIPTION when the name is unknown, MQRC_SUBSCRIPTION_IN_USE while a
+        session has it open, MQRC_IDENTITY_MISMATCH and MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         with self.core.definitions_lock:
@@ -297,9 +303,10 @@ class TopicVerbs(ABC):
             delete_subscription(self.core, name)
 
     def clear_retained(self, topic: str) -> bool:
-        """Remove the retained publication of a topic at once; return True if there was one.
+        """Remove the retained publication of a topic at once, outside any unit of work.
 
-        Raises MQRC_TOPIC_STRING_ERROR, MQRC_NOT_AUTHORIZED.
+        Returns True if one existed, else False. Raises MQRC_TOPIC_STRING_ERROR and
+        MQRC_NOT_AUTHORIZED.
         """
         self._unit_in_use()
         check_topic_string(topic, wildcards=False)
@@ -308,14 +315,17 @@ class TopicVerbs(ABC):
         return clear_retained(self.core, topic)
 
     @abstractmethod
-    def _unit_in_use(self) -> UnitOfWork | None: ...
+    def _unit_in_use(self) -> UnitOfWork | None:
+        """Return the unit of work for puts under syncpoint, None when verbs take effect at once."""
+        ...
 
 
 class PublishTarget(NamedTuple):
-    """Where a topic handle publishes: a topic string, or an alias that may change its topic later.
+    """Where a topic handle publishes: a topic string, or a queue alias that may be redefined.
 
-    ``check`` raises unless the user may publish to a topic string. ``saved_message`` returns the
-    message whose context a queue handle has saved.
+    ``alias`` is empty without one. ``check`` raises MQRC_NOT_AUTHORIZED unless the user may publish
+    to a topic string. ``saved_message`` returns the message whose context a queue handle has saved,
+    by the number of that handle.
     """
 
     topic: str
@@ -330,6 +340,7 @@ class TopicHandle:
     def __init__(
         self, core: Core, verbs: TopicVerbs, target: PublishTarget, opened: OpenObject
     ) -> None:
+        """Create the handle of a topic that ``verbs.open_topic`` has opened as ``opened``."""
         self._core = core
         self._verbs = verbs
         self._target = target
@@ -359,13 +370,14 @@ class TopicHandle:
         *,
         completion: Completion | None = None,
     ) -> PutResult:
-        """MQPUT to the topic with MQPMO options; the result names no queue.
+        """Do MQPUT to the topic with MQPMO options; the result names no queue.
 
         ``context`` and ``completion`` are as in ``Handle.put``. The warning is MQRC_NO_SUBS_MATCHED
         when no subscription matched and MQPMO_WARN_IF_NO_SUBS_MATCHED is set. Raises
-        MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10), and the
-        errors of ``publish.publish``. MQPMO_SUPPRESS_REPLYTO hides the reply-to queue; a report
-        then raises MQRC_MISSING_REPLY_TO_Q.
+        MQRC_HOBJ_ERROR for a closed handle, MQRC_NOT_OPEN_FOR_SET_ALL or another
+        MQRC_NOT_OPEN_FOR_…, MQRC_OPTIONS_ERROR (P10), and the errors of ``publish.publish``.
+        MQPMO_SUPPRESS_REPLYTO hides the reply-to queue; a report then raises
+        MQRC_MISSING_REPLY_TO_Q.
         """
         if not self.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")
@@ -402,7 +414,7 @@ class TopicHandle:
         )
 
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """MQCLOSE; raises MQRC_HOBJ_ERROR when closed already.
+        """Do MQCLOSE; raises MQRC_HOBJ_ERROR when the handle is closed already.
 
         Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for any option but MQCO_QUIESCE.
         """
@@ -417,7 +429,8 @@ class TopicHandle:
 def _check_options(options: int) -> None:
     """Check the MQOO bits: a topic can be opened for output only.
 
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues, MQRC_OPTIONS_ERROR for others.
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues. Raises MQRC_OPTIONS_ERROR for
+    unknown options, or without MQOO_OUTPUT.
     """
     if options & _FOR_QUEUES:
         text = f"open options {options:#x}: a topic can only be published to"
@@ -427,7 +440,7 @@ def _check_options(options: int) -> None:
 
 
 def _check_publisher(authority: UserAuthority | None, topic: str) -> None:
-    """Raise MQRC_NOT_AUTHORIZED unless the user may publish to a topic; None may do all."""
+    """Raise MQRC_NOT_AUTHORIZED unless the user may publish to a topic; None skips the check."""
     if authority is not None:
         authority.check_topic(topic, words.PUB)
 
@@ -436,7 +449,7 @@ def _check_publisher(authority: UserAuthority | None, topic: str) -> None:
 def _descriptor(
     priority: int | None, persistent: bool | None, report: int, reply_to_q: str, format_name: str
 ) -> Descriptor:
-    """Return the descriptor for a publication; None means the topic's value."""
+    """Return the MQMD of a publication; None stands for the topic's default."""
     return Descriptor(
         report=report,
         priority=c.MQPRI_PRIORITY_AS_TOPIC_DEF if priority is None else priority,

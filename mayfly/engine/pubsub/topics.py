@@ -1,4 +1,4 @@
-"""The topic tree: topic objects by topic string, and the attributes that apply to a string."""
+"""The topic tree: topic objects by topic string, and the attributes effective for a string."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ _CACHE_SIZE = 10_000
 
 
 class TopicValues(NamedTuple):
-    """The attributes that apply to one topic string, each from the nearest object that sets it."""
+    """The effective attributes of one topic string, each from the nearest object that sets it.
+
+    ``cap_ms`` is the CAPEXPRY limit on message expiry, None without a limit.
+    """
 
     default_priority: int
     default_persistence: int
@@ -63,19 +66,20 @@ class TopicValues(NamedTuple):
 
 
 class TopicTree:
-    """All topic objects of a queue manager; guarded by the engine lock."""
+    """All topic objects of one queue manager; guarded by the engine lock."""
 
     def __init__(self) -> None:
+        """Create an empty tree, without system topic objects."""
         self._by_name: dict[str, TopicDefinition] = {}
         self._by_string: dict[str, TopicDefinition] = {}
         self._values: dict[str, TopicValues] = {}
 
     def find(self, name: str) -> TopicDefinition | None:
-        """Return a topic object by name, None when there is none."""
+        """Return the topic object with this name, None when it is not defined."""
         return self._by_name.get(name)
 
     def at(self, topic: str) -> TopicDefinition | None:
-        """Return the topic object with exactly this topic string, None when there is none."""
+        """Return the topic object with exactly this topic string, None when none has it."""
         return self._by_string.get(topic)
 
     def definitions(self) -> list[TopicDefinition]:
@@ -83,23 +87,27 @@ class TopicTree:
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def add(self, definition: TopicDefinition) -> None:
-        """Add a topic object, or replace it by one with new attributes."""
+        """Add a topic object, or replace the one of the same name; clears cached attributes."""
         self._by_name[definition.name] = definition
         if definition.name != DEFAULT_TOPIC:
             self._by_string[definition.topicstr] = definition
         self._values.clear()
 
     def remove(self, name: str) -> None:
-        """Remove a topic object; its topic strings take their values from the next object above."""
+        """Remove a topic object, which must exist; clears cached attributes.
+
+        Its topic string then inherits from the next topic object above it.
+        """
         definition = self._by_name.pop(name)
         if name != DEFAULT_TOPIC:
             del self._by_string[definition.topicstr]
         self._values.clear()
 
     def full_string(self, object_name: str, topic: str) -> str:
-        """Return the topic string of an object followed by ``topic``; either may be empty.
+        """Return the topic string of a topic object followed by ``topic``; either may be empty.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME when the object is not defined.
+        An empty ``object_name`` returns ``topic``. Raises MQRC_UNKNOWN_OBJECT_NAME when the object
+        is not defined.
         """
         if not object_name:
             return topic
@@ -109,7 +117,7 @@ class TopicTree:
         return full_topic_string(definition.topicstr, topic)
 
     def values(self, topic: str) -> TopicValues:
-        """Return the attributes that apply to a topic string; cached."""
+        """Return the effective attributes of a topic string, even without a topic object."""
         found = self._values.get(topic)
         if found is None:
             if len(self._values) >= _CACHE_SIZE:
@@ -118,7 +126,7 @@ class TopicTree:
         return found
 
     def effective(self, topic: str) -> dict[str, Value]:
-        """Return the MQSC attributes that apply to a topic string, none of them ASPARENT."""
+        """Return the effective MQSC attributes of a topic string, with no ASPARENT values."""
         found: dict[str, Value] = {}
         for string in ancestry(topic):
             definition = self._by_string.get(string)
@@ -131,13 +139,16 @@ class TopicTree:
         return {k: found.get(k, BASE_VALUES[k]) for k in order if k in BASE_VALUES}
 
     def _capped_by(self, topic: str, cap_tenths: int) -> str:
-        """Return the cap in words, with the name of the nearest object that sets it."""
+        """Return the CAPEXPRY limit as text, with the nearest topic object that sets it.
+
+        ``cap_tenths`` is the limit in tenths of a second.
+        """
         above = (self._by_string[string] for string in ancestry(topic) if string in self._by_string)
         names = (o.name for o in above if o.capexpry != _PARENT["CAPEXPRY"])
         return Cap(cap_tenths, TOPIC, next(names)).text
 
     def _resolved(self, topic: str) -> TopicValues:
-        """Return what :meth:`values` returns, without the cache."""
+        """Compute the effective attributes of a topic string, for :meth:`values` to cache."""
         values = TopicDefinition(TOPIC, topic).altered(self.effective(topic))
         cap_tenths = values.capexpry
         return TopicValues(

@@ -1,1 +1,1 @@
-"""Queue-sharing groups: queue managers of one process that have queues together (D29)."""
+"""Queue-sharing groups: queue managers of one process that share queues (D29)."""

@@ -1,4 +1,4 @@
-"""A queue-sharing group (docs/SHARED_QUEUES.md): shared queues, members, and waiting gets."""
+"""A queue-sharing group (docs/SHARED_QUEUES.md): its shared queues, members and waiting gets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ FIRST_SHARED: Final = (LARGEST_QUEUE_NUMBER + 1) // 2
 
 
 class MemberStatus(NamedTuple):
-    """A member of a group; ``decided_count`` committed units have yet to change its store."""
+    """The state of one member of a group.
+
+    ``decided_count`` is the number of committed units of work that its store does not contain yet.
+    """
 
     name: str
     is_open: bool
@@ -59,7 +62,7 @@ class QueueSharingGroup:
     """The shared queues of several queue managers in this process; a context manager.
 
     ``QueueSharingGroup("QSG1", folder)`` stores them in the folder; without one they are in memory.
-    Queue managers join with ``sharing_group=``; closing the group closes them first.
+    Queue managers join with ``sharing_group=``. Closing the group closes its members first.
     """
 
     def __init__(
@@ -88,7 +91,8 @@ class QueueSharingGroup:
     def membership(self, name: str, clock: Clock | None) -> GroupMembership:
         """Return the membership for a queue manager that is about to be opened.
 
-        Raises ValueError for another clock than the group's, and for a name in use.
+        ``clock`` is its clock, None for that of the group. Raises ValueError for another clock than
+        the group's, and for a name in use.
         """
         if clock is not None and clock is not self.clock:
             raise ValueError(f"clock: {name} has that of its queue-sharing group {self.name}")
@@ -97,20 +101,21 @@ class QueueSharingGroup:
         return GroupMembership(self._shared)
 
     def members(self) -> list[MemberStatus]:
-        """Return the open members, and those for which committed units wait, sorted by name.
+        """Return the open members, and closed ones with unapplied units of work, by name.
 
-        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        Raises MQRC_CONNECTION_BROKEN after a store failure, and MQRC_Q_MGR_STOPPING once closed.
         """
         with self.engine.engine_lock:
             self.engine.check_running()
             return self._shared.directory.status()
 
     def remove_member(self, name: str) -> int:
-        """Drop the committed units that wait for a member which will never open again.
+        """Delete the committed units of work that wait for a member that will never open again.
 
-        Returns their number; they do not change its store. Its folder may not join again, as its
-        messages may be elsewhere by now; a new queue manager of that name may. Raises ValueError
-        while it is open, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        Returns their number, 0 for an unknown name; they are never applied to the member's store.
+        The member's folder may not join again, as its messages may be on other queues by now; a new
+        queue manager of the same name may. Raises ValueError while the member is open,
+        MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING.
         """
         engine = self.engine
         with engine.engine_lock:
@@ -125,11 +130,11 @@ class QueueSharingGroup:
         return count
 
     def session(self, *_given: object, **_named: object) -> Session:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: programs connect to a member."""
+        """Always raise MQRC_FUNCTION_NOT_SUPPORTED: programs connect to a member instead."""
         raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{self.name}: connect to a member of it")
 
     def verify(self) -> Verification:
-        """Count the shared queues again and compare, as ``QueueManager.verify`` does."""
+        """Count the messages on the shared queues again, and return how the counts compare."""
         return verify(self.engine)
 
     def close(self) -> None:
@@ -152,14 +157,17 @@ class QueueSharingGroup:
 
 
 class SharedQueues(Membership[Engine]):
-    """The membership of the engine that has the shared queues."""
+    """The group's side of a queue-sharing group: the engine that stores the shared queues."""
 
     engine: Engine
     transactions: TwoPhaseCommit
     directory: GroupDirectory
 
     def join(self, engine: Engine) -> None:
-        """Attach the engine that is being opened; raises StoreError for the folder of a member."""
+        """Set up the engine that is being opened for shared queues and two-phase commit.
+
+        Raises StoreError when its folder belongs to a member of a group.
+        """
         super().join(engine)
         self.engine = engine
         engine.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
@@ -169,31 +177,37 @@ class SharedQueues(Membership[Engine]):
         engine.before_close.append(self._close_members)
 
     def may_bring(self, end_ms: int) -> bool:
-        """Return True if a member may release a message to a shared queue by a time."""
+        """Return True if a member may release a delayed message to a shared queue by ``end_ms``."""
         members = self.directory.members.values()
         releases = (m.due_work.release_due_ms() for m in members if m.is_usable)
         return any(due_ms is not None and due_ms <= end_ms for due_ms in releases)
 
     def dismiss(self, member: Engine) -> None:
-        """Remove a member that has ended, and prepare records that are done."""
+        """Remove a member that has closed, and delete the prepare records that are done.
+
+        A prepare record, in the group's store, is a member's part of a committed transaction. The
+        records stay while the group is not usable.
+        """
         with self.engine.engine_lock:
             self.directory.dismiss(member)
         if self.engine.is_usable:
             self.transactions.clean_up()
 
     def _close_members(self) -> None:
+        """Close all open members of the group."""
         for member in list(self.directory.members.values()):
             member.close()
 
 
 class GroupMembership(Membership[Engine]):
-    """The membership of a queue manager, which gives it access to the shared queues.
+    """The member's side of a queue-sharing group: gives one queue manager the shared queues.
 
-    Each member has a staging queue: a delayed message for a shared queue needs the queue manager
+    Each member has a staging queue: a delayed message for a shared queue waits on the queue manager
     through which it was put (D29).
     """
 
     def __init__(self, shared: SharedQueues) -> None:
+        """Create the membership of one member; :meth:`join` connects its engine."""
         self._shared = shared
 
     @property
@@ -203,17 +217,18 @@ class GroupMembership(Membership[Engine]):
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether committed units wait for disk space."""
+        """Whether committed units of work wait for disk space in the member's store."""
         return bool(self._participant.unfinished)
 
     def lock(self, runtime: Runtime) -> EngineLock:
-        """Return the lock that the group and all its members share."""
+        """Return the engine lock that the group and its members share, whatever ``runtime`` is."""
         return self._shared.engine.engine_lock
 
     def join(self, engine: Engine) -> None:
-        """Give an engine the group's time, directory and waits, before it loads anything.
+        """Connect an engine to its group: lock, time, directory and waiting gets.
 
-        Raises StoreError for the folder of another group's member.
+        Call it before the engine loads anything. Raises StoreError when its folder belongs to a
+        member of another group.
         """
         shared, group = self._shared, self._shared.engine
         self._take_store(engine)
@@ -227,9 +242,10 @@ class GroupMembership(Membership[Engine]):
         engine.left_behind.share(group.left_behind)
 
     def _take_store(self, member: Engine) -> None:
-        """Record in a member's store that it belongs to the group.
+        """Record in a member's store, on disk, that it belongs to the group.
 
-        Raises StoreError for the folder of another group's member.
+        Does nothing when the store says so already. Raises StoreError for the folder of another
+        group's member.
         """
         group, folder = self._shared.engine, member.store.folder
         with group.engine_lock:
@@ -256,9 +272,11 @@ class GroupMembership(Membership[Engine]):
                 engine.ahead_ms = ahead_ms
 
     def recover(self) -> None:
-        """Carry out the prepare records for this member, before any message is read.
+        """Apply the prepare records of this member to its store, before any message is read.
 
-        Raises StoreError for the folder of a member that was removed from the group.
+        A prepare record holds changes of a transaction that the group has committed but the member
+        has not. Records that are applied are deleted. Raises StoreError for the folder of a member
+        that was removed from the group.
         """
         engine, group = self._engine, self._shared.engine
         with group.engine_lock:
@@ -283,35 +301,44 @@ class GroupMembership(Membership[Engine]):
             engine.store.group.commit(unit)
 
     def admit(self) -> None:
-        """Make the queues of the open engine known in the group."""
+        """Add the open engine to the group's directory, so that other members find its queues."""
         # A wait on a shared queue ends with the group.
         self._engine.on_wake.append(self._shared.engine.wake)
         with self._engine.engine_lock:
             self._shared.directory.admit(self._engine)
 
     def finish(self) -> None:
-        """Carry out units that waited for disk space; raises MQRC_STORAGE_MEDIUM_FULL again."""
+        """Apply committed units of work that waited for disk space; does nothing without any.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL when the disk is still full.
+        """
         self._participant.finish()
 
     def end_waits(self) -> None:
-        """Wake the group, so that it ends waits whose time has come."""
+        """Wake the group's engine, so that it ends waiting gets whose wait interval is over."""
         self._shared.engine.wake()
 
     def end(self) -> None:
-        """Leave the group; delayed messages wait until the queue manager opens again."""
+        """Remove the engine from its group; its delayed messages wait until it opens again."""
         self._shared.dismiss(self._engine)
 
 
 class GroupDirectory:
-    """The shared queues of a group and its open members; guarded by the lock they share."""
+    """The shared queues of one group and its open members; guarded by the lock they share."""
 
     def __init__(self, group: Engine, done_counts: Callable[[], Counter[str]]) -> None:
+        """Create a directory without members.
+
+        ``done_counts`` returns, by member name, how many prepare records are applied but not
+        deleted. A prepare record, in the group's store, is a member's part of a committed
+        transaction.
+        """
         self._done_counts = done_counts
         self.group = group
         self.members: dict[str, Engine] = {}
 
     def admit(self, member: Engine) -> None:
-        """Add a member, so that its queues can be found."""
+        """Add a member, so that other members find its queues by name."""
         registries = [self.group.registry, *(m.registry for m in self.members.values())]
         for registry in registries:
             registry.followers.append(member.registry)
@@ -321,7 +348,7 @@ class GroupDirectory:
         self.group.registry.changed()
 
     def dismiss(self, member: Engine) -> None:
-        """Remove a member that has ended."""
+        """Remove a member that has closed; does nothing when it is not in the directory."""
         if self.members.get(member.name) is member:
             del self.members[member.name]
             self.group.committer.followers.remove(member.committer)
@@ -330,7 +357,10 @@ class GroupDirectory:
             self.group.registry.changed()
 
     def status(self) -> list[MemberStatus]:
-        """Return the open members, and those for which committed units wait, sorted by name."""
+        """Return the open members, and closed ones with unapplied units of work, by name.
+
+        The caller holds the lock.
+        """
         group = self.group
         assert group.engine_lock.is_held()
         counts = Counter(prepare_record_counts(group.store.persistent)) - self._done_counts()
@@ -338,7 +368,7 @@ class GroupDirectory:
         return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
 
     def find(self, name: str) -> QueueDefinition | None:
-        """Return the definition of a shared queue, None without one."""
+        """Return the definition of a shared queue, None when no shared queue has the name."""
         definition = self.group.registry.find(name)
         is_shared = definition is not None and _is_shared(definition)
         return definition if is_shared else None
@@ -348,14 +378,16 @@ class GroupDirectory:
         return {d.name: d for d in self.group.registry.definitions() if _is_shared(d)}
 
     def queue(self, name: str) -> LocalQueue | None:
-        """Return a shared queue, None without one."""
+        """Return the shared queue with this name, None without one."""
         return None if self.find(name) is None else self.group.registry.by_name(name)
 
     def path(self, asker: Registry, name: str) -> QueuePath | None:
-        """Return the path of QUEUE@MANAGER when that manager is in the group, else None.
+        """Resolve ``QUEUE@MANAGER`` for ``asker`` if that manager is in the group, else None.
 
-        A shared queue is the same under every member's name; other queues belong to the member,
-        which must be open. Raises MQRC_UNKNOWN_OBJECT_NAME when it has none of the name.
+        A shared queue is the same under every member's name and the group's name. Other queues
+        belong to the member; the result is None while it is not open, or when the name leads to a
+        remote queue. None also for the asker itself. Raises MQRC_UNKNOWN_OBJECT_NAME when the
+        member has no such queue.
         """
         queue_name, _, manager = name.partition("@")
         member = self.members.get(manager)
@@ -377,9 +409,9 @@ class GroupDirectory:
         return queue.owner is self.group
 
     def refreshed(self, asker: Registry, path: QueuePath) -> QueuePath:
-        """Return a path to another member's queue with the present definitions.
+        """Resolve a path to another member's queue again, with the present definitions.
 
-        Raises MQRC_Q_DELETED when the queue, or its member, is gone.
+        Raises MQRC_Q_DELETED when the queue was deleted or replaced, or its member is closed.
         """
         queue_owner = path.queue.owner
         again = self.path(asker, f"{path.name}@{queue_owner.name}")
@@ -389,20 +421,22 @@ class GroupDirectory:
 
 
 def _is_shared(definition: QueueDefinition) -> bool:
+    """Return True for a definition with QSGDISP(SHARED)."""
     return definition.qsgdisp == MQQSGD_SHARED
 
 
 class MemberWaits(Waits):
-    """The waiting gets of a member by queue number; those on shared queues go to the group."""
+    """The waiting gets of one member by queue number; the group keeps those on shared queues."""
 
     def __init__(self, shared: Waits) -> None:
+        """Create an empty collection; ``shared`` are the waiting gets of the group."""
         super().__init__()
         self._shared = shared
         #: The waits there that came by way of this member.
         self._own: WeakSet[Waiter] = WeakSet()
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
-        """Add a waiting get for a queue."""
+        """Add a waiting get for a queue, to the group's waits when the queue is shared."""
         if queue_number < FIRST_SHARED:
             super().add(queue_number, waiter)
         else:
@@ -410,13 +444,13 @@ class MemberWaits(Waits):
             self._shared.add(queue_number, waiter)
 
     def is_waited_on(self, queue_number: int) -> bool:
-        """Return True if a get waits on a queue."""
+        """Return True if a get waits on a queue; for a shared queue, a get of any member."""
         if queue_number < FIRST_SHARED:
             return super().is_waited_on(queue_number)
         return self._shared.is_waited_on(queue_number)
 
     def offer(self, queue_number: int) -> None:
-        """Let the gets that wait on a queue try again."""
+        """Let the gets that wait on a queue try again; for a shared queue, those of all members."""
         if queue_number < FIRST_SHARED:
             super().offer(queue_number)
         else:
@@ -428,14 +462,17 @@ class MemberWaits(Waits):
         self._shared.offer_all()
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Remove a waiting get."""
+        """Remove a waiting get from the member's waits, or from the group's for a shared queue."""
         if waiter.queue_number < FIRST_SHARED:
             super().withdraw(waiter)
         else:
             self._shared.withdraw(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
-        """End all waits of the member, or those on one of its queues, with an error."""
+        """End all waiting gets of the member, or those on one of its queues, with an error.
+
+        With ``queue_number`` None, its gets on shared queues end too; those of other members stay.
+        """
         super().fail(error, queue_number)
         if queue_number is None:
             for waiter in list(self._own):
@@ -443,6 +480,6 @@ class MemberWaits(Waits):
                 self._shared.withdraw(waiter)
 
     def fail_owner(self, owner: object, error: MQError) -> None:
-        """End the waits of one owner with an error."""
+        """End all waiting gets of one owner, such as a session, with an error."""
         super().fail_owner(owner, error)
         self._shared.fail_owner(owner, error)

@@ -1,10 +1,10 @@
-"""Transactions over the stores of a group and its members: all of one is done, or nothing.
+"""Two-phase commit over the stores of a queue-sharing group and its members.
 
-The group's transaction decides. Beside its own changes it stores a prepare record for each member,
-with the changes to make there (store/prepare_records.py); then the members' transactions follow.
+The group's transaction decides. With its changes it stores a prepare record for each member, which
+holds the changes for that member (store/prepare_records.py). Then the members' transactions follow.
 When only one store changes on disk, its transaction decides alone. After a crash in between, a
-member carries out its prepare records when it is opened. A member whose disk is full does so a
-little later.
+member applies its prepare records when it is opened. A member whose disk is full does so a little
+later.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ class TwoPhaseCommit:
     """Runs the transactions of one group, under the lock that all its members share."""
 
     def __init__(self, group: Core) -> None:
+        """Prepare for the transactions of a group, whose engine is ``group``."""
         self._group = group
         #: Prepare records that are durably done, and whose: the group may delete them.
         self._carried_out: dict[int, Participant] = {}
 
     def run(self, core: Core, transactions: Sequence[Transaction]) -> None:
-        """Run transactions one after the other, each completely or not at all.
+        """Run transactions of ``core`` one after the other, each completely or not at all.
 
-        Raises the first failure, as ``Committer.run``; the other transactions are run all the same.
+        A failure does not stop the later transactions; the first failure is raised at the end, as
+        an MQError. After an interruption (KeyboardInterrupt) the rest is undone.
         """
         failure: MQError | None = None
         for place, transaction in enumerate(transactions):
@@ -61,12 +63,20 @@ class TwoPhaseCommit:
             raise failure
 
     def note_carried_out(self, number: int, member: Participant) -> None:
-        """Note that a member has durably carried out a prepare record."""
+        """Record that a member has applied prepare record ``number``, so it can be deleted.
+
+        A prepare record, in the group's store, is a member's part of a committed transaction.
+        """
         with self._group.engine_lock:
             self._carried_out[number] = member
 
     def forget(self, unit: Unit) -> dict[int, Participant]:
-        """Add to a unit of the group the deletion of prepare records that are done; return them."""
+        """Add the deletion of applied prepare records to a unit; return those records.
+
+        The result maps record number to member, and is empty without any. The caller passes it to
+        :meth:`forgot` after the commit. A prepare record, in the group's store, is a member's part
+        of a committed transaction.
+        """
         with self._group.engine_lock:
             done, self._carried_out = self._carried_out, {}
         if done:
@@ -74,7 +84,12 @@ class TwoPhaseCommit:
         return done
 
     def forgot(self, done: dict[int, Participant], *, is_durable: bool) -> None:
-        """Note whether prepare records are deleted; then their members may forget them too."""
+        """Note the outcome of deleting the prepare records ``done``.
+
+        If ``is_durable``, their members may forget the numbers; otherwise the deletion is tried
+        again later. A prepare record, in the group's store, is a member's part of a committed
+        transaction.
+        """
         with self._group.engine_lock:
             if is_durable:
                 for number, member in done.items():
@@ -83,12 +98,20 @@ class TwoPhaseCommit:
                 self._carried_out.update(done)
 
     def done_counts(self) -> Counter[str]:
-        """Return for each member how many prepare records are done and not yet deleted."""
+        """Return by member name how many prepare records are applied and not yet deleted.
+
+        The caller holds the lock. A prepare record, in the group's store, is a member's part of a
+        committed transaction.
+        """
         assert self._group.engine_lock.is_held()
         return Counter(member.core.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
-        """Delete the prepare records that are done."""
+        """Delete the applied prepare records from the group's store, if any, and commit that.
+
+        A prepare record, in the group's store, is a member's part of a committed transaction.
+        Raises the error of the store, such as MQRC_STORAGE_MEDIUM_FULL.
+        """
         unit = Unit()
         done = self.forget(unit)
         if done:
@@ -99,9 +122,10 @@ class TwoPhaseCommit:
 
 
 class Participant:
-    """A member, or the group, whose store takes part in transactions."""
+    """A member, or the group, whose store takes part in two-phase commits."""
 
     def __init__(self, commits: TwoPhaseCommit, core: Core) -> None:
+        """Make the store of the engine ``core`` take part in the transactions of a group."""
         self._commits, self.core = commits, core
         #: Decided transactions that wait for disk space, with the numbers of their prepare records.
         self.unfinished: list[tuple[Transaction, int]] = []
@@ -109,19 +133,24 @@ class Participant:
         self.remembered: list[int] = []
 
     def run(self, transactions: Sequence[Transaction]) -> None:
-        """Run transactions of its queue manager; see :meth:`TwoPhaseCommit.run`."""
+        """Run transactions of its queue manager, each completely or not at all.
+
+        Raises the first failure after all were tried; see :meth:`TwoPhaseCommit.run`.
+        """
         self._commits.run(self.core, transactions)
 
     def take_back(self, queue_owner: object, part: Transaction) -> None:
-        """Undo the part of a transaction that was to change another store."""
+        """Undo in memory the part of a transaction for the store of ``queue_owner``."""
         assert isinstance(queue_owner, Core)
         queue_owner.committer.take_back(part)
 
     def follow(self, part: Transaction, number: int) -> None:
-        """Do its part of a decided transaction; with a full disk it is tried again later.
+        """Commit this store's part of a decided transaction, under prepare record ``number``.
 
-        A member whose store fails stops, and carries out the prepare record when it is opened
-        again.
+        The prepare record, which holds this part in the group's store, is marked as applied. With a
+        full disk the part is kept in ``unfinished`` and tried again later. A member whose store
+        fails stops; it applies the prepare record when it is opened again. Store errors are logged
+        and not raised.
         """
         core, unit = self.core, part.unit
         statements = list(unit.statements)
@@ -146,7 +175,10 @@ class Participant:
                 core.committer.leave([part])
 
     def finish(self) -> None:
-        """Carry out what waits for disk space; raises MQRC_STORAGE_MEDIUM_FULL again."""
+        """Commit the decided transactions that wait for disk space; does nothing without any.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL when the disk is still full.
+        """
         if not self.unfinished:
             return
         core = self.core
@@ -162,10 +194,10 @@ class Participant:
 
 
 class _GroupTransaction:
-    """One transaction in parts, one for each store that it changes; the group comes first."""
+    """One transaction split into a part for each store that it changes, the group's part first."""
 
     def __init__(self, group: Core, core: Core, transaction: Transaction) -> None:
-        """Divide a transaction of ``core`` into parts; the group always has one."""
+        """Split a transaction of ``core`` into parts; the group always has one, possibly empty."""
         self._group = group
         others = cast("dict[Core, Transaction]", transaction.parts)
         ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)
@@ -175,7 +207,12 @@ class _GroupTransaction:
         self._numbers: dict[Core, int] = {}
 
     def run(self, commits: TwoPhaseCommit) -> None:
-        """Make all parts durable, then let them take effect."""
+        """Commit all parts on disk, then make their changes visible.
+
+        If the deciding commit fails, all parts are undone and its error is raised. If its outcome
+        is unknown, the parts stay hidden until the stores are opened again. After an interruption
+        (KeyboardInterrupt) the parts follow if the decision is on disk.
+        """
         self._enter()
         durable = [engine for engine, part in self._parts.items() if part.unit.is_durable()]
         decider = durable[0] if len(durable) == 1 else self._group
@@ -195,7 +232,7 @@ class _GroupTransaction:
         self._follow()
 
     def _enter(self) -> None:
-        """Announce all parts to their committers, or undo all when one refuses."""
+        """Register all parts with their committers; undo all and raise the error if one refuses."""
         entered: list[Core] = []
         with self._group.engine_lock:
             try:
@@ -210,7 +247,11 @@ class _GroupTransaction:
                 raise
 
     def _decide(self, commits: TwoPhaseCommit, durable: list[Core], unit: Unit) -> None:
-        """Commit the group's part with prepare records for all other durable parts."""
+        """Commit the group's part, with prepare records for all other parts that change a disk.
+
+        A prepare record, in the group's store, is a member's part of a committed transaction.
+        Raises the error of the group's store; then nothing is decided.
+        """
         group = self._group
         with group.engine_lock:
             self._numbers = {s: group.store.sequence.next() for s in durable if s is not group}
@@ -225,7 +266,7 @@ class _GroupTransaction:
             commits.forgot(done, is_durable=unit.is_safe)
 
     def _follow(self) -> None:
-        """Let all parts take effect; an interruption is raised after the last one."""
+        """Commit the members' parts and make all visible; KeyboardInterrupt is raised last."""
         interruption: KeyboardInterrupt | None = None
         for engine, part in self._parts.items():
             try:
@@ -240,7 +281,11 @@ class _GroupTransaction:
             raise interruption
 
     def _fail(self, *, is_in_doubt: bool) -> None:
-        """Undo all parts; those in doubt stay hidden until their stores are opened again."""
+        """Undo all parts after a failed decision.
+
+        With ``is_in_doubt``, the parts with changes on disk stay hidden until their stores are
+        opened again.
+        """
         with self._group.engine_lock:
             for engine, part in self._parts.items():
                 if not (is_in_doubt and part.unit.is_durable()):
@@ -250,14 +295,14 @@ class _GroupTransaction:
 
 
 def _settle(engine: Core, part: Transaction) -> None:
-    """Let a durable transaction take effect, and run the transactions that follow from it."""
+    """Make a committed transaction visible, and run the transactions that follow from it."""
     follow_ups = engine.committer.settle([part])
     if follow_ups:
         engine.committer.run_follow_ups(follow_ups)
 
 
 def _participant(core: Core) -> Participant:
-    """Return the participant of an engine."""
+    """Return the two-phase-commit participant of an engine; every engine in a group has one."""
     multi_store = core.committer.multi_store
     assert isinstance(multi_store, Participant)
     return multi_store

@@ -1,1 +1,1 @@
-"""Where a message is, and what became of it: the answer to "why is my message not there?"."""
+"""Message traces: where a message is now, and how it ended."""

@@ -1,4 +1,4 @@
-"""Traces of messages at one queue manager: where those with an id are now, and how they ended.
+"""Trace entries of one queue manager: where messages with an id are now, and how they ended.
 
 An entry is the stay of a message on one queue, present or ended.
 """
@@ -54,11 +54,12 @@ _LATE_MS = 60 * SECOND_MS
 
 
 def message_trace(engine: Engine, identifier: Identifier) -> MessageTrace:
-    """Return where the messages with a MsgId or CorrelId are, and how their lives ended.
+    """Return where the messages with a MsgId or CorrelId are, and how they ended.
 
-    It changes nothing: an expired message stays until a get, browse or scan discards it. A message
-    in transit to another queue manager is found by its MsgId. Call it without the engine lock.
-    Raises MQRC_MD_ERROR for an id that is no id, all zeros, or longer than 24 bytes.
+    For an unknown id the trace has no entries, and its sentence says what was searched. Nothing
+    changes: an expired message stays until a get, browse or scan discards it. A message in transit
+    to another queue manager is found by its MsgId. Call it without the engine lock. Raises
+    MQRC_MD_ERROR for a value that is no id, only zeros, or longer than 24 bytes.
     """
     engine.check_running()
     wanted = stored_id(identifier)
@@ -84,13 +85,20 @@ def message_trace(engine: Engine, identifier: Identifier) -> MessageTrace:
 
 
 def own_ids(entries: Collection[TraceEntry]) -> set[bytes]:
-    """Return the MsgIds of messages with the wanted MsgId, or else with the wanted CorrelId."""
+    """Return the MsgIds of the messages found by MsgId, or else of those found by CorrelId.
+
+    Reports do not count. The set is empty when no message was found.
+    """
     own = {entry.msg_id for entry in entries if entry.relation == Relation.MESSAGE}
     return own or {entry.msg_id for entry in entries if entry.relation == Relation.CORRELATED}
 
 
 def _sender_id(core: Core, identifier: bytes) -> bytes:
-    """Return the MsgId that the sender knows, given one that the staging queue shows (D3)."""
+    """Return the MsgId that the sender knows, for an id that the staging queue may show (D3).
+
+    The staging queue shows a delayed message under another MsgId. Any other id is returned
+    unchanged.
+    """
     with core.engine_lock:
         row = of_given_id(core, identifier)
     if row is not None:
@@ -100,7 +108,10 @@ def _sender_id(core: Core, identifier: bytes) -> bytes:
 
 
 def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[TraceEntry, ...], bool]:
-    """Return all entries of an id, ended ones first, and whether there may be more."""
+    """Return all entries for an id, ended ones first, and whether there may be more.
+
+    Repeats the search up to three times while a message moves between queue and ledger.
+    """
     for _ in range(_LOOKS):
         present = _Present(engine, asked_id).entries()
         ended = _ended_entries(engine, asked_id, present)
@@ -113,16 +124,17 @@ def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[TraceEntry, ...], bool
 
 
 def _place(entry: TraceEntry) -> tuple[bytes, str, int]:
-    """Return what identifies the stay of a message on a queue."""
+    """Return MsgId, queue and put time, which identify the stay of a message on a queue."""
     return entry.msg_id, entry.queue, entry.put_ms
 
 
 def _reports_elsewhere(
     engine: Engine, entries: list[TraceEntry], asked_id: bytes
 ) -> list[TraceEntry]:
-    """Return entries of expiration reports that carry the CorrelId of the message they are about.
+    """Return entries of expiration reports that only the CorrelId of their message finds.
 
-    Reports have it with MQRO_PASS_CORREL_ID; a search for the MsgId does not find them.
+    Such reports were requested with MQRO_PASS_CORREL_ID. The list is empty when no expired message
+    asked for one.
     """
     passing = {
         entry.correl_id
@@ -146,7 +158,7 @@ def _reports_elsewhere(
 
 
 def _marked(core: Core, entries: list[TraceEntry]) -> list[TraceEntry]:
-    """Return the entries, with expiration reports from the ledger marked as reports."""
+    """Return the entries in order, with expiration reports from the ledger marked as reports."""
     return [
         as_report(entry)
         if entry.relation != Relation.REPORT
@@ -157,12 +169,15 @@ def _marked(core: Core, entries: list[TraceEntry]) -> list[TraceEntry]:
 
 
 def as_report(entry: TraceEntry) -> TraceEntry:
-    """Return an entry marked as that of an expiration report."""
+    """Return a copy of an entry marked as an expiration report."""
     return entry._replace(relation=Relation.REPORT.value, reason=entry.reason or MQFB_EXPIRATION)
 
 
 class _Status(NamedTuple):
-    """The state of a message on its queue, who holds it, and why it is not got."""
+    """The state of a message on its queue, what has locked it, and why it cannot be got.
+
+    ``holder`` and ``hindrance`` are texts, empty when nothing has locked it or hinders a get.
+    """
 
     state: State
     holder: str = ""
@@ -170,16 +185,18 @@ class _Status(NamedTuple):
 
 
 class _Present:
-    """Finds the messages with one id that exist now."""
+    """The search for messages with one id that exist now on a queue manager."""
 
     def __init__(self, engine: Engine, asked_id: bytes) -> None:
+        """Prepare the search for messages with the MsgId or CorrelId ``asked_id``."""
         self._engine, self._asked_id = engine, asked_id
         self._processor_status = engine.delay_processor.status()
 
     def entries(self) -> list[TraceEntry]:
         """Return the entries of messages that exist now; call it without the engine lock.
 
-        Each kind is limited to ``MAX_TRACE_ENTRIES``, as a million messages may share a CorrelId.
+        Searches queues, open units of work and messages reserved by consumers (claimed). Each kind
+        is limited to ``MAX_TRACE_ENTRIES``, as many messages may share a CorrelId.
         """
         core = self._engine
         found: list[TraceEntry] = []
@@ -197,7 +214,10 @@ class _Present:
         return found
 
     def _stored(self, queue_owner: Core) -> Iterator[tuple[int, MessageHead]]:
-        """Yield persistence and row of the messages of one store with the id, each once."""
+        """Yield persistence and row of each stored message of one engine with the id.
+
+        Messages on transmission queues are also found by their CorrelId. No message occurs twice.
+        """
         asked_id = self._asked_id
         in_transit = [
             q for q in queue_owner.registry.queues() if q.definition.usage == MQUS_TRANSMISSION
@@ -218,7 +238,7 @@ class _Present:
                     yield persistence, each
 
     def _is_being_written(self) -> bool:
-        """Return True if a transaction under way changes one of the messages; it will end soon."""
+        """Return True while a running transaction changes one of the messages."""
         return any(
             isinstance(queue_owner.hidden.get(each.row.k), Transaction)
             for queue_owner in queue_owners(self._engine)
@@ -226,7 +246,7 @@ class _Present:
         )
 
     def _on_queue(self, queue_owner: Core, persistence: int, found: MessageHead) -> TraceEntry:
-        """Return the entry of a message on a queue."""
+        """Return the entry of a message on a queue of ``queue_owner``."""
         row, queue = found.row, queue_owner.registry.by_number(queue_number_of(found.row.k))
         # A deleted queue has no messages; those of other members are not searched.
         assert queue is not None
@@ -235,7 +255,7 @@ class _Present:
         )
 
     def _status(self, queue_owner: Core, queue: LocalQueue, row: StoredMessage) -> _Status:
-        """Return the status of a message on a queue."""
+        """Return the state of a message on a queue: locked, delayed or available, and why."""
         owner = queue_owner.hidden.get(row.k)
         if owner is not None and owner is not queue_owner.staging.releasing:
             return _Status(State.LOCKED, self._holder(owner))
@@ -247,7 +267,10 @@ class _Present:
         return _Status(State.AVAILABLE, hindrance=_hindrance(queue_owner, queue))
 
     def _holder(self, owner: object) -> str:
-        """Return text on what has locked a message."""
+        """Return text that names the owner of a lock, for example ``a channel that is sending it``.
+
+        The text for an unknown owner is ``a change that is on its way to the disk``.
+        """
         if isinstance(owner, UnitOfWork):
             for session in list(self._engine.sessions):
                 if owner in session.unit_of_work.parts():
@@ -261,7 +284,7 @@ class _Present:
         return "a change that is on its way to the disk"
 
     def _uncommitted(self, session: Session) -> Iterator[TraceEntry]:
-        """Yield the entries of messages that a session has put and not committed."""
+        """Yield the entries of messages with the id that a session has put and not committed."""
         for pending, is_through in session.unit_of_work.open_puts():
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
@@ -273,7 +296,7 @@ class _Present:
                 yield self._entry(pending.queue, found, place, persistent=pending.persistent)
 
     def _claimed(self, claimed: Claimed) -> TraceEntry:
-        """Return the entry of a message that a consumer has claimed."""
+        """Return the entry of a message that a consumer, such as a pipeline, has reserved."""
         queue = self._engine.registry.queue(claimed.queue)
         place = _Status(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
         descriptor = unpack_descriptor(claimed.message.row.descriptor)
@@ -283,7 +306,7 @@ class _Present:
     def _entry(
         self, queue: LocalQueue, found: MessageHead, place: _Status, *, persistent: bool
     ) -> TraceEntry:
-        """Return the entry of a row with its status."""
+        """Return the entry of a row with its status; ids and length are those its sender knows."""
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
         sent = _as_sent(self._engine, queue, row, descriptor)
         msg_id, correl_id, target, reason, _is_report, header_bytes = sent
@@ -315,12 +338,16 @@ class _Present:
 
 
 def queue_owners(core: Core) -> list[Core]:
-    """Return the engines whose stores may hold messages: the queue manager's, and its group's."""
+    """Return the engines whose stores hold the queues: the queue manager, and its group if any."""
     return [core] if core.group is None else [core, core.group]
 
 
 class _AsSent(NamedTuple):
-    """A message as its sender knows it, its target, and why it is on this queue."""
+    """Ids, target and header of a message as its sender knows them.
+
+    ``reason`` is the reason code of a dead letter or the Feedback of a report, else 0. ``target``
+    is empty when the message is on the queue it was put to.
+    """
 
     msg_id: bytes
     correl_id: bytes
@@ -332,7 +359,10 @@ class _AsSent(NamedTuple):
 
 
 def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor) -> _AsSent:
-    """Return a message as its sender knows it, without headers of transit or the staging queue."""
+    """Return a message as its sender knows it, without MQXQH, MQDLH or staging queue header.
+
+    A damaged dead-letter header is ignored.
+    """
     embedded = None if queue.is_staging else embedded_or_none(row.body, descriptor)
     if embedded is not None:
         descriptor = embedded.descriptor
@@ -362,7 +392,7 @@ def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Desc
 
 
 def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
-    """Return how a message relates to the wanted id: the message, a report, or correlated."""
+    """Return how a message relates to the wanted id: message (MsgId), report, or correlated."""
     if sent.is_report and sent.correl_id == asked_id:
         return Relation.REPORT
     if asked_id in (sent.msg_id, row.msg_id):
@@ -372,7 +402,7 @@ def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
 
 
 def _hindrance(queue_owner: Core, queue: LocalQueue) -> str:
-    """Return why gets from a queue fail or wait, empty without a reason."""
+    """Return why gets from a queue fail or wait, such as ``GET(DISABLED)``; empty if neither."""
     if queue_owner.registry.resolve(queue.name).get_inhibited:
         return "GET(DISABLED)"
     if queue.exclusive_holder is not None:
@@ -381,7 +411,7 @@ def _hindrance(queue_owner: Core, queue: LocalQueue) -> str:
 
 
 def _unit_of(session: Session) -> str:
-    """Return text that names the unit of work of a session."""
+    """Return text such as ``the open unit of work of alice (app)`` for a session."""
     context = session.context
     user, program = context.user_identifier.strip(), context.put_appl_name.strip()
     who = f"{user} ({program})" if user else program
@@ -389,12 +419,12 @@ def _unit_of(session: Session) -> str:
 
 
 def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -> list[TraceEntry]:
-    """Return the ended lives with an id as MsgId or CorrelId, by time, limited for each store.
+    """Return the entries of ended messages with an id as MsgId or CorrelId, sorted by end time.
 
-    ``present`` are the entries of messages that exist now. The search of the ledger goes back to
-    the put of the message with that MsgId; for a CorrelId, or an unknown id, to the first row. Call
-    it without the engine lock. The ledger does not record the type of a message, so none is a
-    report yet; :func:`_is_report_of` decides that.
+    ``present`` are the entries of messages that exist now. The ledger is searched back to the put
+    of the message with that MsgId; for a CorrelId or an unknown id, to its first row. Each store
+    returns at most ``MAX_TRACE_ENTRIES``. Call it without the engine lock. No entry is marked as a
+    report, as the ledger does not record message types; see :func:`_is_report_of`.
     """
     put_ms = [entry.put_ms for entry in present if entry.relation == Relation.MESSAGE]
     entries: list[TraceEntry] = []
@@ -405,7 +435,11 @@ def _ended_entries(core: Core, asked_id: bytes, present: Iterable[TraceEntry]) -
 
 
 def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
-    """Return lives of one store, newest first; add the message's put times to ``put_ms``."""
+    """Return the ledger records of ended messages with an id in one store, newest first.
+
+    Also appends the put times of the message with that MsgId to ``put_ms``. The search ends at rows
+    older than the first put, or after ``MAX_TRACE_ENTRIES`` records.
+    """
     lives: list[LifeRecord] = []
     for oldest_ms, found in queue_owner.store.ledger.search(asked_id, MAX_TRACE_ENTRIES):
         lives += found
@@ -417,10 +451,10 @@ def _lives(core: Core, queue_owner: Core, asked_id: bytes, put_ms: list[int]) ->
 
 
 def _is_report_of(core: Core, expired: TraceEntry, other: TraceEntry) -> bool:
-    """Return True if ``other`` is the expiration report about ``expired``, by queue and time.
+    """Return True if ``other`` is the expiration report about the expired message ``expired``.
 
-    Only the report follows an expired message on its reply queue, or on the dead-letter queue when
-    the reply queue refuses it (R4).
+    It is recognised by queue and time: only the report comes after the expiry on the reply queue,
+    or on the dead-letter queue when the reply queue refuses it (R4).
     """
     return (
         expired is not other
@@ -433,7 +467,10 @@ def _is_report_of(core: Core, expired: TraceEntry, other: TraceEntry) -> bool:
 
 
 def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
-    """Return True if a life is that of the message with the wanted MsgId."""
+    """Return True if a ledger record belongs to the message with the wanted MsgId.
+
+    False when the record only has the id as CorrelId.
+    """
     if life.msg_id == asked_id:
         return True
     # Both kinds of queue show a message with another MsgId, and its own as CorrelId (D3, E23).
@@ -441,7 +478,10 @@ def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
 
 
 def _renames(core: Core, life: LifeRecord) -> bool:
-    """Return True if a life was on a queue that shows messages with other ids than their own."""
+    """Return True if a record's queue shows messages under another MsgId than the sender's.
+
+    These are the staging queue and transmission queues; the sender's MsgId is the CorrelId there.
+    """
     if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
         return True
     queue = core.registry.by_name(life.queue)
@@ -449,13 +489,13 @@ def _renames(core: Core, life: LifeRecord) -> bool:
 
 
 def _entry(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> TraceEntry:
-    """Return the entry of a life in the ledger."""
+    """Return the trace entry of a ledger record; ``owner`` names its queue manager or group."""
     relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
     return _as_entry(life, relation, owner, is_renamed=_renames(core, life))
 
 
 def entry_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> TraceEntry:
-    """Return the entry of a life in an archive; ``owner`` is the name of its queue manager."""
+    """Return the trace entry of an archived ledger record; ``owner`` names its queue manager."""
     is_renamed = life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED
     is_own = asked_id == life.msg_id or (is_renamed and asked_id == life.correl_id)
     relation = Relation.MESSAGE if is_own else Relation.CORRELATED
@@ -463,7 +503,10 @@ def entry_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> TraceEntry:
 
 
 def _as_entry(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> TraceEntry:
-    """Return the entry of a life; ``is_renamed`` if its queue shows the MsgId as CorrelId."""
+    """Return the trace entry of a ledger record, with its ``relation`` to the wanted id.
+
+    ``is_renamed`` is True if its queue shows the sender's MsgId as CorrelId.
+    """
     return TraceEntry(
         relation=relation.value,
         state=life.outcome,

@@ -1,4 +1,4 @@
-"""Text about messages: a sentence on where they are or how they ended, and steps by time."""
+"""Sentences and steps about messages, as text: where messages are or how they ended."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ _OF_NOBODY: dict[str, str] = {
 
 
 def sentence_of(entries: Sequence[TraceEntry], now_ms: int, *, is_cut: bool) -> str:
-    """Return a sentence on what happened to the messages that were found."""
+    """Return one sentence on the messages found: the story of one, or counts by state for several.
+
+    ``entries`` must not be empty. ``is_cut`` adds that there may be more.
+    """
     own = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     ends = _ends(own or [s for s in entries if s.relation == Relation.CORRELATED] or list(entries))
     if len(ends) == 1:
@@ -100,8 +103,8 @@ def sentence_of_nothing(
 ) -> str:
     """Return sentences for an id that no message here has: what was searched, and how far back.
 
-    ``oldest`` are position and time of the first row in the ledger, ``lost_count`` the number of
-    non-persistent messages lost at restarts.
+    ``oldest`` is position and time (ms since 1970) of the first ledger row, None for an empty
+    ledger. ``lost_count`` is the number of non-persistent messages lost at restarts.
     """
     text = (
         f"{manager_name} knows no message with this MsgId or CorrelId: it is on no queue, not "
@@ -127,7 +130,11 @@ def sentence_of_nothing(
 
 
 def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
-    """Return the last entry of each message; copies of a publication have several."""
+    """Return the last entry of each message: where it is, or how it finally ended.
+
+    A publication has several, one for each copy. When each message went on elsewhere, the last
+    entry is returned.
+    """
     newest_ms: dict[tuple[bytes, str], int] = {}
     for entry in entries:
         name = entry.msg_id, entry.queue_manager
@@ -146,7 +153,7 @@ def _ends(entries: list[TraceEntry]) -> list[TraceEntry]:
 
 
 def _clause(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> str:
-    """Return the sentence on one entry."""
+    """Return the full sentence on one entry, for any state; ``entries`` are all that were found."""
     if entry.state == State.EXPIRED:
         return _expired(entry) + _report(entry, entries, now_ms) + "."
     if entry.state == State.GOT:
@@ -157,7 +164,7 @@ def _clause(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> st
 
 
 def _uncommitted(entry: TraceEntry, now_ms: int) -> str:
-    """Return the sentence on a put in an open unit of work."""
+    """Return the sentence on a message put in a unit of work that is still open."""
     where = f"for {entry.target}" if entry.target else f"on {entry.queue}"
     text = f"It was put {where} in {entry.holder}"
     if is_expired(entry.expire_at_ms, now_ms):
@@ -181,7 +188,10 @@ def _delayed(entry: TraceEntry, now_ms: int) -> str:
 
 
 def _available(entry: TraceEntry, now_ms: int) -> str:
-    """Return the sentence on a message that is on a queue and not locked."""
+    """Return the sentence on a message that is on a queue and not locked.
+
+    Covers expired messages not yet discarded, reports, dead letters and messages in transit.
+    """
     if is_expired(entry.expire_at_ms, now_ms):
         owes = entry.report & MQRO_EXPIRATION
         report = f" and sends the report that it owes to {entry.reply_to_q}" if owes else ""
@@ -218,7 +228,7 @@ def _locked(entry: TraceEntry, now_ms: int) -> str:
 
 
 def _got(entry: TraceEntry, entries: Sequence[TraceEntry]) -> str:
-    """Return the sentence on a message that was got."""
+    """Return the sentence on a message that was got, with the time it had waited."""
     # A released or dead-lettered message came to its queue when its life before that ended.
     came_ms = (
         _ended(other)
@@ -232,7 +242,7 @@ def _got(entry: TraceEntry, entries: Sequence[TraceEntry]) -> str:
 
 
 def _expired(entry: TraceEntry) -> str:
-    """Return the beginning of the sentence on an expired message."""
+    """Return the sentence on an expired message, without its end about the report."""
     assert entry.expire_at_ms is not None
     if entry.queue == STAGING_QUEUE:
         due = spelled_moment(entry.deliver_at_ms)
@@ -250,12 +260,12 @@ def _expired(entry: TraceEntry) -> str:
 
 
 def _because(entry: TraceEntry) -> str:
-    """Return a clause on the cap that shortened the life, empty without one."""
+    """Return a clause on the expiry limit (CAPEXPRY) that shortened the time, empty without one."""
     return f" because {cap_of(entry)}" if entry.capped_by else ""
 
 
 def _report(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> str:
-    """Return a clause on the report that an expired message owed."""
+    """Return a clause on the expiration report that an expired message asked for, and its place."""
     if not entry.report & MQRO_EXPIRATION:
         return "; it asked for no report"
     reports = _ends([other for other in entries if other.relation == Relation.REPORT])
@@ -272,7 +282,10 @@ def _report(entry: TraceEntry, entries: Sequence[TraceEntry], now_ms: int) -> st
 
 
 def _ended_otherwise(entry: TraceEntry) -> str:
-    """Return the sentence on a life that has neither expired nor ended by a get."""
+    """Return the sentence on a message whose stay ended in another way than expiry or a get.
+
+    States unknown to this version get a general sentence.
+    """
     sentence = _ENDS.get(entry.state, "Its life on {queue} ended at {at}: {outcome}.")
     return sentence.format(
         queue=entry.queue,
@@ -294,14 +307,14 @@ _SENTENCES: dict[str, Callable[[TraceEntry, int], str]] = {
 
 
 def _short(entry: TraceEntry, now_ms: int) -> str:
-    """Return the state in a few words, to be followed by a queue name."""
+    """Return the state in a few words, such as ``was got from``, for a queue name to follow."""
     if entry.state == State.AVAILABLE and is_expired(entry.expire_at_ms, now_ms):
         return "expired and still on"
     return _SHORT.get(entry.state, f"is {entry.state} on")
 
 
 def _until(entry: TraceEntry, now_ms: int) -> str:
-    """Return a clause on the expiry of a message."""
+    """Return a clause on when a message expires, or that it never does."""
     if entry.expire_at_ms is None:
         return "; it never expires"
     left = spelled_duration(max(entry.expire_at_ms - now_ms, 0))
@@ -315,19 +328,25 @@ def deadline(entry: TraceEntry) -> str:
 
 
 def _by_whom(entry: TraceEntry) -> str:
-    """Return when a life ended, and by which user, as text."""
+    """Return when a stay ended, and by which user: ``2026-11-20 17:00:05.250 by alice``."""
     user = f" by {ender_of(entry)}" if entry.ended_by else ""
     return spelled_moment(_ended(entry)) + user
 
 
 def _ended(entry: TraceEntry) -> int:
-    """Return when a life ended, in ms since 1970."""
+    """Return the end time of an ended entry, in ms since 1970.
+
+    Raises AssertionError for an entry of a message that exists now.
+    """
     assert entry.ended_ms is not None
     return entry.ended_ms
 
 
 def _maker(identifier: bytes) -> str:
-    """Return the queue manager's name in a generated MsgId, possibly cut; empty for other ids."""
+    """Return the queue manager's name inside a generated MsgId, possibly cut.
+
+    Empty for an id that no queue manager generated.
+    """
     if not identifier.startswith(GENERATED_PREFIX):
         return ""
     end = _NAME_END if key_of_delayed_id(identifier) is None else _SHORT_NAME_END
@@ -335,7 +354,10 @@ def _maker(identifier: bytes) -> str:
 
 
 def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
-    """Yield what happened to the messages, and their present state, in order of time."""
+    """Yield one step for each put, arrival and end, and for present states, sorted by time.
+
+    ``entries`` are in order of time.
+    """
     steps: list[Step] = []
     begun: set[tuple[bytes, int, str]] = set()
     sent: dict[bytes, str] = {}
@@ -362,14 +384,14 @@ def steps_of(entries: Sequence[TraceEntry], now_ms: int) -> Iterator[Step]:
 
 
 def _birth(entry: TraceEntry) -> tuple[bytes, int, str]:
-    """Return what identifies the lives of one message at one queue manager."""
+    """Return MsgId, put time and queue manager, which identify one message there."""
     return entry.msg_id, entry.put_ms, entry.queue_manager
 
 
 def _next_target(entry: TraceEntry, later: Sequence[TraceEntry]) -> str:
-    """Return the queue to which a released or dead-lettered message went, empty if not known.
+    """Return the queue to which a released or dead-lettered message went.
 
-    It is not known for a dead letter that was got.
+    Empty if unknown, as for a dead letter that was got, and for entries with other ends.
     """
     if entry.state not in CONTINUES:
         return ""
@@ -381,7 +403,7 @@ def _next_target(entry: TraceEntry, later: Sequence[TraceEntry]) -> str:
 
 
 def _beginning(entry: TraceEntry, queue: str, count: int) -> Step:
-    """Return the step of a put to ``queue``; ``count`` messages have its MsgId."""
+    """Return the step of a put to ``queue``, or of ``count`` puts with one MsgId and time."""
     parts = [
         f"MsgId {entry.msg_id.hex()}" if entry.relation == Relation.CORRELATED else "",
         f"{count:,} messages" if count > 1 else "",
@@ -399,7 +421,10 @@ def _beginning(entry: TraceEntry, queue: str, count: int) -> Step:
 
 
 def _last_step(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
-    """Return time, event, queue and text of the end of a stay, or of its present state."""
+    """Return time, event, queue and text of the step that shows an entry's end or present state.
+
+    The time is that of the end or expiry, or ``now_ms`` for a present message.
+    """
     who = "report " if entry.relation == Relation.REPORT else ""
     if entry.ended_ms is None:
         if entry.state == State.AVAILABLE and is_expired(entry.expire_at_ms, now_ms):
@@ -423,13 +448,16 @@ def _last_step(entry: TraceEntry, now_ms: int) -> tuple[int, str, str, str]:
 
 
 def _cause(entry: TraceEntry) -> str:
-    """Return the reason and the target of an entry as text."""
+    """Return reason and target of an entry: ``MQRC_Q_FULL for ORDERS``; empty without any."""
     named = cause_name(entry.reason) if entry.reason else ""
     return f"{named} for {entry.target}".strip() if entry.target else named
 
 
 def cap_of(entry: TraceEntry) -> str:
-    """Return which object shortened a life, and by which cap, as text; empty for none."""
+    """Return text on the object whose expiry limit (CAPEXPRY) shortened a message's time.
+
+    Empty when no limit shortened it. Example: ``queue ORDERS caps lives at 1 min``.
+    """
     if not entry.capped_by:
         return ""
     cap = read_cap(entry.capped_by)
@@ -440,10 +468,11 @@ def cap_of(entry: TraceEntry) -> str:
 
 
 def with_caps_of_senders(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
-    """Return entries with the cap of the queue manager that sent the message, where it matters.
+    """Return entries, with the expiry limits (CAPEXPRY) of sending queue managers filled in.
 
-    The shortened expiry travels with a message, but not the cap that caused it. The object of such
-    a cap is ``NAME@MANAGER``.
+    A shortened expiry travels with a message to another queue manager, but the object that
+    shortened it does not. That object is named ``NAME@MANAGER``. Entries that know their limit stay
+    unchanged.
     """
     capped = {s.msg_id: s for s in entries if s.state == State.TRANSMITTED and s.capped_by}
     return (
@@ -454,9 +483,10 @@ def with_caps_of_senders(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 
 
 def _as_sent(entry: TraceEntry, sent: TraceEntry | None) -> TraceEntry:
-    """Return an entry with the cap on its life that ``sent`` names, if that is its transmission.
+    """Return an entry with the expiry limit (CAPEXPRY) that ``sent`` names.
 
-    Else, or if ``sent`` is None, return the entry unchanged.
+    ``sent`` is the transmission of the same message at another queue manager. The entry is
+    unchanged if it is None or does not fit.
     """
     is_elsewhere = sent is not None and sent.queue_manager != entry.queue_manager
     if sent is None or not is_elsewhere or entry.capped_by or entry.expire_at_ms is None:
@@ -469,14 +499,17 @@ def _as_sent(entry: TraceEntry, sent: TraceEntry | None) -> TraceEntry:
 
 
 def ender_of(entry: TraceEntry) -> str:
-    """Return who ended a life: ``user (program)``, or the one that is known."""
+    """Return who ended a message's stay: ``user (program)``, or only one; empty if unknown."""
     if entry.ended_by and entry.ended_program:
         return f"{entry.ended_by} ({entry.ended_program})"
     return entry.ended_by or entry.ended_program
 
 
 def detector_of(entry: TraceEntry) -> str:
-    """Return what detected that a message had expired, empty when the ledger does not record it."""
+    """Return what detected that a message had expired: ``the expiry scan``, ``a get of alice``.
+
+    Empty when the ledger does not record it.
+    """
     who = ender_of(entry)
     if who and entry.met_by in _OF_SOMEBODY:
         return f"{_OF_SOMEBODY[entry.met_by]} {who}"

@@ -1,4 +1,4 @@
-"""Traces that combine several queue managers and archives."""
+"""Sources of traces: several queue managers and archives, combined into one trace."""
 
 from __future__ import annotations
 
@@ -69,10 +69,13 @@ _LEFT_OUT = (
 
 
 class TraceCollector:
-    """Traces of messages on a queue manager, on others in this process, and in archives."""
+    """Traces of messages on one queue manager, on others in this process, and in archives."""
 
     def __init__(self, engine: Engine, beside: Callable[[], Sequence[Engine]]) -> None:
-        """Begin without archives; ``beside`` returns the other open queue managers."""
+        """Set the queue manager asked first, with no archives yet.
+
+        ``beside`` returns the other open queue managers of this process.
+        """
         self._engine, self._beside = engine, beside
         #: Places where lives are kept that retention has removed from the ledger.
         self.archives: list[Archive] = []
@@ -86,9 +89,10 @@ class TraceCollector:
     ) -> MessageTrace:
         """Return where a message is or was, on all queue managers of this process and in archives.
 
-        ``among`` names the other queue managers that the caller may ask, None for all. The notes of
-        the result name those in ``not_asked``. Raises MQRC_MD_ERROR for an id that is no id, all
-        zeros, or longer than 24 bytes.
+        ``among`` restricts the other queue managers to these names; None allows all. The notes of
+        the result say that those in ``not_asked`` were not asked. For an unknown id the trace has
+        no entries. Raises MQRC_MD_ERROR for a value that is no id, only zeros, or longer than 24
+        bytes.
         """
         asked, *others = [
             TraceSource(each.name, partial(message_trace, each))
@@ -105,8 +109,8 @@ class TraceCollector:
     ) -> TracesFound:
         """Return the traces of present messages with a message property, the latest put first.
 
-        ``among`` and ``not_asked`` are as for :meth:`of`. Raises MQRC_OPTIONS_ERROR for an invalid
-        limit or time range.
+        ``among`` and ``not_asked`` are as for :meth:`of`. The result has no traces when no message
+        matches. Raises MQRC_OPTIONS_ERROR for an invalid limit or time range.
         """
         question.check()
         found: dict[bytes, int] = {}
@@ -121,35 +125,36 @@ class TraceCollector:
         return TracesFound(tuple(traces), is_cut or len(found) > len(latest), tuple(notes))
 
     def _asked(self, among: Collection[str] | None) -> list[Engine]:
-        """Return the other queue managers that may be asked."""
+        """Return the other open queue managers whose names are in ``among``; all if None."""
         return [each for each in self._beside() if among is None or each.name in among]
 
 
 class TraceSource(NamedTuple):
-    """A queue manager's name, and the function that returns its trace of a MsgId or CorrelId."""
+    """A queue manager's name, and the function that returns its trace for a MsgId or CorrelId."""
 
     name: str
     why: Callable[[Identifier], MessageTrace]
 
 
 class ArchiveError(Exception):
-    """An archive cannot be read; the text says which and why."""
+    """An archive cannot be read; the text says why."""
 
 
 class Archive(Protocol):
-    """A place that keeps lives longer than the ledger of a queue manager: a lake."""
+    """A place that keeps ledger records longer than a queue manager does, such as a data lake."""
 
     name: str
 
     def lives(self, identifiers: Sequence[bytes], limit: int) -> list[tuple[str, LifeRecord]]:
-        """Return lives with one of the ids as MsgId or CorrelId, each with its queue manager.
+        """Return (queue manager, ledger record) pairs with one of the ids as MsgId or CorrelId.
 
-        The latest come first, at most ``limit``. Raises ArchiveError.
+        The latest come first, at most ``limit``; none is an empty list. Raises ArchiveError when
+        the archive cannot be read.
         """
 
 
 class TraceSources(NamedTuple):
-    """The queue manager that is asked first, others to ask, and archives.
+    """The queue manager that is asked first, other queue managers to ask, and archives.
 
     ``not_asked`` names queue managers that the caller may not ask.
     """
@@ -163,9 +168,10 @@ class TraceSources(NamedTuple):
 def combined_trace(sources: TraceSources, identifier: Identifier) -> MessageTrace:
     """Return what all queue managers and archives know of a message, as one trace.
 
-    A CorrelId of a single message finds all of that message, and a message its reports. In the
-    sentence, queues of other queue managers are ``QUEUE@MANAGER``. Raises MQRC_MD_ERROR as
-    ``message_trace``.
+    A CorrelId that only one message has finds all entries of that message; a message also finds its
+    reports. In the sentence, queues of other queue managers are ``QUEUE@MANAGER``. Another source
+    that fails is named in the notes. Raises MQRC_MD_ERROR for an invalid id, and the errors of the
+    first queue manager.
     """
     asking = _Asking(sources)
     first = asking.ask(identifier)
@@ -191,9 +197,10 @@ def combined_trace(sources: TraceSources, identifier: Identifier) -> MessageTrac
 
 
 class _Asking:
-    """Asks all sources and combines their answers."""
+    """One search over all trace sources, and the entries found so far."""
 
     def __init__(self, sources: TraceSources) -> None:
+        """Prepare a search without entries; the notes name the sources that are not asked."""
         self._sources = sources
         self._found: Counter[TraceEntry] = Counter()
         self.is_cut = False
@@ -201,22 +208,28 @@ class _Asking:
 
     @property
     def entries(self) -> list[TraceEntry]:
-        """All entries found, each once, by the times of put and end."""
+        """All entries found, each once, sorted by time of put, then of end."""
         return sorted(self._found.elements(), key=_order)
 
     @property
     def asks_several(self) -> bool:
-        """Whether there are sources beside the first queue manager, which follows ids itself."""
+        """Whether there are sources beside the first queue manager."""
         return bool(self._sources.others or self._sources.archives)
 
     def ask(self, identifier: Identifier) -> MessageTrace:
-        """Ask the first queue manager; raises the MQError of one that cannot answer."""
+        """Ask the first queue manager, add its entries and return its trace.
+
+        Raises its MQError when it cannot answer.
+        """
         found = self._sources.asked.why(identifier)
         self._add(found)
         return found
 
     def ask_others(self, identifiers: Sequence[bytes]) -> None:
-        """Ask the other queue managers and the archives; one that fails is named in the notes."""
+        """Ask the other queue managers and the archives; add their entries.
+
+        One that fails is named in the notes and raises nothing.
+        """
         for source in self._sources.others:
             try:
                 for identifier in identifiers:
@@ -226,14 +239,14 @@ class _Asking:
         self._read(identifiers)
 
     def asked_as_well(self) -> Iterator[str]:
-        """Yield a sentence that names the other sources, if any."""
+        """Yield one sentence that names the other sources; nothing when there are none."""
         names = [each.name for each in self._sources.others]
         names += [each.name for each in self._sources.archives]
         if names:
             yield f"Asked as well: {', '.join(names)}."
 
     def ask_again(self, identifiers: Iterable[bytes]) -> None:
-        """Replace the entries by those for the MsgId of the message with the wanted CorrelId."""
+        """Replace all entries by those found for other ids, asking every source again."""
         wanted = list(identifiers)
         self._found.clear()
         for identifier in wanted:
@@ -241,7 +254,10 @@ class _Asking:
         self.ask_others(wanted)
 
     def follow(self, msg_ids: Sequence[bytes]) -> None:
-        """Add the entries of reports, found by their MsgIds."""
+        """Ask all sources for reports by MsgId, and add their new entries, marked as reports.
+
+        Does nothing without ids or other sources.
+        """
         if not msg_ids or not self.asks_several:
             return
         known, is_cut = self._found, self.is_cut
@@ -257,14 +273,14 @@ class _Asking:
                 self._found[entry._replace(relation=Relation.REPORT.value)] = 1
 
     def _add(self, found: MessageTrace) -> None:
-        """Add the entries of a trace."""
+        """Add the entries of a trace that are not there yet."""
         self.is_cut |= found.is_cut
         # Members of a queue-sharing group know the same shared queues. A message may be twice on
         # one queue, where two subscriptions lead there.
         self._found |= Counter(found.entries)
 
     def _read(self, identifiers: Sequence[bytes]) -> None:
-        """Add what archives have and ledgers no longer have."""
+        """Add entries that only the archives have; name a failing archive in the notes."""
         known = Counter(_end(entry) for entry in self._found.elements())
         for archive in self._sources.archives:
             try:
@@ -280,30 +296,36 @@ class _Asking:
                     self._found[entry] += 1
 
     def _note(self, text: str) -> None:
-        """Add a note, unless it is there."""
+        """Add a note unless the same text is there already."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 def _archived(manager: str, life: LifeRecord, identifiers: Sequence[bytes]) -> TraceEntry:
-    """Return the entry of a life in an archive."""
+    """Return the trace entry of an archived ledger record.
+
+    It counts as found by its MsgId if that is one of ``identifiers``, else by its CorrelId.
+    """
     asked_id = life.msg_id if life.msg_id in identifiers else life.correl_id
     return entry_of_life(life, asked_id, manager)
 
 
 def _end(entry: TraceEntry) -> tuple[str, str, int, int | None, str]:
-    """Return what a life has in common with its row in an archive, whichever id either shows."""
+    """Return queue manager, queue, put time, end time and state of an entry.
+
+    The entry from a ledger and the entry from an archive for the same record are equal in these.
+    """
     return entry.queue_manager, entry.queue, entry.put_ms, entry.ended_ms, entry.state
 
 
 def _order(entry: TraceEntry) -> tuple[int, int, int]:
-    """Return the key that sorts entries by time."""
+    """Return the sort key of an entry: time of put, then of end; present messages come last."""
     ended_ms = _NEVER_MS if entry.ended_ms is None else entry.ended_ms
     return entry.put_ms, ended_ms, _RANKS.get(entry.state, 2)
 
 
 def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
-    """Return the entries, with reports from other queue managers marked as reports."""
+    """Return the entries, with expiration reports at other queue managers marked as reports."""
     owing = [
         entry
         for entry in entries
@@ -324,7 +346,11 @@ def _as_reports(entries: Sequence[TraceEntry]) -> list[TraceEntry]:
 
 
 def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[TraceEntry]:
-    """Return the entries for the sentence: without those that continued elsewhere."""
+    """Return the entries to describe in the sentence, in the same order.
+
+    Queues of other queue managers become ``QUEUE@MANAGER``. Transmissions whose arrival is known,
+    and publications passed on to subscribers, are left out.
+    """
     arrivals = [entry for entry in entries if entry.relation == Relation.MESSAGE]
     shown = []
     for entry in entries:
@@ -340,7 +366,10 @@ def _for_sentence(entries: Sequence[TraceEntry], first: MessageTrace) -> list[Tr
 
 
 def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
-    """Return True if a sent message is known at another queue manager; each arrival counts once."""
+    """Return True if the message of a transmission is known at another queue manager.
+
+    The entries of that arrival are removed from ``arrivals``, so that each counts once.
+    """
     there = [
         entry
         for entry in arrivals
@@ -356,7 +385,7 @@ def _arrived(sent: TraceEntry, arrivals: list[TraceEntry]) -> bool:
 
 
 def _is_copy(passed_on: TraceEntry, other: TraceEntry) -> bool:
-    """Return True if ``other`` is a copy of a publication that came from a neighbour."""
+    """Return True if ``other`` is a copy of ``passed_on``, a publication from a neighbour."""
     return (
         other.queue != PUBLICATIONS
         and other.msg_id == passed_on.msg_id
@@ -365,14 +394,18 @@ def _is_copy(passed_on: TraceEntry, other: TraceEntry) -> bool:
 
 
 class Matches(NamedTuple):
-    """Put times by MsgId of the messages found; with ``is_cut`` there may be more."""
+    """Put times (ms since 1970) of found messages, by MsgId; with ``is_cut`` more may exist."""
 
     put_ms: dict[bytes, int]
     is_cut: bool
 
 
 def matches(core: Core, question: PropertyQuestion) -> Matches:
-    """Return the MsgIds of present messages with a property; call it without the engine lock."""
+    """Return MsgId and put time of present messages with a property value, at most its limit.
+
+    Locks the engine for 1,000 messages at a time, and stops after a million. Call it without the
+    engine lock.
+    """
     found: dict[bytes, int] = {}
     is_cut, looked_at = False, 0
     for queue_owner in queue_owners(core):
@@ -397,7 +430,11 @@ def matches(core: Core, question: PropertyQuestion) -> Matches:
 def _steps(
     core: Core, messages: Messages, question: PropertyQuestion
 ) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-    """Yield for each step how many messages it has read, and the rows among them with a header."""
+    """Read all stored messages in steps of 1,000 under the engine lock.
+
+    Yields for each step the number of messages, and the rows in the put time range that may have
+    properties. Raises MQRC_CONNECTION_BROKEN or MQRC_Q_MGR_STOPPING when the queue manager ends.
+    """
     after = _LOWEST_KEY
     while True:
         with core.engine_lock:
@@ -411,7 +448,11 @@ def _steps(
 
 
 def _read(msg_id: bytes, descriptor: Descriptor, body: bytes) -> tuple[bytes, dict[str, object]]:
-    """Return the MsgId that the sender knows, and the properties; none of damaged data."""
+    """Return the MsgId that the sender knows, and the message properties by name.
+
+    Looks behind transmission and dead-letter headers. Without properties, or with damaged headers,
+    the dict is empty.
+    """
     embedded = embedded_or_none(body, descriptor)
     if embedded is not None:
         msg_id, descriptor, body = embedded.msg_id, embedded.descriptor, embedded.body

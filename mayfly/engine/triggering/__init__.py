@@ -1,1 +1,1 @@
-"""Triggering: a queue with messages lets a program be started (T1-T9, docs/TRIGGERING.md)."""
+"""Triggering: trigger messages let a program be started for a queue (T1-T9, docs/TRIGGERING.md)."""

@@ -21,9 +21,10 @@ INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())
 
 
 class Trigger:
-    """The trigger of a queue, made from its attributes; guarded by the engine lock.
+    """The trigger of one queue, made from its attributes; guarded by the engine lock.
 
-    ``least_priority`` is TRIGMPRI. With ``is_fifo`` a message's key does not contain its priority.
+    ``least_priority`` is TRIGMPRI. With ``is_fifo``, keys of messages do not contain their
+    priority.
     """
 
     __slots__ = (
@@ -37,7 +38,10 @@ class Trigger:
     )
 
     def __init__(self, definition: QueueDefinition, last_ms: int | None) -> None:
-        """Take the attributes; ``last_ms`` is when the last trigger message was made, or None."""
+        """Set the trigger attributes from a queue definition.
+
+        ``last_ms`` is when the last trigger message was put (ms since 1970), None for never.
+        """
         self.trigger_type = definition.trigtype
         self.least_priority = definition.trigmpri
         self.is_fifo = definition.msgdlvsq == MQMDS_FIFO
@@ -52,19 +56,20 @@ class Trigger:
 
     @property
     def is_every(self) -> bool:
-        """Whether it is TRIGTYPE(EVERY)."""
+        """Whether the trigger type is TRIGTYPE(EVERY)."""
         return self.trigger_type == MQTT_EVERY
 
     @property
     def is_depth(self) -> bool:
-        """Whether it is TRIGTYPE(DEPTH)."""
+        """Whether the trigger type is TRIGTYPE(DEPTH)."""
         return self.trigger_type == MQTT_DEPTH
 
 
 def trigger_of(definition: QueueDefinition, number: int, last_ms: int | None) -> Trigger | None:
-    """Return the trigger of a local queue, None without one; the staging queue has none.
+    """Return the trigger of a local queue, None when it has none.
 
-    A transmission queue that is disabled for gets has none either: no channel could read it (T1).
+    It has none with NOTRIGGER, TRIGTYPE(NONE) or an empty INITQ. The staging queue, and a
+    transmission queue with GET(DISABLED), have none either (T1).
     """
     if definition.trigger != MQTC_ON or number == STAGING_NUMBER:
         return None
@@ -76,4 +81,5 @@ def trigger_of(definition: QueueDefinition, number: int, last_ms: int | None) ->
 
 
 def _is_transmission(definition: QueueDefinition) -> bool:
+    """Return True for a definition with USAGE(XMITQ)."""
     return definition.usage == MQUS_TRANSMISSION

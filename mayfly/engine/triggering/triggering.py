@@ -1,4 +1,4 @@
-"""When a queue triggers, which messages count, and how trigger messages are put (T1-T9)."""
+"""Triggering: when a queue triggers, which messages count, and the trigger messages (T1-T9)."""
 
 from __future__ import annotations
 
@@ -67,19 +67,20 @@ _TRIGGER_DATA_LENGTH = 64
 
 
 def triggering_of(core: Core) -> Triggering:
-    """Return the triggering of a queue manager."""
+    """Return the triggering object of a queue manager; every one has it."""
     assert isinstance(core.committer.arrival_hook, Triggering)
     return core.committer.arrival_hook
 
 
 class Triggering:
-    """Makes the trigger messages of a queue manager; all methods but ``held`` need its lock.
+    """Puts the trigger messages of one queue manager.
 
-    A caller that holds the lock calls ``run_deferred`` afterwards: only that stores the change of a
-    queue to NOTRIGGER.
+    All methods but ``held``, ``close`` and ``run`` need the engine lock. A caller that holds the
+    lock calls ``run_deferred`` afterwards: only that stores the change of a queue to NOTRIGGER.
     """
 
     def __init__(self, core: Core) -> None:
+        """Create the triggering of a queue manager, without triggers; see :meth:`set_trigger`."""
         self._core = core
         #: Keys of what has arrived on queues that trigger, and is still to be looked at.
         self.arrived: dict[LocalQueue, list[int]] = {}
@@ -95,7 +96,7 @@ class Triggering:
         self._is_looking = False
 
     def set_trigger(self, queue: LocalQueue) -> None:
-        """Set the trigger of a queue from its definition."""
+        """Set the trigger of a queue from its definition; the last trigger time stays."""
         last_ms = None if queue.trigger is None else queue.trigger.last_ms
         self._drop_trigger(queue)
         trigger = queue.trigger = trigger_of(queue.definition, queue.number, last_ms)
@@ -103,10 +104,10 @@ class Triggering:
             self._by_initiation_queue[trigger.initiation_queue].add(queue)
 
     def restore(self, queue: LocalQueue) -> None:
-        """Set the trigger of a queue of a store that is being opened.
+        """Set the trigger of a queue when its store is opened.
 
-        A queue that switched itself to NOTRIGGER, and whose trigger message was lost at the end of
-        the queue manager, is switched on again (T4).
+        A queue that triggering had set to NOTRIGGER is switched on again (T4), because its trigger
+        message is lost at the end of the queue manager.
         """
         definition = queue.definition
         if definition.is_switched_off:
@@ -115,9 +116,9 @@ class Triggering:
         self.set_trigger(queue)
 
     def close(self) -> None:
-        """Keep those queues switched off whose trigger messages a program has read.
+        """Make NOTRIGGER permanent, on disk, for queues whose trigger messages a program has read.
 
-        Call it before the close discards the trigger messages.
+        Call it without the lock, before the close discards the trigger messages.
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
@@ -133,21 +134,24 @@ class Triggering:
             core.committer.run(transaction)
 
     def forget(self, queue: LocalQueue) -> None:
-        """Remove a queue that is being deleted."""
+        """Remove a queue that is being deleted, with its trigger; an unknown queue is no error."""
         self._waiting.discard(queue)
         self._trigger_keys.pop(queue, None)
         self._drop_trigger(queue)
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
-        """Note messages that have arrived or come back, in case their queue triggers."""
+        """Record keys of messages that arrived or were backed out, for later checks.
+
+        :meth:`look_at_arrivals` checks them. Does nothing when the queue has no trigger.
+        """
         if queue.trigger is not None:
             self.arrived.setdefault(queue, []).extend(keys)
 
     def look_at_arrivals(self) -> None:
-        """Make the trigger messages for queues on which messages have arrived.
+        """Put the trigger messages for queues on which messages have arrived.
 
-        Initiation queues on which these arrive may trigger too. Each queue is checked once then,
-        because queues may name each other as their initiation queues.
+        Initiation queues on which these arrive may trigger too. Each queue is then checked once,
+        because queues may name each other as initiation queues. Does nothing inside a running call.
         """
         if self._is_looking or not self.arrived:
             # A trigger message has arrived: the function that puts it looks again.
@@ -167,17 +171,20 @@ class Triggering:
             self._is_looking = False
 
     def input_closed(self, queue: LocalQueue) -> None:
-        """Note that no program has a queue open for input: messages left on it may trigger (T2)."""
+        """Check a queue that no program has open for input any more.
+
+        Messages left on it may trigger, unless TRIGTYPE is EVERY (T2).
+        """
         if queue.trigger is not None and not queue.trigger.is_every:
             self._check(queue)
 
     def input_opened(self, queue: LocalQueue) -> None:
-        """Note that a queue was opened for input, perhaps by a trigger monitor."""
+        """Check all queues that name this queue as INITQ, because it was opened for input."""
         if queue.name in self._by_initiation_queue:
             self._check_queues_of(queue)
 
     def process_defined(self, name: str) -> None:
-        """Note a process that did not exist before."""
+        """Check all queues whose PROCESS is this new process; they may trigger now."""
         for queues in list(self._by_initiation_queue.values()):
             for queue in sorted(queues, key=attrgetter("number")):
                 if queue.trigger is not None and queue.trigger.process == name:
@@ -185,10 +192,11 @@ class Triggering:
 
     @contextmanager
     def held(self, queue: LocalQueue | None) -> Iterator[None]:
-        """Keep a queue from switching itself off while its definition changes.
+        """Keep a queue from switching itself to NOTRIGGER while its definition changes.
 
-        Otherwise memory and disk could see the two changes in different orders. Call it without the
-        engine lock.
+        Otherwise memory and disk could see the two changes in different orders. If the queue would
+        have triggered during the block and its definition did not change, it is checked at the end.
+        None does nothing. Call it without the engine lock.
         """
         if queue is None:
             yield
@@ -204,7 +212,11 @@ class Triggering:
                     self._check(queue)
 
     def changed(self, definition: Definition, before: Mapping[str, Value]) -> None:
-        """Note that a definition has changed on disk; the queue may trigger now."""
+        """Renew the trigger of a queue whose definition has changed on disk; it may trigger now.
+
+        Changes of PUT, GET or USAGE also check the queues that name it as INITQ. ``before`` holds
+        the old attributes. Other definitions than local queues are ignored.
+        """
         queue = self._core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
         if queue is None:
             return
@@ -218,7 +230,10 @@ class Triggering:
             self._check_queues_of(queue)
 
     def next_due_ms(self) -> int | None:
-        """Return when TRIGINT has passed for a queue that waits for it, None when none does."""
+        """Return when TRIGINT has passed for the first waiting queue, in ms since 1970.
+
+        None when no queue waits for it.
+        """
         since = [
             queue.trigger.last_ms
             for queue in self._waiting
@@ -227,7 +242,7 @@ class Triggering:
         return min(since) + self._interval_ms() if since else None
 
     def run(self) -> None:
-        """Let queues trigger for which TRIGINT has passed; call it without the engine lock."""
+        """Let the queues trigger for which TRIGINT has passed; call it without the engine lock."""
         core = self._core
         with core.engine_lock:
             now_ms = core.now_ms()
@@ -241,7 +256,11 @@ class Triggering:
         core.committer.run_deferred()
 
     def _note_arrivals(self, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> None:
-        """Trigger, or wait for TRIGINT, after messages have arrived on a queue."""
+        """Trigger, or wait for TRIGINT, after the messages ``keys`` have arrived on a queue.
+
+        Does nothing when none of them counts. With FIRST and DEPTH, it also does nothing while a
+        program has the queue open for input.
+        """
         core = self._core
         count = qualifying_count(core, queue, trigger, keys)
         if not count:
@@ -260,14 +279,21 @@ class Triggering:
             core.must_wake = True
 
     def _is_first_to_come(self, queue: LocalQueue, trigger: Trigger, count: int) -> bool:
-        """Return True if the queue was empty before, or TRIGINT has passed since the last time."""
+        """Return True if the queue was empty before ``count`` arrivals, or TRIGINT has passed.
+
+        TRIGINT counts from the last trigger message.
+        """
         if qualifying_depth(self._core, queue, trigger, count + 1) <= count:
             return True
         last_ms = trigger.last_ms
         return last_ms is None or last_ms + self._interval_ms() <= self._core.now_ms()
 
     def _check(self, queue: LocalQueue) -> None:
-        """Let a queue trigger if it has enough messages, whether or not one arrives."""
+        """Let a queue trigger if enough messages are on it, even when none has just arrived.
+
+        Does nothing when the queue has no trigger. With FIRST and DEPTH, it also does nothing while
+        a program has the queue open for input.
+        """
         core, trigger = self._core, queue.trigger
         if trigger is None or (queue.input_count and not trigger.is_every):
             return
@@ -282,13 +308,17 @@ class Triggering:
             self._check(queue)
 
     def _drop_trigger(self, queue: LocalQueue) -> None:
-        """Remove the trigger of a queue."""
+        """Remove the trigger of a queue; does nothing when it has none."""
         if queue.trigger is not None:
             self._by_initiation_queue[queue.trigger.initiation_queue].discard(queue)
             queue.trigger = None
 
     def _trigger(self, queue: LocalQueue, trigger: Trigger, count: int) -> None:
-        """Put trigger messages, if a program can read them (T1)."""
+        """Put ``count`` trigger messages for a queue, if a program can read them now (T1).
+
+        With TRIGTYPE(DEPTH) the queue is then set to NOTRIGGER. Does nothing while the queue
+        manager closes, or when :meth:`_is_served` returns False.
+        """
         core = self._core
         if core.is_closing or core.is_stopped or not self._is_served(queue, trigger):
             return
@@ -309,7 +339,10 @@ class Triggering:
             self._switch_off(queue, [row.k for _queue, row, _side in transaction.arrivals])
 
     def _is_served(self, queue: LocalQueue, trigger: Trigger) -> bool:
-        """Return True if the initiation queue is usable and open for input, the process defined."""
+        """Return True if the initiation queue is usable and open for input.
+
+        The process must also be defined, unless the queue is a transmission queue.
+        """
         registry = self._core.registry
         initiation_queue = registry.by_name(trigger.initiation_queue)
         if initiation_queue is None or initiation_queue is queue:
@@ -324,9 +357,9 @@ class Triggering:
         return trigger.process is None or (PROCESS, trigger.process) in registry.named
 
     def _switch_off(self, queue: LocalQueue, keys: list[int]) -> None:
-        """Set a queue to NOTRIGGER (T4), at once in memory and later on disk.
+        """Set a queue to NOTRIGGER (T4), in memory now and on disk by a deferred transaction.
 
-        ``keys`` are those of its trigger messages.
+        ``keys`` are the keys of its trigger messages.
         """
         core, definition = self._core, queue.definition
         definition.trigger = MQTC_OFF
@@ -342,7 +375,11 @@ class Triggering:
         core.committer.deferred.append(transaction)
 
     def _hold(self, queue: LocalQueue) -> bool:
-        """Begin to hold a queue; False when deferred transactions must be run first."""
+        """Begin to hold a queue for :meth:`held`, and return True.
+
+        Returns False when deferred transactions must be run first. Waits while its change to
+        NOTRIGGER is being written.
+        """
         core = self._core
         with core.engine_lock:
             core.engine_lock.wait_while(
@@ -357,7 +394,10 @@ class Triggering:
             return True
 
     def _is_switching(self, queue: LocalQueue) -> bool:
-        """Return True while the change to NOTRIGGER is not yet on disk."""
+        """Return True while the change of a queue to NOTRIGGER is not on disk yet.
+
+        False after that write has failed, or when the queue manager has stopped.
+        """
         transaction = self._switching.get(queue)
         # One that a full disk has refused is not tried again: the next change is saved whole.
         return (
@@ -369,14 +409,15 @@ class Triggering:
         self._switching.pop(queue, None)
 
     def _interval_ms(self) -> int:
-        """Return TRIGINT in ms."""
+        """Return the queue manager attribute TRIGINT, in ms."""
         return self._core.registry.queue_manager.trigint
 
 
 def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: int) -> int:
     """Return how many messages on a queue count for its trigger, at most ``enough``.
 
-    A message that an open unit of work has put or got does not count; one locked by a browse does.
+    They have at least priority TRIGMPRI. Messages that an open unit of work has put or got do not
+    count; those locked by a browse do. The caller holds the engine lock.
     """
     assert core.engine_lock.is_held()
     committed = queue.depth - queue.uncommitted
@@ -387,7 +428,10 @@ def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: in
 
 
 def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> int:
-    """Return how many of the messages that have just arrived count for the trigger."""
+    """Return how many of the messages ``keys``, which have just arrived, count for the trigger.
+
+    They count with at least priority TRIGMPRI. The caller holds the engine lock.
+    """
     assert core.engine_lock.is_held()
     if not trigger.least_priority:
         return len(keys)
@@ -398,7 +442,7 @@ def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequ
 
 
 def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
-    """Return True if the message with a key has at least the priority TRIGMPRI."""
+    """Return True if the message with a key has at least priority TRIGMPRI; False if it is gone."""
     for persistence in (VOLATILE, PERSISTENT):
         for _key, packed in core.messages(persistence).described(key, key + 1, 1):
             return unpack_descriptor(packed).priority >= trigger.least_priority
@@ -406,7 +450,7 @@ def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
 
 
 def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int) -> Iterator[int]:
-    """Yield the keys of messages that count for the trigger."""
+    """Yield the keys of committed messages that count for the trigger, read ``page`` at a time."""
     high = queue.high if trigger.is_fifo else _end_key(queue, trigger)
     on_the_way = set(_on_the_way(core, queue))
     for persistence in (VOLATILE, PERSISTENT):
@@ -425,18 +469,24 @@ def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int)
 
 
 def _end_key(queue: LocalQueue, trigger: Trigger) -> int:
-    """Return the first key with a priority below TRIGMPRI."""
+    """Return the first key of messages with a priority below TRIGMPRI.
+
+    Keys sort by priority, the highest first.
+    """
     return order_key(queue.number, trigger.least_priority - 1, 0)
 
 
 def _is_there(core: Core, key: int) -> bool:
-    """Return True if a message is visible, or only locked by a browse."""
+    """Return True if no unit of work or transaction hides the message with this key."""
     hider = core.hidden.get(key)
     return hider is None or isinstance(hider, Requester)
 
 
 def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
-    """Yield the keys of messages that may be in the store but have not taken effect yet."""
+    """Yield the keys of messages that running transactions put on a queue.
+
+    They may be in the store already, but are not visible yet.
+    """
     for transaction in core.committer.under_way:
         yield from (row.k for target, row, _side in transaction.arrivals if target is queue)
         for moving in transaction.moves:
@@ -450,11 +500,11 @@ def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
 def put_trigger_messages(
     core: Core, definition: QueueDefinition, initiation_queue: str, count: int
 ) -> tuple[Transaction, int]:
-    """Return a transaction that puts trigger messages for a queue, and how many are not lost.
+    """Return a transaction that puts ``count`` trigger messages for a queue, and how many it keeps.
 
-    They never expire, whatever caps the initiation queue has (E22), and do not survive a restart.
-    One that the initiation queue refuses goes to the dead-letter queue; if that fails, it is lost
-    (T9).
+    They never expire, whatever CAPEXPRY the initiation queue has (E22), and do not survive a
+    restart. One that the initiation queue refuses goes to the dead-letter queue. If that fails too,
+    a warning is logged and the trigger message is lost (T9).
     """
     transaction, kept, now_ms = Transaction(), 0, core.now_ms()
     path = core.registry.resolve(initiation_queue)
@@ -481,7 +531,7 @@ def put_trigger_messages(
 
 @lru_cache(maxsize=64)
 def _descriptor(manager_name: str, priority: int) -> Descriptor:
-    """Return the MQMD of a trigger message."""
+    """Return the MQMD of a trigger message: non-persistent, Format MQTRIG; cached."""
     return Descriptor(
         priority=priority,
         persistence=MQPER_NOT_PERSISTENT,
@@ -493,7 +543,7 @@ def _descriptor(manager_name: str, priority: int) -> Descriptor:
 
 
 def _body(core: Core, definition: QueueDefinition) -> bytes:
-    """Return the MQTM; without a process, as for a transmission queue, it names no program."""
+    """Return the MQTM for a queue; without a defined process its program fields are empty."""
     name = definition.process
     process = core.registry.named.get((PROCESS, name))
     texts, appl_type = ("", "", ""), 0
@@ -507,7 +557,7 @@ def _body(core: Core, definition: QueueDefinition) -> bytes:
 def _packed(
     queue: str, process: str, trigger_data: str, appl_type: int, texts: tuple[str, str, str]
 ) -> bytes:
-    """Return the MQTM with these fields."""
+    """Return an MQTM with these fields as bytes; texts too long for their fields are cut."""
     fields = zip(_PROCESS_FIELDS, texts, strict=True)
     return TM.pack(
         {
@@ -521,5 +571,8 @@ def _packed(
 
 
 def _cut(text: str, length: int) -> str:
-    """Cut a text to a number of bytes, as its attribute counts characters."""
+    """Return the start of a text that fits ``length`` bytes of UTF-8.
+
+    MQSC attributes are limited in characters, MQTM fields in bytes.
+    """
     return text if text.isascii() else text.encode()[:length].decode(errors="ignore")

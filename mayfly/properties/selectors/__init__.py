@@ -1,4 +1,4 @@
-"""Message selectors: conditions of JMS and MQ, compiled once, asked for each message."""
+"""Message selectors of JMS and MQ: compiled once, then evaluated for each message."""
 
 from mayfly.properties.selectors.fields import MessageFields
 from mayfly.properties.selectors.selector import Selector, compile_selector

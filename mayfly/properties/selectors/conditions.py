@@ -1,11 +1,11 @@
-"""The parts of a selector as closures: values and their kinds, arithmetic, comparisons, conditions.
+"""Conditions and other parts of a selector as closures: values, arithmetic, comparisons.
 
 A value is bool, int, float, str, bytes or None, which is NULL; exactly of these types. Numbers are
 promoted as in Java: integers are of 64 bits and wrap around; bool is no number. NULL is treated as
 in SQL: each condition is true, false or, through NULL, unknown.
 
-Each part is a closure over the closures of its own parts, so that testing a message needs no tree.
-A part without names is evaluated at once.
+Each part is a closure over the closures of its parts, so that testing a message needs no tree. A
+part without names is evaluated at once.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ _TOP = 1 << (_BITS - 1)
 
 
 def compared(symbol: str, left: Value, right: Value) -> Truth:
-    """Return the result of a comparison.
+    """Return the result of a comparison by its symbol, such as ``<=``.
 
-    It is None (unknown) when a side is NULL, and False for unlike types. Only numbers are ordered;
-    an integer compared with a float becomes a float (JMS, "Message Selector Syntax").
+    It is None (unknown) when a side is NULL, and False for unlike types. Only numbers are ordered:
+    ``<`` of two texts is False. An integer compared with a float becomes a float (JMS, "Message
+    Selector Syntax").
     """
     if left is None or right is None:
         return None
@@ -90,6 +91,10 @@ def calculated(symbol: str, left: Value, right: Value) -> Value:
 
 
 def _of_integers(symbol: str, left: int, right: int) -> int | None:
+    """Return the result of + - * or / on integers, wrapped to 64 bits.
+
+    Division rounds towards zero; None (NULL) for division by zero.
+    """
     if symbol == "+":
         return wrapped(left + right)
     if symbol == "-":
@@ -103,6 +108,7 @@ def _of_integers(symbol: str, left: int, right: int) -> int | None:
 
 
 def _of_floats(symbol: str, left: float, right: float) -> float:
+    """Return the result of + - * or / on floats; division by zero gives infinity or NaN."""
     if symbol == "+":
         return left + right
     if symbol == "-":
@@ -136,7 +142,7 @@ _FOUND: dict[Kind, str] = {
 
 
 def _no_value(name: str) -> Value:
-    """Raise AssertionError: the resolver for parts without names."""
+    """Raise AssertionError always: the name resolver for parts without names."""
     raise AssertionError(f"{name} in a part without names")
 
 
@@ -144,9 +150,9 @@ def _no_value(name: str) -> Value:
 class Node:
     """One part of a selector; ``index`` is the position in the text where it begins, from 0.
 
-    ``equal_to`` has names with the value that every message has for which this condition is true.
-    ``reads`` is how often the part reads a name, ``work`` how often it may look at each character
-    of a message for that.
+    ``names`` are the names it reads; ``name`` is set if it is a single name. ``equal_to`` maps
+    names to the value that every message has for which this condition is true. ``reads`` is how
+    often it reads a name. ``work`` estimates how often it reads each character of a message.
     """
 
     kind: Kind
@@ -161,23 +167,26 @@ class Node:
 
 
 def literal(kind: Kind, value: Value, index: int) -> Node:
-    """Return a part with a constant value."""
+    """Return a selector part with a constant value of this kind; ``index`` is its position."""
     return Node(kind, lambda resolve: value, index)  # noqa: ARG005  # called like all others
 
 
 def named(name: str, index: int) -> Node:
-    """Return a part that reads a name; raises MQRC_SELECTOR_SYNTAX_ERROR for an invalid name."""
+    """Return a selector part that reads the value of a name.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a name that a selector may not use.
+    """
     check_name(name, index)
     return _reading(name, index)
 
 
 def sent_message_id(index: int) -> Node:
-    """Return a part that reads the message id an AMQP client gave, else the MsgId."""
+    """Return a selector part that reads the id set by an AMQP client, or else the MsgId."""
     return _reading(SENT_MESSAGE_ID, index)
 
 
 def _reading(name: str, index: int) -> Node:
-    """Return a part that reads a name."""
+    """Return a selector part that reads the value of a name; the name is not checked."""
     names = frozenset({name})
     return Node(
         "any", lambda resolve: resolve(name), index, names, name=name, reads=1, work=_READ_WORK
@@ -185,9 +194,9 @@ def _reading(name: str, index: int) -> Node:
 
 
 def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
-    """Return a part made of parts.
+    """Return a selector part that combines ``parts``; without names it becomes a constant.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR beyond 100 levels of nesting.
+    ``evaluate`` computes its value. Raises MQRC_SELECTOR_SYNTAX_ERROR beyond 100 levels of nesting.
     """
     first = parts[0]
     names = frozenset[str]().union(*(part.names for part in parts))
@@ -201,21 +210,27 @@ def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
 
 
 def constant(node: Node) -> Value:
-    """Return the value of a part without names."""
+    """Return the value of a selector part that reads no names.
+
+    Raises AssertionError for a part that reads a name.
+    """
     return node.evaluate(_no_value)
 
 
 def number_part(node: Node) -> Node:
-    """Return the part, if its value may be a number; else raises MQRC_SELECTOR_SYNTAX_ERROR."""
+    """Return a selector part unchanged if its value may be a number.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if it is a condition, text or byte string.
+    """
     if node.kind not in ("number", "any"):
         raise _misplaced(node, "a number")
     return node
 
 
 def condition(node: Node) -> Node:
-    """Return a part as a condition; a name alone means ``name = TRUE``.
+    """Return a selector part as a condition; a name alone means ``name = TRUE``.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a number, text or byte string.
     """
     if node.kind == "condition":
         return node
@@ -231,9 +246,9 @@ def condition(node: Node) -> Node:
 
 
 def name_of(node: Node) -> str:
-    """Return the name that a part reads.
+    """Return the name that a selector part reads.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR if it is no single name.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if the part is not a single name.
     """
     if node.name is None:
         raise _misplaced(node, "the name of a property")
@@ -241,12 +256,15 @@ def name_of(node: Node) -> str:
 
 
 def _misplaced(node: Node, expected: str) -> Exception:
-    """Return MQRC_SELECTOR_SYNTAX_ERROR for a part of another kind than expected."""
+    """Return (not raise) MQRC_SELECTOR_SYNTAX_ERROR for a part of another kind than expected."""
     return syntax_error(node.index, expected, _FOUND[node.kind])
 
 
 def all_of(parts: Sequence[Node]) -> Node:
-    """Return a AND b AND …: false when one is false, else unknown when one is unknown."""
+    """Return the condition a AND b AND …: false when one is false, else unknown if one is.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
+    """
     conditions = [condition(part) for part in parts]
     equal_to = {name: value for part in conditions for name, value in part.equal_to.items()}
     evaluate = _chained([part.evaluate for part in conditions], ends=False)
@@ -254,7 +272,10 @@ def all_of(parts: Sequence[Node]) -> Node:
 
 
 def any_of(parts: Sequence[Node]) -> Node:
-    """Return a OR b OR …: true when one is true, else unknown when one is unknown."""
+    """Return the condition a OR b OR …: true when one is true, else unknown if one is.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
+    """
     conditions = [condition(part) for part in parts]
     return joined(
         "condition", _chained([part.evaluate for part in conditions], ends=True), *conditions
@@ -262,15 +283,18 @@ def any_of(parts: Sequence[Node]) -> Node:
 
 
 def none_of(part: Node) -> Node:
-    """Return NOT a; NOT unknown is unknown."""
+    """Return the condition NOT a; NOT unknown is unknown.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that cannot be a condition.
+    """
     part = condition(part)
     return joined("condition", _opposite(part.evaluate), part)
 
 
 def comparison(left: Node, symbol: str, right: Node) -> Node:
-    """Return a comparison.
+    """Return the condition that compares two parts by a symbol such as ``<=``.
 
-    Raises MQRC_SELECTOR_SYNTAX_ERROR if < or > gets a part that is no number.
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if < <= > or >= gets a part that is no number.
     """
     if symbol in ORDERINGS:
         number_part(left)
@@ -286,9 +310,9 @@ def comparison(left: Node, symbol: str, right: Node) -> Node:
 
 
 def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
-    """Return part BETWEEN low AND high, or NOT BETWEEN; the part is evaluated once.
+    """Return the condition part BETWEEN low AND high, or NOT BETWEEN, with bounds included.
 
-    Both bounds are inside of the range.
+    ``part`` is evaluated once. Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
     """
     parts = [number_part(node) for node in (part, low, high)]
     value_of, low_of, high_of = (node.evaluate for node in parts)
@@ -307,7 +331,10 @@ def between(part: Node, low: Node, high: Node, *, is_inside: bool) -> Node:
 
 
 def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
-    """Return name IN (texts), or NOT IN."""
+    """Return the condition name IN (texts), or NOT IN; unknown when the name has no value.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a single name.
+    """
     name = name_of(part)
     allowed = frozenset(comparable(name, text) for text in texts)
 
@@ -322,7 +349,11 @@ def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
 
 
 def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
-    """Return name LIKE pattern, or NOT LIKE."""
+    """Return the condition name LIKE pattern, or NOT LIKE; unknown when the name has no value.
+
+    A value that is no text is not LIKE any pattern. Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part``
+    is not a single name.
+    """
     name, matches = name_of(part), pattern.matches
 
     def evaluate(resolve: Resolve) -> Truth:
@@ -336,7 +367,10 @@ def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
 
 
 def null(part: Node, *, is_null: bool) -> Node:
-    """Return name IS NULL, or IS NOT NULL; the result is never unknown."""
+    """Return the condition name IS NULL, or IS NOT NULL, which is never unknown.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR if ``part`` is not a single name.
+    """
     name = name_of(part)
     if is_null:
         return joined("condition", lambda resolve: resolve(name) is None, part)
@@ -354,7 +388,10 @@ def signed(sign: str, part: Node) -> Node:
 
 
 def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
-    """Return numbers joined by operators of one precedence, evaluated from left to right."""
+    """Return a part that computes numbers joined by operators of one precedence, left to right.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that is no number.
+    """
     parts = [number_part(node) for node in (first, *(node for _, node in rest))]
     start = first.evaluate
     steps = [(symbol, node.evaluate) for symbol, node in rest]
@@ -369,7 +406,7 @@ def calculation(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
 
 
 def _with_literal(part: Node, symbol: str, value: Value, other: Node) -> Node:
-    """Return the comparison of a name with a constant."""
+    """Return the condition that compares a name with a constant, in its fastest form."""
     name = name_of(part)
     if isinstance(value, str):
         value = comparable(name, value)
@@ -384,9 +421,9 @@ def _with_literal(part: Node, symbol: str, value: Value, other: Node) -> Node:
 
 
 def _number_test(name: str, symbol: str, wanted: int | float) -> Evaluate:
-    """Return name compared with a number, the most frequent case.
+    """Return a test of a name's value against a number; results equal those of ``compared``.
 
-    Equal to ``compared`` but faster.
+    It is a faster form of the most frequent case.
     """
     compare = COMPARISONS[symbol]
     as_float = float(wanted)
@@ -407,7 +444,10 @@ def _number_test(name: str, symbol: str, wanted: int | float) -> Evaluate:
 
 
 def _equality_test(name: str, wanted: str | bytes | bool) -> Evaluate:
-    """Return name = a text, byte string or boolean; TRUE is not equal to 1."""
+    """Return a test whether a name equals a text, byte string or boolean; TRUE differs from 1.
+
+    The result is unknown when the name has no value.
+    """
     kind = type(wanted)
 
     def evaluate(resolve: Resolve) -> Truth:
@@ -420,7 +460,7 @@ def _equality_test(name: str, wanted: str | bytes | bool) -> Evaluate:
 
 
 def _opposite(test: Evaluate) -> Evaluate:
-    """Return a test with the opposite result; unknown stays unknown."""
+    """Return a test with the opposite result; unknown (None) stays unknown."""
 
     def evaluate(resolve: Resolve) -> Truth:
         truth = test(resolve)
@@ -430,9 +470,10 @@ def _opposite(test: Evaluate) -> Evaluate:
 
 
 def _chained(tests: Sequence[Evaluate], *, ends: bool) -> Evaluate:
-    """Return one test of several.
+    """Return one test that combines several: AND with ``ends`` False, OR with ``ends`` True.
 
-    It is ``ends`` if one of them is, else unknown if one is, else the opposite of ``ends``.
+    Its result is ``ends`` if that of one test is, else unknown if one is, else the opposite of
+    ``ends``.
     """
     if len(tests) == 2:
         return _paired(tests[0], tests[1], ends=ends)
@@ -451,7 +492,7 @@ def _chained(tests: Sequence[Evaluate], *, ends: bool) -> Evaluate:
 
 
 def _paired(left: Evaluate, right: Evaluate, *, ends: bool) -> Evaluate:
-    """Return two tests as one like :func:`_chained`, faster."""
+    """Return one test that combines two, with the results of :func:`_chained` but faster."""
 
     def evaluate(resolve: Resolve) -> Value:
         one = left(resolve)

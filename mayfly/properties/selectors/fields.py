@@ -1,9 +1,8 @@
-"""The values of a selector's names for one message: MQMD, JMS headers, properties.
+"""The message fields that a selector can name: MQMD fields, JMS headers, properties.
 
-A property is read from its folder of the MQRFH2, as far and as fast as a selector needs. The result
-is that of ``mqi.properties``, but the rest of the header is not read. This works for headers as
-programs write them: one MQRFH2 in UTF-8, properties without entities. All others are left to
-``mqi.properties``.
+A property is read from its folder of the MQRFH2, without reading the rest of the header. The value
+is the one that ``mqi.properties`` returns. This works for headers as programs write them: one
+MQRFH2 in UTF-8, properties without entities. All others are left to ``mqi.properties``.
 """
 
 from __future__ import annotations
@@ -66,10 +65,10 @@ _ORDINARY = re.compile(rb"<([^\s/>]*)(?: dt='([a-z0-9.]+)')?>([^<&]*)</([^>]*)>"
 
 
 def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: bytes) -> Folder:
-    """Return a folder of an MQRFH2; an empty one when it is missing or the header malformed.
+    """Return a folder of an MQRFH2; an empty one when it is missing or the header is malformed.
 
     ``folder`` is the start of its tag, such as ``<usr``. ``encoding`` and ``coded_char_set_id`` are
-    the descriptor's, whose Format must be MQHRF2. Mistakes in other folders are not found.
+    those of the MQMD, whose Format must be MQHRF2. Errors in other folders are not detected.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if 0 < end <= len(body):
@@ -87,9 +86,9 @@ def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: byte
 
 
 def value_in(folder: Folder, name: str) -> Value:
-    """Return the value of a property in a folder, None when the folder lacks it.
+    """Return the value of a property in a folder, None when it is missing or malformed.
 
-    Dots separate groups and name. Mistakes in other properties are not found.
+    In ``name`` dots separate groups and property. Errors in other properties are not detected.
     """
     if not isinstance(folder, bytes):
         return folder.get(name)
@@ -111,15 +110,15 @@ def value_in(folder: Folder, name: str) -> Value:
 
 
 class Elements:
-    """A folder whose elements are found in one pass, for a selector that reads many of them.
+    """A folder whose elements are indexed in one pass, for a selector that reads many of them.
 
-    Each value is that of :func:`value_in`, which searches the complete folder each time.
+    Its values equal those of :func:`value_in`, which searches the complete folder each time.
     """
 
     __slots__ = ("_all_values", "_ends", "_folder", "_starts")
 
     def __init__(self, folder: bytes) -> None:
-        """Find where each element name begins for the first time, and how often it ends."""
+        """Index the first start of each element name, and count its end tags."""
         self._folder = folder
         #: Name -> the place, and whether it is directly in the folder.
         self._starts: dict[bytes, tuple[int, bool]] = {}
@@ -136,7 +135,7 @@ class Elements:
                 open_count += 1
 
     def get(self, name: str) -> Value:
-        """Return the value of a property, None when the folder lacks it."""
+        """Return the value of a property, None when it is missing or malformed."""
         raw_name = name.encode()
         at, is_direct = self._starts.get(raw_name, (-1, False))
         if at < 0:
@@ -152,13 +151,17 @@ class Elements:
             return None
 
     def _all(self) -> Mapping[str, Value]:
+        """Return all properties of the folder by name, parsed at the first call."""
         if self._all_values is None:
             self._all_values = _all(self._folder)
         return self._all_values
 
 
 def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[bytes, Folder]:
-    """Return all folders of a header by the start of their tag, found in one pass."""
+    """Return all folders of an MQRFH2 by the start of their tag, such as ``<usr``.
+
+    The dict is empty for a malformed header.
+    """
     end, at = _end_of_plain(body[:_FIXED_BYTES], encoding), _FIXED_BYTES
     order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
     found: dict[bytes, Folder] = {}
@@ -181,9 +184,10 @@ def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[byte
 
 
 def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
-    """Return True if an MQRFH2 may contain a text with this end, as ``>red</colour``.
+    """Return True if an MQRFH2 may contain a text with this end, such as ``>red</colour``.
 
-    False is certain: without entities, text is in a header in UTF-8 as it is.
+    False is certain. The search is valid because text in a UTF-8 header without entities is
+    unchanged; for other headers the result is True.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if not 0 < end <= len(body):
@@ -192,13 +196,16 @@ def may_hold(text_end: bytes, encoding: int, body: bytes) -> bool:
 
 
 def size_of(encoding: int, body: bytes) -> int:
-    """Return the length of the MQRFH2 at the start of a body, that of the body if unclear."""
+    """Return the length in bytes of the MQRFH2 at the start of a body.
+
+    For an unusual header the result is the length of the body.
+    """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     return end if 0 < end <= len(body) else len(body)
 
 
 def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | None:
-    """Return the content of an MQRFH2, None when it is malformed."""
+    """Parse the MQRFH2 at the start of a body; None when it is malformed."""
     try:
         return read_header(encoding, coded_char_set_id, body)
     except MQError:
@@ -207,9 +214,9 @@ def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | No
 
 @lru_cache(maxsize=4096)
 def _end_of_plain(fixed: bytes, encoding: int) -> int:
-    """Return the end of the folders.
+    """Return the offset at which an MQRFH2 ends, from its first 36 bytes.
 
-    Returns 0 unless this is the fixed part of a single MQRFH2 in UTF-8.
+    Returns 0 unless it is a single MQRFH2 in UTF-8.
     """
     if len(fixed) < _FIXED_BYTES:
         return 0
@@ -221,19 +228,25 @@ def _end_of_plain(fixed: bytes, encoding: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _searched(name: str) -> tuple[re.Pattern[bytes], bytes]:
-    """Return the pattern of an element (with type and text if it is ordinary) and its end tag."""
+    """Return the pattern that finds an element by its name, and its end tag; cached.
+
+    The pattern also captures type and text if the element is written in the usual way.
+    """
     raw = re.escape(name.encode())
     expression = rb"<%b(?![\w$.:-])(?:(?: dt='([a-z0-9.]+)')?>([^<&]*)</%b>)?" % (raw, raw)
     return re.compile(expression), b"</%b>" % name.encode()
 
 
 def _all(folder: bytes) -> Mapping[str, Value]:
-    """Return all properties of a folder; cached for the other names of the same message."""
+    """Return all properties of a folder by name; short folders are cached.
+
+    The dict is empty for a malformed folder.
+    """
     return _cached_all(folder) if len(folder) <= _CACHED_BYTES else _read_all(folder)
 
 
 def _read_all(folder: bytes) -> Mapping[str, Value]:
-    """Return all properties of a folder, empty for a malformed one."""
+    """Parse all properties of a folder; the dict is empty for a malformed folder."""
     try:
         return _properties([child for root in parse(folder.decode()) for child in root.children])
     except (MQError, UnicodeDecodeError):
@@ -246,13 +259,16 @@ _cached_all = lru_cache(maxsize=64)(_read_all)
 def _read_folder(
     folder: bytes, encoding: int, coded_char_set_id: int, body: bytes
 ) -> Mapping[str, Value]:
-    """Return the properties of a folder by parsing the complete MQRFH2."""
+    """Return the properties of a folder by parsing the complete MQRFH2.
+
+    The dict is empty for a missing folder or a malformed header.
+    """
     header = header_of(encoding, coded_char_set_id, body)
     return NONE if header is None else _folder_of_header(header, folder[1:].decode())
 
 
 def _folder_of_header(header: Header, name: str) -> Mapping[str, Value]:
-    """Return the properties of a folder in a parsed header, empty for a malformed one."""
+    """Return the properties of a folder in a parsed header; empty if missing or malformed."""
     try:
         return _properties(header.folders.get(name, []))
     except MQError:
@@ -260,11 +276,15 @@ def _folder_of_header(header: Header, name: str) -> Mapping[str, Value]:
 
 
 def _properties(elements: list[Element]) -> Mapping[str, Value]:
+    """Return the values of properties by name; raises MQRC_RFH_FORMAT_ERROR for an invalid one."""
     return {name: typed.value for name, typed in properties_of(elements)}
 
 
 def _value(name: str, dt: str, text: str) -> Value:
-    """Return a property's value from its data type and text; raises MQRC_RFH_FORMAT_ERROR."""
+    """Convert the text of a property to its data type ``dt``: ``i4``, ``42`` -> 42.
+
+    Raises MQRC_RFH_FORMAT_ERROR when the text is not of that type.
+    """
     if dt in ("i4", "i8") and text.isdecimal() and text.isascii() and len(text) <= _SHORT_INTEGER:
         return int(text)
     if dt == "boolean" and text in _BOOLEANS:
@@ -316,11 +336,12 @@ class Row(Protocol):
 
 
 class _Known:
-    """Values and folders of one message read so far, for a selector that reads many names."""
+    """Cache of the values and folders of one message, for a selector that reads many names."""
 
     __slots__ = ("complete", "folders", "values")
 
     def __init__(self) -> None:
+        """Create an empty cache."""
         self.values: dict[str, Value] = {}
         self.folders: dict[bytes, Folder] = {}
         #: All folders, once many were read.
@@ -328,11 +349,12 @@ class _Known:
 
 
 class MessageFields:
-    """The values of names for a message at one moment; :meth:`value` resolves a name."""
+    """The fields of one message at one time, which a selector reads by name."""
 
     __slots__ = ("_known", "_user", "descriptor", "row", "seen_ms")
 
     def __init__(self, row: Row, descriptor: Descriptor, seen_ms: int) -> None:
+        """Set the message; ``seen_ms`` (epoch ms) is the time for which Expiry is computed."""
         self.row = row
         self.descriptor = descriptor
         self.seen_ms = seen_ms
@@ -342,7 +364,7 @@ class MessageFields:
 
     @property
     def size(self) -> int:
-        """The number of characters that reading one name may have to look at."""
+        """How many characters of the message reading one name may have to search."""
         row, descriptor = self.row, self.descriptor
         size = _FIXED_SIZE if row.topic is None else _FIXED_SIZE + len(row.topic)
         if descriptor.format == FORMAT:
@@ -350,7 +372,7 @@ class MessageFields:
         return size + len(row.body) if descriptor.format == DELAY_FORMAT else size
 
     def value(self, name: str) -> Value:
-        """Return the value of a name, None when the message has none.
+        """Return the value of a name: an MQMD field, JMS header or property; None without one.
 
         A name with dots is a folder, its groups and a property; without dots it is in ``usr``.
         """
@@ -366,10 +388,11 @@ class MessageFields:
         return value_in(user, name)
 
     def remembered(self, name: str) -> Value:
-        """Return the value of a name like :meth:`value`, for a selector that reads many names.
+        """Return the value of a name as :meth:`value` does, from a cache of this message.
 
-        Each name is read once, and after eight names the complete header is read. So the time is
-        proportional to the length of the selector plus that of the header, not to their product.
+        It is for a selector that reads many names: each is read once, and after eight names the
+        complete header is indexed. So the time is proportional to the length of the selector plus
+        that of the header, not to their product.
         """
         known = self._known
         if known is None:
@@ -382,7 +405,10 @@ class MessageFields:
         return value
 
     def may_hold(self, text_end: bytes) -> bool:
-        """Return True if the MQRFH2 may contain a text with this end; False is certain."""
+        """Return True if the MQRFH2 may contain a text with this end; False is certain.
+
+        Without an MQRFH2 the result is False.
+        """
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
             return may_hold(text_end, descriptor.encoding, self.row.body)
@@ -390,14 +416,14 @@ class MessageFields:
         return found is not None and may_hold(text_end, found[0], found[2])
 
     def header(self) -> Header | None:
-        """Return the content of the MQRFH2, None without one or for a malformed one."""
+        """Return the parsed MQRFH2, None when it is missing or malformed."""
         coded = self._coded_header()
         return None if coded is None else header_of(*coded)
 
     def folder(self, start: bytes) -> Folder:
-        """Return a folder of the MQRFH2 by the start of its tag, as ``<jms``.
+        """Return a folder of the MQRFH2 by the start of its tag, such as ``<jms``.
 
-        An empty one if missing.
+        An empty folder when it is missing, or the header is missing or malformed.
         """
         if self._known is not None:
             return self._known_folder(self._known, start)
@@ -410,7 +436,10 @@ class MessageFields:
         return NONE if found is None else find_folder(start, *found)
 
     def _known_folder(self, known: _Known, start: bytes) -> Folder:
-        """Return a folder from the cache of the message; the first reads fill the cache."""
+        """Return a folder from the cache of the message, reading it first if necessary.
+
+        An empty folder when it is missing.
+        """
         if known.complete is None and start not in known.folders:
             coded = self._coded_header()
             if coded is None:
@@ -428,23 +457,20 @@ class MessageFields:
         return found
 
     def _coded_header(self) -> tuple[int, int, bytes] | None:
-        """Return encoding, character set and bytes of the MQRFH2 and what follows it.
-
-        Returns None without one.
-        """
+        """Return encoding, character set and body from the MQRFH2 on, None without an MQRFH2."""
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
             return descriptor.encoding, descriptor.coded_char_set_id, self.row.body
         return self._behind_delay()
 
     def delay_header(self) -> DelayHeader | None:
-        """Return the MQHDDLY of a message on the staging queue, None for any other message."""
+        """Return the MQHDDLY of a delayed message on the staging queue, None for any other."""
         if self.descriptor.format != DELAY_FORMAT:
             return None
         return find_delay_header(DELAY_FORMAT, self.row.body)
 
     def _behind_delay(self) -> tuple[int, int, bytes] | None:
-        """Return encoding, character set and bytes of an MQRFH2 behind an MQHDDLY.
+        """Return encoding, character set and body from an MQRFH2 after an MQHDDLY on.
 
         Returns None without one.
         """
@@ -458,21 +484,26 @@ Reader = Callable[[MessageFields], Value]
 
 
 def _read_delivery_mode(fields: MessageFields) -> Value:
+    """Return JMSDeliveryMode: ``PERSISTENT`` or ``NON_PERSISTENT``."""
     return "PERSISTENT" if fields.descriptor.persistence else "NON_PERSISTENT"
 
 
 def _own_headers(fields: MessageFields) -> Folder:
-    """Return the JMS headers; empty for a report, which carries those of the original message."""
+    """Return the ``jms`` folder of the MQRFH2; an empty one for a report.
+
+    The header of a report is the original message's.
+    """
     return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
 
 
 def _text_in(folder: Folder, name: str) -> str | None:
-    """Return the value of a property as text, None without it."""
+    """Return the value of a property in a folder as text, None without the property."""
     value = value_in(folder, name)
     return None if value is None else str(value)
 
 
 def _read_sent_message_id(fields: MessageFields) -> Value:
+    """Return the message id that an AMQP client has set, as ``ID:`` text; else the MsgId."""
     # A report has its own id, but carries the header of its original; so does a delayed message.
     if fields.descriptor.msg_type != c.MQMT_REPORT and fields.delay_header() is None:
         kept = _text_in(fields.folder(_AMQP), "MessageId")
@@ -482,6 +513,7 @@ def _read_sent_message_id(fields: MessageFields) -> Value:
 
 
 def _read_timestamp(fields: MessageFields) -> Value:
+    """Return JMSTimestamp in epoch ms: the sender's, 0 if disabled, else the time of the put."""
     jms, put_ms = _own_headers(fields), fields.row.put_ms
     if fields.descriptor.msg_type != c.MQMT_REPORT:
         # A client of AMQP has said it by its own clock.
@@ -495,20 +527,24 @@ def _read_timestamp(fields: MessageFields) -> Value:
 
 
 def _read_correlation_id(fields: MessageFields) -> Value:
+    """Return JMSCorrelationID, None for a CorrelId of zeros."""
     return correlation_text(fields.row.correl_id or _ZERO_ID, _text_in(_own_headers(fields), "Cid"))
 
 
 def _read_type(fields: MessageFields) -> Value:
+    """Return JMSType from the ``mcd`` folder, None without one."""
     mcd = fields.folder(_MCD)
     name, set_, form, domain = (_text_in(mcd, part) for part in ("Type", "Set", "Fmt", "Msd"))
     return type_of(name, set_, form, domain)
 
 
 def _read_group_id(fields: MessageFields) -> Value:
+    """Return JMSXGroupID: the text of the ``jms`` folder, else GroupId; None without a group."""
     return _text_in(fields.folder(_JMS), "Gid") or id_text(fields.descriptor.group_id)
 
 
 def _read_group_seq(fields: MessageFields) -> Value:
+    """Return JMSXGroupSeq: MsgSeqNumber of a group, else the ``jms`` folder's; None without one."""
     if _read_group_id(fields) is not None:
         return fields.descriptor.msg_seq_number
     sequence = _text_in(fields.folder(_JMS), "Seq") or ""
@@ -516,6 +552,7 @@ def _read_group_seq(fields: MessageFields) -> Value:
 
 
 def _read_is_last_in_group(fields: MessageFields) -> Value:
+    """Return True for the last message of a group, False for another one; None outside a group."""
     flags = fields.descriptor.msg_flags
     if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
         return bool(flags & c.MQMF_LAST_MSG_IN_GROUP)
@@ -523,12 +560,14 @@ def _read_is_last_in_group(fields: MessageFields) -> Value:
 
 
 def _read_feedback(fields: MessageFields) -> Value:
+    """Return Feedback, None if it is 0 and the message is no report."""
     descriptor = fields.descriptor
     is_there = descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT
     return descriptor.feedback if is_there else None
 
 
 def _read_data_format(fields: MessageFields) -> Value:
+    """Return the Format of the data after MQHDDLY and MQRFH2, as JMS_IBM_Format."""
     header = fields.header()
     if header is None:
         return (fields.delay_header() or fields.descriptor).format
@@ -536,6 +575,7 @@ def _read_data_format(fields: MessageFields) -> Value:
 
 
 def _read_data_encoding(fields: MessageFields) -> Value:
+    """Return the Encoding of the data after MQHDDLY and MQRFH2, as JMS_IBM_Encoding."""
     header = fields.header()
     if header is None:
         return (fields.delay_header() or fields.descriptor).encoding
@@ -543,20 +583,25 @@ def _read_data_encoding(fields: MessageFields) -> Value:
 
 
 def _read_put_date(fields: MessageFields) -> Value:
+    """Return PutDate, ``YYYYMMDD``: as set by the putter, else of the put."""
     return (fields.descriptor.put_date or put_date(fields.row.put_ms)).strip()
 
 
 def _read_put_time(fields: MessageFields) -> Value:
+    """Return PutTime, ``HHMMSSTH``: as set by the putter, else of the put."""
     return (fields.descriptor.put_time or put_time(fields.row.put_ms)).strip()
 
 
 def _report_reader(bits: int) -> Reader:
-    """Return a reader of these MQRO_* bits, whose value is None if none is set."""
+    """Return a function that reads these MQRO_* bits of a message's Report.
+
+    Its result is None if none of them is set.
+    """
     return lambda fields: fields.descriptor.report & bits or None
 
 
 def _descriptor_reader(attribute: str) -> Reader:
-    """Return a reader of one field of the descriptor; texts are stripped."""
+    """Return a function that reads this attribute of a message's descriptor; texts are stripped."""
     index = Descriptor._fields.index(attribute)
 
     def read(fields: MessageFields) -> Value:

@@ -1,4 +1,4 @@
-"""The language of selectors: its grammar, the part for each rule, and the texts of its errors.
+"""The selector language: its grammar, the part for each rule, and the texts of its errors.
 
 This module loads the parser's library, which is slow: import it where a selector is compiled.
 """
@@ -44,10 +44,10 @@ _Parts = list[Any]
 
 
 class Builder(Transformer[Token, Node]):
-    """Makes the part of a selector for each rule of the grammar, by a method with the rule's name.
+    """Builds the part of a selector for each rule of the grammar, by a method with the rule's name.
 
     ``parts`` are the rule's nodes and tokens, in order. All methods raise
-    MQRC_SELECTOR_SYNTAX_ERROR.
+    MQRC_SELECTOR_SYNTAX_ERROR for a part of the wrong kind or an invalid literal.
     """
 
     def either(self, parts: _Parts) -> Node:
@@ -63,7 +63,7 @@ class Builder(Transformer[Token, Node]):
         return conditions.none_of(parts[0])
 
     def comparison(self, parts: _Parts) -> Node:
-        """Return the condition ``a = b``, or one with another comparison."""
+        """Return the condition ``a = b``, or with ``<>``, ``<``, ``<=``, ``>`` or ``>=``."""
         left, symbol, right = parts
         left, right = _with_sent_id(left, right)
         right, left = _with_sent_id(right, left)
@@ -106,33 +106,37 @@ class Builder(Transformer[Token, Node]):
         return conditions.null(parts[0], is_null=False)
 
     def calculation(self, parts: _Parts) -> Node:
-        """Return the number ``a + b - c`` or ``a * b / c``."""
+        """Return a part that computes the number ``a + b - c`` or ``a * b / c``."""
         symbols = [str(part) for part in parts[1::2]]
         return conditions.calculation(parts[0], list(zip(symbols, parts[2::2], strict=True)))
 
     def signed(self, parts: _Parts) -> Node:
-        """Return the number ``-a`` or ``+a``."""
+        """Return a part that computes the number ``-a`` or ``+a``."""
         return conditions.signed(str(parts[0]), parts[1])
 
     def lowest(self, parts: _Parts) -> Node:
-        """Return the number ``-9223372036854775808``, whose digits alone are outside of 64 bits."""
+        """Return a constant part for ``-9223372036854775808``; with a plus it is a syntax error.
+
+        Its digits alone, without the minus, would exceed 64 bits.
+        """
         sign, digits = parts
         if sign == "+":
             raise _out_of_range(digits)
         return _literal("number", wrapped(_HIGHEST_DECIMAL + 1), sign)
 
     def name(self, parts: _Parts) -> Node:
-        """Return the value of a name."""
+        """Return a part that reads the value of a name."""
         return named(str(parts[0]), _index(parts[0]))
 
     def string(self, parts: _Parts) -> Node:
-        """Return the text ``'a text'``."""
+        """Return a constant part for the text ``'a text'``."""
         return _literal("text", _text(parts[0]), parts[0])
 
     def integer(self, parts: _Parts) -> Node:
-        """Return the number ``57``, ``0x39`` or ``071``.
+        """Return a constant part for the number ``57``, ``0x39`` or ``071``.
 
-        An L at the end changes nothing (IBM MQ).
+        An L at the end changes nothing (IBM MQ). A decimal number above 2**63 - 1, or another one
+        above 2**64 - 1, is a syntax error.
         """
         token = parts[0]
         digits = token.rstrip("lL")
@@ -150,7 +154,10 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", wrapped(value), token)
 
     def float(self, parts: _Parts) -> Node:
-        """Return the number ``7.``, ``-57.9E2`` or any other float of Java."""
+        """Return a constant part for the number ``7.``, ``57.9E2`` or another Java float.
+
+        One that is too large is a syntax error.
+        """
         token = parts[0]
         try:
             value = _float(token.lower())
@@ -161,35 +168,38 @@ class Builder(Transformer[Token, Node]):
         return _literal("number", value, token)
 
     def bytes(self, parts: _Parts) -> Node:
-        """Return the byte string ``"0x2F1C"`` of IBM MQ."""
+        """Return a constant part for the byte string ``"0x2F1C"`` of IBM MQ."""
         return _literal("bytes", bytes.fromhex(parts[0][3:-1]), parts[0])
 
     def true(self, parts: _Parts) -> Node:
-        """Return the condition ``TRUE``."""
+        """Return a constant part for the condition ``TRUE``."""
         return _literal("condition", True, parts[0])
 
     def false(self, parts: _Parts) -> Node:
-        """Return the condition ``FALSE``."""
+        """Return a constant part for the condition ``FALSE``."""
         return _literal("condition", False, parts[0])
 
 
 def _literal(kind: Kind, value: Value, token: Token) -> Node:
+    """Return a selector part with a constant value at the position of a token."""
     return literal(kind, value, _index(token))
 
 
 def _index(token: Token) -> int:
+    """Return the position of a token in the selector text, from 0."""
     assert token.start_pos is not None
     return token.start_pos
 
 
 def _text(token: Token) -> str:
+    """Return the text of a quoted token: ``'it''s'`` -> ``it's``."""
     return token[1:-1].replace("''", "'")
 
 
 def _member(parts: _Parts, *, is_inside: bool) -> Node:
-    """Return name IN (texts), or NOT IN.
+    """Return the condition name IN (texts), or NOT IN.
 
-    Ids of AMQP clients are compared with the id as it was sent.
+    For JMSMessageID, a text that is no MQ id is compared with the id that an AMQP client has set.
     """
     part, texts = parts[0], [_text(part) for part in parts[1:]]
     sent = [sent_id_text(text) for text in texts if part.name == MESSAGE_ID and _is_sent(text)]
@@ -204,9 +214,9 @@ def _member(parts: _Parts, *, is_inside: bool) -> Node:
 
 
 def _with_sent_id(part: Node, other: Node) -> tuple[Node, Node]:
-    """Return the two parts of a comparison.
+    """Return the two parts of a comparison, adapted for JMSMessageID and a text that is no MQ id.
 
-    JMSMessageID is compared with a sent id as it was sent.
+    Then the id that an AMQP client has set is compared. Other parts come back unchanged.
     """
     if part.name != MESSAGE_ID or other.kind != "text":
         return part, other
@@ -217,21 +227,25 @@ def _with_sent_id(part: Node, other: Node) -> tuple[Node, Node]:
 
 
 def _of_sent_id(parts: _Parts) -> _Parts | None:
-    """Return the parts of a LIKE for the id as it was sent.
+    """Return the parts of a LIKE, with JMSMessageID replaced by the id an AMQP client has set.
 
-    Returns None unless the name is JMSMessageID.
+    Returns None when the name is not JMSMessageID.
     """
     part = parts[0]
     return [sent_message_id(part.index), *parts[1:]] if part.name == MESSAGE_ID else None
 
 
 def _is_sent(text: str) -> bool:
-    """Return True for an id that is no MQ id: an AMQP client gave it."""
+    """Return True if a text is no MQ id (``ID:`` and hexadecimal): an AMQP client has set it."""
     return id_bytes(text) is None
 
 
 def _like(parts: _Parts, *, is_like: bool) -> Node:
-    """Return name LIKE pattern ESCAPE character, or NOT LIKE."""
+    """Return the condition name LIKE pattern ESCAPE character, or NOT LIKE.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for an ESCAPE of more or less than one character, or at the
+    end of the pattern.
+    """
     part, pattern, escape = parts
     escape_char = None if escape is None else _text(escape)
     if escape_char is not None and len(escape_char) != 1:
@@ -246,7 +260,10 @@ def _like(parts: _Parts, *, is_like: bool) -> Node:
 
 
 def _float(text: str) -> float:
-    """Return the value of a Java float; raises OverflowError for one that is too large."""
+    """Parse a Java float in lower case: ``1e3``, ``7.f``, ``0x1p3``.
+
+    Raises OverflowError for one that is too large.
+    """
     if text.startswith("0x"):
         # In front of the exponent sign "p", the letters f and d are hexadecimal digits.
         mantissa, _, exponent = text.partition("p")
@@ -257,6 +274,7 @@ def _float(text: str) -> float:
 
 
 def _out_of_range(token: Token) -> Exception:
+    """Return (not raise) MQRC_SELECTOR_SYNTAX_ERROR for a number beyond 64 bits."""
     shown = str(token) if len(token) <= _SHOWN else f"{token[:_SHOWN]}..."
     return syntax_error(_index(token), "a number of 64 bits", shown)
 
@@ -336,7 +354,10 @@ _EXPECTED = (
 
 
 def parse(text: str) -> Node:
-    """Return the condition of a selector; raises MQRC_SELECTOR_SYNTAX_ERROR with the position."""
+    """Parse a selector text into its condition.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR with the position and what was expected there.
+    """
     try:
         root: Node = _parser().parse(text)  # type: ignore[assignment]  # what the Builder makes
     except UnexpectedCharacters as error:
@@ -349,6 +370,7 @@ def parse(text: str) -> Node:
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
+    """Return the parser of the selector grammar, made at the first call."""
     return Lark(
         _GRAMMAR,
         start="selector",
@@ -360,7 +382,10 @@ def _parser() -> Lark:
 
 
 def _word(token: Token) -> Token:
-    """Turn a NAME token into a keyword's token if it is a reserved word, in any case."""
+    """Turn a NAME token into a keyword token if it is a reserved word, in upper or lower case.
+
+    Any other token comes back unchanged.
+    """
     word = token.upper()
     if word in RESERVED:
         return token.update(type=word if word in ("TRUE", "FALSE") else f"_{word}")
@@ -368,7 +393,7 @@ def _word(token: Token) -> Token:
 
 
 def _unknown_characters(text: str, index: int) -> MQError:
-    """Return the syntax error for characters that begin no token."""
+    """Return (not raise) the syntax error for characters at ``index`` that begin no token."""
     char = text[index]
     if char == "'":
         return syntax_error(index, "a text that ends with a quote", "none")
@@ -380,7 +405,10 @@ def _unknown_characters(text: str, index: int) -> MQError:
 
 
 def _unexpected(text: str, token: Token, accepted: AbstractSet[str]) -> MQError:
-    """Return the syntax error for a token that is not allowed at its place."""
+    """Return (not raise) the syntax error for a token that is not allowed at its place.
+
+    ``accepted`` are the names of the terminals that would be allowed.
+    """
     expected = _expected(set(accepted))
     if token.type == "$END":
         return syntax_error(len(text.rstrip()), expected, "the end")
@@ -390,7 +418,7 @@ def _unexpected(text: str, token: Token, accepted: AbstractSet[str]) -> MQError:
 
 
 def _expected(accepted: set[str]) -> str:
-    """Return an error text about the terminals that may come next."""
+    """Return error text on the terminals that may come next: ``a value or AND or OR``."""
     words = []
     for phrase, sign, covered in _EXPECTED:
         if sign in accepted:

@@ -1,4 +1,4 @@
-"""The names that a selector may use, and the JMS form of ids, types and timestamps.
+"""The names that a selector may use, and the JMS texts of ids, types and timestamps.
 
 JMS and pymqi read and write the same texts. An error of a selector names its position.
 """
@@ -14,7 +14,10 @@ from mayfly.mqi.errors import MQError, mq_error
 
 
 def syntax_error(index: int, expected: str, found: str) -> MQError:
-    """Return MQRC_SELECTOR_SYNTAX_ERROR; ``index`` counts characters from 0, the message from 1."""
+    """Return (not raise) MQRC_SELECTOR_SYNTAX_ERROR: ``position 1: expected …, found …``.
+
+    ``index`` counts characters from 0, the text of the error from 1.
+    """
     return mq_error(
         rc.MQRC_SELECTOR_SYNTAX_ERROR, f"position {index + 1}: expected {expected}, found {found}"
     )
@@ -28,12 +31,12 @@ _LARGEST_TIMESTAMP = 2**63 - 1
 
 
 def id_text(identifier: bytes) -> str | None:
-    """Return an MQ id of 24 bytes as a JMS text, ``ID:`` and hexadecimal; None for all zeros."""
+    """Return an MQ id as JMS text: b'AMQ…' -> ``ID:414d51…``; None for an id of zeros."""
     return _PREFIX + identifier.hex() if identifier.strip(b"\0") else None
 
 
 def id_bytes(text: str) -> bytes | None:
-    """Return the 24 bytes of an ``ID:`` text, padded with zeros; None for any other text."""
+    """Return the 24 bytes of a text ``ID:414d51…``, padded with zeros; None for any other text."""
     if not text.startswith(_PREFIX):
         return None
     try:
@@ -44,10 +47,10 @@ def id_bytes(text: str) -> bytes | None:
 
 
 def sent_id_text(kept: str) -> str:
-    """Return the JMSMessageID for an id that an AMQP client gave its message.
+    """Return the JMSMessageID for an AMQP client's id: ``abc`` -> ``ID:AMQP_NO_PREFIX:abc``.
 
-    ``kept`` is a text, or another id as text behind its type, as ``AMQP_ULONG:5``. JMS programs
-    have no id without ``ID:``, so the JMS mapping of AMQP marks such a text.
+    An id that is no string has its type as prefix: ``AMQP_ULONG:5`` -> ``ID:AMQP_ULONG:5``. A text
+    with ``ID:`` comes back unchanged.
     """
     if kept.startswith(_PREFIX):
         return kept
@@ -55,9 +58,10 @@ def sent_id_text(kept: str) -> str:
 
 
 def correlation_bytes(text: str) -> bytes:
-    """Return the CorrelId for a JMSCorrelationID.
+    """Return the CorrelId (24 bytes) for a JMSCorrelationID.
 
-    It has the bytes of an ``ID:`` text, else the first 24 bytes of UTF-8, padded with zeros.
+    An ``ID:`` text gives the bytes of its digits. Any other text gives the first 24 bytes of its
+    UTF-8. Both are padded with zeros.
     """
     identifier = id_bytes(text)
     if identifier is not None:
@@ -66,11 +70,11 @@ def correlation_bytes(text: str) -> bytes:
 
 
 def correlation_text(correl_id: bytes, text: str | None) -> str | None:
-    """Return the JMSCorrelationID for a CorrelId of 24 bytes and the text in the MQRFH2.
+    """Return the JMSCorrelationID for a CorrelId of 24 bytes and the text in the MQRFH2, if any.
 
-    Returns None if there is neither. The text counts only if the CorrelId is made from it. A
-    program that has set another CorrelId did not know the text, and selectors find both by the
-    index on the CorrelId.
+    Returns the text if the CorrelId is made from it, else the CorrelId as ``ID:`` text; None for
+    zeros. A program that has set another CorrelId did not know the text, and selectors find both by
+    the index on the CorrelId.
     """
     if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
         return text
@@ -78,14 +82,18 @@ def correlation_text(correl_id: bytes, text: str | None) -> str | None:
 
 
 def timestamp_of(sent: str, put_ms: int) -> int:
-    """Return the JMSTimestamp (epoch ms) in a sender's text, ``put_ms`` if it is no number."""
+    """Return the JMSTimestamp (epoch ms) in a sender's text, or ``put_ms`` if it is no number."""
     sent = sent.strip()
     is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
     return int(sent) if is_number and int(sent) <= _LARGEST_TIMESTAMP else put_ms
 
 
 def type_of(name: str | None, set_: str | None, form: str | None, domain: str | None) -> str | None:
-    """Return the JMSType: the name, or the ``mcd:`` URI of a message with a set or format."""
+    """Return the JMSType from the fields of the ``mcd`` folder.
+
+    It is ``name``, which may be None. With a set or format it is a URI:
+    ``mcd://domain/set/name?format=form``.
+    """
     if set_ is None and form is None:
         return name
     query = "" if form is None else f"?format={form}"
@@ -159,10 +167,11 @@ _PART_CATEGORIES = _START_CATEGORIES | frozenset("Nd Mn Mc Cf".split())
 
 
 def check_name(name: str, index: int) -> None:
-    """Raise MQRC_SELECTOR_SYNTAX_ERROR unless a selector may use a name, which begins at ``index``.
+    """Raise MQRC_SELECTOR_SYNTAX_ERROR unless a selector may use this name.
 
-    A name is a Java identifier, or several with dots between them: a folder, its groups and a
-    property (IBM MQ, "Mapping from property names to MQRFH2 folder and element names").
+    ``index`` is the name's position in the selector. A name is a Java identifier, or several with
+    dots between them: a folder, its groups and a property (IBM MQ, "Mapping from property names to
+    MQRFH2 folder and element names").
     """
     start = 0
     for part in name.split("."):
@@ -178,14 +187,15 @@ def check_name(name: str, index: int) -> None:
 
 
 def is_property(name: str) -> bool:
-    """Return True if a name can only be a property in the ``usr`` folder."""
+    """Return True if a name can only be a property in the ``usr`` folder, as ``colour``."""
     return not name.startswith("JMS") and "." not in name and name not in TOPIC_STRING
 
 
 def comparable(name: str, literal: str) -> str:
-    """Return a literal in the form of the values of a name.
+    """Return a literal in the form in which the values of a name are compared.
 
-    Text fields of the MQMD have no padding, ids have 48 lower case digits.
+    For text fields of the MQMD trailing blanks are removed; ids get 48 lower case digits. Literals
+    for other names come back unchanged.
     """
     if name in _BLANK_PADDED:
         return literal.rstrip(" ")
@@ -193,6 +203,10 @@ def comparable(name: str, literal: str) -> str:
 
 
 def _check_identifier(part: str, index: int) -> None:
+    """Raise MQRC_SELECTOR_SYNTAX_ERROR unless a part of a name is a Java identifier.
+
+    ``index`` is its position in the selector.
+    """
     if not part:
         raise syntax_error(index, "a name before and after each dot", "none")
     allowed = _START_CATEGORIES

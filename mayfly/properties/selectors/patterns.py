@@ -1,4 +1,4 @@
-"""The patterns of LIKE: ``_`` is any one character, ``%`` any number of characters."""
+"""LIKE patterns: ``_`` stands for any one character, ``%`` for any number of characters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _WALK = 200
 class Gapped:
     """A part of a pattern between percent signs that contains ``_``; it has a fixed length.
 
-    ``pieces`` are the texts in it, each with its offset from the start.
+    ``pieces`` are the texts in it, each with its offset: ``a_bc`` -> ``(0, "a"), (2, "bc")``.
     """
 
     __slots__ = ("_anchor", "_anchor_offset", "length", "pieces")
 
     def __init__(self, length: int, pieces: tuple[tuple[int, str], ...]) -> None:
+        """Create a part of ``length`` characters, with the texts in it and their offsets."""
         self.length = length
         self.pieces = pieces
         #: The longest piece is the one that is searched.
@@ -38,7 +39,7 @@ class Gapped:
         )
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Return the first position of a match in text[start:end], -1 for none."""
+        """Return the first position of a match in text[start:end], -1 without a match."""
         if end - start < self.length:
             return -1
         anchor, before = self._anchor, self._anchor_offset
@@ -64,10 +65,11 @@ class Gapped:
         return -1
 
     def _walk(self, text: str, start: int, end: int) -> int:
-        """Return the first match as :meth:`find` does, in one step for each character of the text.
+        """Return the first match like :meth:`find`, in one step for each character of the text.
 
-        Bit n of ``state`` says that the last n + 1 characters match the first n + 1 of this part
-        (Baeza-Yates and Gonnet, "A new approach to text searching", 1992).
+        It is used when :meth:`find` compares too often. Bit n of ``state`` says that the last n + 1
+        characters match the first n + 1 of this part (Baeza-Yates and Gonnet, "A new approach to
+        text searching", 1992).
         """
         gaps = (1 << self.length) - 1
         of_char: dict[str, int] = {}
@@ -91,17 +93,18 @@ Part: TypeAlias = str | Gapped
 class Pattern:
     """A compiled LIKE pattern.
 
-    ``work`` is how often it compares each character of a text at the most. A match is linear in the
-    length of the text: the first position of each part is the right one, since it leaves the most
-    text for the parts behind it. So no part is searched twice.
+    ``work`` is how often it compares each character of a text at most. A match takes time linear in
+    the length of the text: the first position of each part is the right one, as it leaves most text
+    for the later parts. So no part is searched twice.
     """
 
     __slots__ = ("_first", "_last", "_middle", "work")
 
     def __init__(self, pattern: str, escape: str | None) -> None:
-        """Compile a pattern; a character behind the escape character stands for itself.
+        """Compile a pattern; a character after the escape character is taken literally.
 
-        Raises ValueError when the pattern ends with the escape character.
+        ``escape`` None means no escape character. Raises ValueError when the pattern ends with the
+        escape character.
         """
         parts = _parts(pattern, escape)
         self._first: Part = parts[0]
@@ -128,20 +131,22 @@ class Pattern:
 
 
 def _find(part: Part, text: str, start: int, end: int) -> int:
-    """Return the first position of a part in text[start:end], -1 for none."""
+    """Return the first position of a part in text[start:end], -1 without a match."""
     return text.find(part, start, end) if isinstance(part, str) else part.find(text, start, end)
 
 
 def _is_at(part: Part, text: str, start: int) -> bool:
+    """Return True if a part matches at position ``start`` of a text."""
     return text.startswith(part, start) if isinstance(part, str) else part.is_at(text, start)
 
 
 def _length_of(part: Part) -> int:
+    """Return how many characters a part matches."""
     return len(part) if isinstance(part, str) else part.length
 
 
 def _work_of(part: Part) -> int:
-    """Return how often a part compares each character of a text at the most."""
+    """Return how often the search for a part compares each character of a text at most."""
     if isinstance(part, str):
         return min(len(part), _FIND_LIMIT)
     if len(part.pieces) <= 1:
@@ -150,18 +155,23 @@ def _work_of(part: Part) -> int:
 
 
 def _parts(pattern: str, escape: str | None) -> list[Part]:
-    """Return the parts between the percent signs; equal parts are one object."""
+    """Split a pattern at its percent signs: ``a%b_c`` -> ``"a"`` and a Gapped part.
+
+    Equal parts are one object. Raises ValueError when the pattern ends with the escape character.
+    """
     parts: list[Part] = []
     known: dict[object, Part] = {}
     length, pieces = 0, list[tuple[int, str]]()
     piece: list[str] = []
 
     def end_piece() -> None:
+        """Move the collected characters to the pieces of the present part."""
         if piece:
             pieces.append((length - len(piece), "".join(piece)))
             piece.clear()
 
     def end_part() -> None:
+        """Add the present part to the result, and begin a new one."""
         nonlocal length
         end_piece()
         key = length, tuple(pieces)

@@ -1,4 +1,4 @@
-"""A selector: compiled once from its text, then tested with each message."""
+"""Selectors: compiled once from their text, then tested with each message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BYTES, _BYTES_PER_CHARACTER = 2_048, 256
 class Selector:
     """A compiled selector.
 
-    ``needs`` are the names it reads. ``msg_id`` and ``correl_id``, 24 bytes, are ids that every
+    ``needs`` are the names it reads. ``msg_id`` and ``correl_id`` are ids (24 bytes) that every
     selected message has, or None if the selector requires no id. An index on them then finds all
     messages that may be selected.
     """
@@ -51,7 +51,7 @@ class Selector:
     is_short: bool
 
     def matches(self, resolve: Resolve) -> bool:
-        """Return True if a message is selected; unknown is not selected.
+        """Return True if a message is selected; False also when the condition is unknown (NULL).
 
         ``resolve`` returns the value of a name for the message, None without one: bool, int of 64
         bits, float, str or bytes, exactly of these types.
@@ -59,7 +59,10 @@ class Selector:
         return self.evaluate(resolve) is True
 
     def selects(self, fields: MessageFields) -> bool:
-        """Return True if the message with these fields is selected; faster than :meth:`matches`."""
+        """Return True if the message with these fields is selected; faster than :meth:`matches`.
+
+        False also when the condition is unknown (NULL).
+        """
         if self.text_end is not None and not fields.may_hold(self.text_end):
             return False
         return self.evaluate(fields.value if self.is_short else fields.remembered) is True
@@ -70,13 +73,11 @@ class Selector:
 
 
 def compile_selector(text: str) -> Selector:
-    """Return the selector of a text; the text must not be empty, since JMS has no empty selector.
+    """Compile a selector text, or return it from a cache of limited size.
 
-    A cache of limited size keeps selectors: the same text is compiled once.
-
-    Raises MQRC_SELECTOR_SYNTAX_ERROR with the position and what was expected there,
-    MQRC_SELECTION_STRING_ERROR (2519) for more than 10,240 characters, and
-    MQRC_SELECTOR_ALWAYS_FALSE for a text without names that is not true.
+    The text must not be empty, since JMS has no empty selector. Raises MQRC_SELECTOR_SYNTAX_ERROR
+    with the position and what was expected there, MQRC_SELECTION_STRING_ERROR (2519) for more than
+    10,240 characters, and MQRC_SELECTOR_ALWAYS_FALSE for a text without names that is not true.
     """
     found = _kept.get(text)
     if found is None:
@@ -87,7 +88,7 @@ def compile_selector(text: str) -> Selector:
 
 
 def _make_space(text: str) -> None:
-    """Drop the oldest selectors from the cache until a new one fits.
+    """Remove the oldest selectors from the cache until that of ``text`` fits.
 
     No lock is taken: selectors that another thread adds meanwhile are counted at the next call.
     """
@@ -106,6 +107,7 @@ def _bytes_of(text: str) -> int:
 
 
 def _compiled(text: str) -> Selector:
+    """Compile a selector text without the cache; raises the errors of :func:`compile_selector`."""
     if len(text) > LENGTH_LIMIT:
         raise mq_error(
             rc.MQRC_SELECTION_STRING_ERROR, f"{len(text)} characters, more than {LENGTH_LIMIT}"
@@ -129,7 +131,7 @@ def _compiled(text: str) -> Selector:
 
 
 def _msg_id(root: Node) -> bytes | None:
-    """Return the MsgId that every selected message has, None if there is no such id."""
+    """Return the MsgId that every selected message has, None if the selector requires none."""
     wanted = root.equal_to.get("JMSMessageID")
     if not isinstance(wanted, str):
         return _id(root.equal_to.get(f"{MQMD}MsgId"))
@@ -137,7 +139,7 @@ def _msg_id(root: Node) -> bytes | None:
 
 
 def _correl_id(root: Node) -> bytes | None:
-    """Return the CorrelId that every selected message has, None if there is no such id."""
+    """Return the CorrelId that every selected message has, None if the selector requires none."""
     wanted = root.equal_to.get("JMSCorrelationID")
     if not isinstance(wanted, str):
         return _id(root.equal_to.get(f"{MQMD}CorrelId"))
@@ -145,7 +147,10 @@ def _correl_id(root: Node) -> bytes | None:
 
 
 def _text_end(root: Node) -> bytes | None:
-    """Return the end of an XML element that every selected message contains, or None."""
+    """Return the end of an XML element that every selected message contains: ``>red</colour``.
+
+    Returns None if the selector requires no text property.
+    """
     for name, wanted in root.equal_to.items():
         # An empty text is left out: it may be written as <name/>.
         if isinstance(wanted, str) and wanted and is_property(name):
@@ -154,9 +159,9 @@ def _text_end(root: Node) -> bytes | None:
 
 
 def _id(wanted: object) -> bytes | None:
-    """Return an id of 24 bytes, else None.
+    """Return ``wanted`` if it is an id of 24 bytes, else None; None also for zeros.
 
-    Zeros are None, because they mean any id in a look-up.
+    Zeros mean any id in a look-up.
     """
     is_id = isinstance(wanted, bytes) and len(wanted) == _ID_BYTES and bool(wanted.strip(b"\0"))
     return wanted if is_id else None  # type: ignore[return-value]  # bytes where is_id
