@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The client for asyncio: one connection to a queue manager, with its verbs as coroutines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
 
 
 class AsyncSubscription:
-    """A subscription and the queue of its publications."""
+    """A subscription and the queue of its publications, for tasks of one event loop."""
 
     def __init__(self, outcomes: VerbFutures, opened: Subscribed, get: Get) -> None:
         """Take an open subscription, and the get function of its client."""
@@ -136,9 +136,10 @@ class AsyncClient:
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
-        """Put messages in order and return their MsgIds; they share frames and syncs.
+        """Put messages in order and return their MsgIds; they share frames and disk syncs.
 
-        A cancelled task does not wait for the outcomes; the messages are put.
+        A refused message does not stop the others; errors are those of ``Client.put_many``. A
+        cancelled task does not wait for the outcomes; the messages are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -178,10 +179,10 @@ class AsyncClient:
         return await self._objects.use(from_queue(queue, selector), verb)
 
     async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
-        """Get the next messages.
+        """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
 
-        Waits up to ``wait_ms`` for the first one only, [] when none comes. A cancellation ends the
-        wait. If it comes while messages are being taken, the next verb of the task raises it.
+        Returns [] when none comes. A cancellation ends the wait. If it comes while messages are
+        being taken, they are returned, and the next get of the task raises the cancellation.
         """
         check_max_messages(max_messages)
         self._outcomes.raise_deferred_cancel()
@@ -195,7 +196,10 @@ class AsyncClient:
         wait_ms: int = c.MQWI_UNLIMITED,
         selector: str | None = None,
     ) -> AsyncIterator[Message]:
-        """Get and yield messages until none comes within ``wait_ms`` (-1: no limit)."""
+        """Get and yield messages until none comes within ``wait_ms`` (-1: no limit).
+
+        Each message is got, and so removed, when the iteration asks for it.
+        """
         while (message := await self.get(queue, wait_ms=wait_ms, selector=selector)) is not None:
             yield message
 
@@ -292,12 +296,18 @@ class AsyncClient:
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def resume(self, name: str) -> AsyncSubscription:
-        """Reopen a durable subscription, which has collected publications meanwhile."""
+        """Reopen a durable subscription, which has collected publications meanwhile.
+
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
+        """
         opened = await self._outcomes.run(partial(resumed, self._connection, name))
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription and the messages on its managed queue."""
+        """Remove a durable subscription and the messages on its managed queue.
+
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
+        """
         await (await self.resume(name)).close(remove=True)
 
     async def commit(self) -> None:
@@ -327,7 +337,7 @@ class AsyncClient:
         return await self._outcomes.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commit the unit of work or back it out.
+        """Disconnect: commit the unit of work or back it out. A second call does nothing.
 
         Waiting gets raise MQRC_HCONN_ERROR (2018).
         """
@@ -357,7 +367,7 @@ class AsyncClient:
         await self.close(commit=kind is None)
 
     async def _get_many_by(self, handle: int, max_messages: int, wait_ms: int) -> list[Message]:
-        """Get messages from an open queue; see :meth:`get_many`."""
+        """Get messages from the queue of an open handle; see :meth:`get_many`."""
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
 
         def there(max_messages: int) -> list[Message]:
@@ -378,9 +388,11 @@ class AsyncClient:
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> Message | None:
-        """Get a message from an open queue as a delivery and settle it; None when none comes.
+        """Get a message from the queue of an open handle; None when none comes within ``wait_ms``.
 
-        A delivery that was lost in a reconnect is got again, unless the client is transacted.
+        The message is held as a delivery and then settled, so that a cancellation loses nothing. A
+        delivery that was lost in a reconnect is got again; a transacted client raises
+        MQRC_BACKED_OUT instead.
         """
         request = ask.GetAny(
             [handle], get_options(wait_ms), wait_ms, msg_id=msg_id, correl_id=correl_id
@@ -450,5 +462,6 @@ class Connecting:
             await self._client.__aexit__(kind, value, traceback)
 
     async def _connected(self) -> AsyncClient:
+        """Connect on another thread and return the client; raises the MQError of the connect."""
         made = await asyncio.to_thread(self._connect)
         return AsyncClient(made, transacted=self._transacted)

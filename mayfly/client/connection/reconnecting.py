@@ -823,6 +823,10 @@ class ReconnectingConnection(Connection):
     def _begun_commit(
         self, request: ask.Commit, on_done: OnDone[None], _on_event: OnRefused | None
     ) -> BegunVerb[None]:
+        """Return a commit for :meth:`BegunVerbs.start`; later verbs join the next unit of work.
+
+        The commit fails with MQRC_BACKED_OUT if the work was lost with an earlier connection.
+        """
         unit = self._reconnection.next_unit()
         of_unit: Connection | None = None
 

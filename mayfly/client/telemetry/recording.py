@@ -1,4 +1,4 @@
-"""The spans and metrics of what programs do with messages."""
+"""The recording of spans and metrics for what programs do with messages."""
 
 from __future__ import annotations
 
@@ -134,12 +134,12 @@ class Recorder:
         running.end()
 
     def consume(self, operation: names.SpanOperation, target: Target) -> None:
-        """Count a message that was delivered to the program."""
+        """Count a message that was delivered to the program in the metrics."""
         self.consumed.add(1, _labels(operation, target))
 
 
 class RunningOperation:
-    """An operation under way: its span and its metrics."""
+    """A running operation of a program, such as a put: its span and its metrics."""
 
     __slots__ = ("_began_s", "_operation", "_recorder", "span", "target")
 
@@ -153,7 +153,7 @@ class RunningOperation:
 
     @property
     def context(self) -> Context:
-        """The context of the span."""
+        """A context with only this span, for children and for messages."""
         return trace.set_span_in_context(self.span, Context())
 
     def set_attributes(self, attributes: Mapping[str, str | int]) -> None:
@@ -175,7 +175,10 @@ class RunningOperation:
         self.end()
 
     def got(self, message: Message, creation: SpanContext | None, body_bytes: int) -> None:
-        """Record one message that was got or browsed."""
+        """Record one message that was got or browsed in the span, which stays open.
+
+        ``creation`` is the context of the span in which it was put; None adds no link.
+        """
         if creation is not None:
             self.span.add_link(creation)
         if self.span.is_recording():

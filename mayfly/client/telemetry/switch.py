@@ -1,4 +1,4 @@
-"""Switching telemetry on and off."""
+"""The switch that turns telemetry on and off for the connections of a process."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ class _Instrument:
         self._recorder = recorder
 
     def connection(self, made: Connection, *, for_others: bool) -> Connection:
-        """Return a connection that records; one for remote programs also shows trace contexts."""
+        """Return a connection that records the spans and metrics of its verbs.
+
+        With ``for_others`` its programs also see the trace context in the properties of messages.
+        """
         observed = Observed(self._recorder, made.name, shows_contexts=for_others)
         traced = TracedConnection(made, observed)
         return cast("Connection", traced)
 
     def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-        """Return a function that calls a message listener within a processing span."""
+        """Return a function that calls a message listener within a processing span.
+
+        A listener of a connection that was made before telemetry was switched on is returned
+        unchanged.
+        """
         traced: object = mq
         if not isinstance(traced, TracedConnection):
             # It was made before telemetry was switched on.
@@ -81,7 +88,7 @@ def uninstrument() -> None:
 def watch(
     manager: QueueManager, *, tracer_provider: TracerProvider | None = None
 ) -> Callable[[], None]:
-    """Record the expiry of messages whose senders recorded them; return a function that stops this.
+    """Record the expiry of messages that carry a trace context; return a function that stops this.
 
     Each expiry is a span in the trace of the sender, from the deadline until the expiry was
     detected and is durable.
