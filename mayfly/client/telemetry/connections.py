@@ -121,7 +121,7 @@ class Observed:
         return delivery
 
     def shown(self, delivery: Delivery) -> tuple[Delivery, SpanContext | None]:
-        """Return a delivery as its program sees it, and the creation context of its message."""
+        """Return a delivery as its program sees it, and the message's trace context or None."""
         result, creation = shown(delivery.result, keeps_context=self._shows_contexts)
         return delivery._replace(result=result), creation
 
@@ -242,7 +242,10 @@ class TracedConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request; its span ends before ``on_done`` is called."""
+        """Begin a request and return the running verb.
+
+        Its span ends before ``on_done`` is called.
+        """
         traces = _BEGINS.get(type(request))
         if traces is None:
             return self._made.begin(request, on_done, on_event)

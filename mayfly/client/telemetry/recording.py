@@ -71,7 +71,7 @@ class Recorder:
     def begin(
         self, operation: names.SpanOperation, target: Target, parent: Context | None = None
     ) -> RunningOperation:
-        """Begin an operation and its span, a child of ``parent`` or of the current span."""
+        """Begin and return an operation; its span is a child of ``parent`` or the current span."""
         attributes = _attributes_of(operation, target)
         name = operation.name
         if target.name:
