@@ -101,6 +101,7 @@ class _AnnouncedTopics:
     """The topics last announced to a neighbour, and the topics ``changed`` since."""
 
     def __init__(self, number: int, topics: frozenset[str]) -> None:
+        """Take the topics of a complete announcement and its number."""
         self.number = number
         self.topics = set(topics)
         self.changed: set[str] = set()
@@ -114,6 +115,7 @@ class Announcer:
     """
 
     def __init__(self, manager: Engine) -> None:
+        """Begin without counts; :meth:`begin` counts the subscriptions of ``manager``."""
         self._manager = manager
         self._topics = SubscribedTopics(manager)
         #: topic -> neighbour -> number of subscriptions; those of this queue manager under "".
@@ -203,6 +205,7 @@ class _WantedByNeighbour:
     """The topics that a neighbour wants, and those whose proxy is still to change (``open``)."""
 
     def __init__(self, number: int, topics: frozenset[str], before: set[str]) -> None:
+        """Take a complete announcement; ``before`` are the topics that have a proxy now."""
         self.number = number
         self.topics = set(topics)
         self.open = self.topics ^ before
@@ -215,6 +218,7 @@ class WantedTopics:
     """
 
     def __init__(self, neighbours: Neighbours) -> None:
+        """Begin without announcements; ``neighbours`` makes and removes proxies."""
         self._neighbours = neighbours
         self._wanted: dict[str, _WantedByNeighbour] = {}
 

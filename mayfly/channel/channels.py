@@ -163,7 +163,8 @@ class Channels:
         """Commit or back out a sender's batch in doubt without asking its partner.
 
         With ``is_committed`` the messages are removed here, otherwise they are sent again. Raises
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_CHANNEL_CONFIG_ERROR.
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE while the channel runs, and
+        MQRC_CHANNEL_CONFIG_ERROR for a channel that is no sender or has no batch in doubt.
         """
         self._definition_of_sender(name)
         self._sender(name).resolve(is_committed=is_committed)
@@ -217,14 +218,17 @@ class Channels:
             self._receivers = {key: r for key, r in self._receivers.items() if key[0] != name}
 
     def restart(self) -> None:
-        """Start the senders that ran when the queue manager was last open."""
+        """Start the senders that ran when the queue manager was last open.
+
+        One whose definition was deleted since is left out.
+        """
         defined = {d.name for d in channel_definitions(self.manager)}
         for state in self.manager.shipments.states():
             if state.is_sender and state.is_started and state.name in defined:
                 self._sender(state.name).start()
 
     def close(self) -> None:
-        """End all channels, before the queue manager ends."""
+        """End all channels, because the queue manager ends; uncommitted messages are backed out."""
         with _OPENING:
             _OPEN.discard(self)
         for sender in list(self._senders.values()):
@@ -401,6 +405,7 @@ class LocalLink:
     """
 
     def __init__(self, partner: Channels, remote_sender: RemoteSender | None = None) -> None:
+        """Take the channels of the receiving queue manager; no receiver is open yet."""
         self._partner, self._remote_sender = partner, remote_sender
         self._receiver: Receiver | None = None
         self._silence_ms: int | None = None
@@ -409,7 +414,10 @@ class LocalLink:
         self.until_ms: int | None = None
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Open the receiver; raises LinkDown or the MQError of :meth:`Channels.accept`."""
+        """Open the receiver and return its state and limits.
+
+        Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        """
         with self._answering():
             self._receiver, state = self._partner.accept(opening, self._remote_sender)
             if self._remote_sender is not None:
@@ -509,6 +517,7 @@ class IncomingLinks:
     """The links of senders in other processes to one queue manager; any thread may call it."""
 
     def __init__(self, channels: Channels) -> None:
+        """Begin without links to the queue manager of ``channels``."""
         self._channels = channels
         self._lock = channels.manager.runtime.lock("incoming links")
         self._links: set[LocalLink] = set()

@@ -92,7 +92,7 @@ class Hierarchy:
             self._disconnect()
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time in ms of its next turn, None when there is nothing to do."""
+        """Return the clock's time in ms of the next turn, None when there is nothing to do."""
         due_ms = self._manager.now_ms() if self._has_changes() else self._retry_ms
         return None if due_ms is None else max(due_ms, self._held_ms) - self._manager.ahead_ms
 

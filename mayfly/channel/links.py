@@ -95,9 +95,9 @@ def luw_name(instance_id: str, unique: bytes) -> str:
 
 
 def is_batch_of(luw: str, instance_id: str) -> bool:
-    """Return True if a batch comes from the queue manager with this instance id.
+    """Return True if the queue manager with this instance id may have sent a batch.
 
-    Also for a batch without a name, which may come from any. ``luw`` is the name of the batch.
+    The name ``luw`` of the batch shows this. A batch without a name may come from any.
     """
     owner, _, _ = luw.rpartition(".")
     return owner in ("", _owner(instance_id))

@@ -101,7 +101,7 @@ class Receiver:
         return self._session.number
 
     def traffic(self) -> Traffic:
-        """Return the bytes that this end has sent and received."""
+        """Return the bytes that this end has sent and received, 0 for a sender of this process."""
         return NO_TRAFFIC if self._remote_sender is None else self._remote_sender.traffic()
 
     def put_batch(self, envelopes: Iterable[Envelope]) -> int | None:
@@ -243,7 +243,10 @@ class Receiver:
             raise LinkDown(f"{self._definition.name}: this receiver has ended")
 
     def _end_on(self, error: MQError) -> None:
-        """End the receiver after an error; raise LinkDown if the queue manager has ended."""
+        """End the receiver after an error; raise LinkDown if the queue manager has ended.
+
+        For any other error the caller raises it.
+        """
         self._end()
         if error.reason in GONE:
             raise LinkDown(f"{self._manager.name} has ended: {error}") from error

@@ -131,7 +131,10 @@ class RunningChannel:
             self._manager.clock.wake(self)
 
     def close(self) -> None:
-        """End the channel with its queue manager, which starts it again at the next opening."""
+        """End the channel with its queue manager.
+
+        If the channel ran, the next opening of the queue manager starts it again.
+        """
         self._manager.clock.detach(self)
         with self._working:
             if not self.is_idle:
@@ -153,7 +156,7 @@ class RunningChannel:
             self._sender.resolve(is_committed=is_committed)
 
     def reset(self, sequence: int) -> None:
-        """Set the sequence number of the next message.
+        """Set the sequence number of the next message, also at the receiver at the next start.
 
         Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when a batch is
         in doubt.
@@ -189,7 +192,7 @@ class RunningChannel:
                 self._working.release()
 
     def channel_status(self) -> ChannelStatus:
-        """Return the attributes that DISPLAY CHSTATUS shows."""
+        """Return the attributes of the channel that DISPLAY CHSTATUS shows."""
         state, sender, definition = self._state, self._sender, self._definition
         is_in_doubt, link = bool(state.doubt_luw), self._link
         traffic = NO_TRAFFIC if link is None else link.traffic()
@@ -630,7 +633,10 @@ class Sender:
         self._shipment.set_aside(row.k, refused, error)
 
     def _max_message_bytes(self) -> int:
-        """Return the longest message, in bytes, that both ends allow."""
+        """Return the longest message, in bytes, that both ends allow.
+
+        Before the negotiation only this end counts.
+        """
         own = self._definition.maxmsgl
         largest = own or manager_definition(self._manager).maxmsgl
         return largest if self._agreed is None else min(largest, self._agreed.max_message_bytes)
@@ -679,6 +685,7 @@ class _Retries:
     """The retries of a sender that are left since its last success."""
 
     def __init__(self, definition: ChannelDefinition) -> None:
+        """Begin with all retries of the definition."""
         self.renew(definition)
 
     def renew(self, definition: ChannelDefinition) -> None:

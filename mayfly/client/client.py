@@ -87,7 +87,10 @@ class Client:
     """
 
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
-        """Use a connection. Closing the client closes it."""
+        """Use a connection; closing the client closes the connection.
+
+        With ``transacted``, puts and gets belong to the unit of work.
+        """
         self._connection = connection
         self._objects = OpenObjects(connection)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
@@ -272,13 +275,13 @@ class Client:
         topic_object: str = "",
         on_request: bool = False,
     ) -> ClientSubscription:
-        """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Session.subscribe``.
+        """Subscribe to a topic string with ``+`` and ``#`` and return the subscription.
 
-        Publications go to a managed queue, or to ``queue``, from which the program gets them.
-        ``shared`` joins other subscribers with the same ``name``: each publication goes to one of
-        them. ``no_local`` excludes publications of this client. These two combine only with
-        ``name``, ``durable`` and ``selector``, else ValueError. A subscription that is not durable
-        ends with the client.
+        Parameters are those of ``Session.subscribe``. Publications go to a managed queue, or to
+        ``queue``, from which the program gets them. ``shared`` joins other subscribers with the
+        same ``name``: each publication goes to one of them. ``no_local`` excludes publications of
+        this client. These two combine only with ``name``, ``durable`` and ``selector``, else
+        ValueError. A subscription that is not durable ends with the client.
         """
         opened = subscribed(
             self._connection,
@@ -329,7 +332,7 @@ class Client:
         self._connection.call(ask.Backout())
 
     def mqsc(self, script: str) -> MqscResult:
-        """Close unused objects and run MQSC commands.
+        """Close unused objects, run MQSC commands and return their replies.
 
         A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
         with limited authority.

@@ -102,6 +102,7 @@ class OpenObjects:
     tick_ms = LOOK_MS
 
     def __init__(self, connection: Connection) -> None:
+        """Begin with nothing open on the connection."""
         self._connection = connection
         self._lock = connection.runtime.lock("open objects")
         self._handles: dict[ObjectToOpen, _Used] = {}

@@ -92,7 +92,10 @@ class AsyncClient:
     """
 
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
-        """Use a connection in the running event loop. Closing the client closes it."""
+        """Use a connection in the running event loop; closing the client closes the connection.
+
+        With ``transacted``, puts and gets belong to the unit of work.
+        """
         self._connection = connection
         self._outcomes = VerbFutures(connection)
         self._objects = AsyncOpenObjects(self._outcomes)
@@ -169,7 +172,11 @@ class AsyncClient:
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
-        """Get the next message, None when none comes within ``wait_ms`` (-1: no limit)."""
+        """Get the next message, None when none comes within ``wait_ms`` (-1: no limit).
+
+        If not transacted, the message is gone when this returns. Errors are those of
+        ``Client.get``.
+        """
         verb = partial(
             self._get_by,
             wait_ms=wait_ms,
@@ -198,7 +205,7 @@ class AsyncClient:
     ) -> AsyncIterator[Message]:
         """Get and yield messages until none comes within ``wait_ms`` (-1: no limit).
 
-        Each message is got, and so removed, when the iteration asks for it.
+        Each message is got when the iteration asks for it.
         """
         while (message := await self.get(queue, wait_ms=wait_ms, selector=selector)) is not None:
             yield message
@@ -243,7 +250,10 @@ class AsyncClient:
         topic_object: str = "",
         **keywords: Unpack[MessageOptions],
     ) -> PutResult:
-        """Publish to all current subscribers; keywords are those of ``Client.publish``."""
+        """Publish to all current subscribers and return the result.
+
+        Keywords and errors are those of ``Client.publish``.
+        """
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
@@ -275,7 +285,10 @@ class AsyncClient:
         topic_object: str = "",
         on_request: bool = False,
     ) -> AsyncSubscription:
-        """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Client.subscribe``."""
+        """Subscribe to a topic string with ``+`` and ``#`` and return the subscription.
+
+        Parameters and errors are those of ``Client.subscribe``.
+        """
         work = partial(
             subscribed,
             self._connection,
@@ -311,7 +324,10 @@ class AsyncClient:
         await (await self.resume(name)).close(remove=True)
 
     async def commit(self) -> None:
-        """Commit the unit of work; verbs called while this waits belong to the next one."""
+        """Commit the unit of work; verbs called while this waits belong to the next one.
+
+        Errors are those of ``Client.commit``.
+        """
         await self._outcomes.finished(partial(self._connection.begin, ask.Commit()))
 
     async def backout(self) -> None:
@@ -322,9 +338,10 @@ class AsyncClient:
         await self._outcomes.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
-        """Close unused objects and run MQSC commands.
+        """Close unused objects, run MQSC commands and return their replies.
 
-        A wrong command sets ``ok`` of the result to False.
+        A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
+        with limited authority.
         """
         await self._objects.close()
         return await self.run(lambda connection: Administration(connection.call).mqsc(script))
@@ -332,7 +349,8 @@ class AsyncClient:
     async def run(self, work: Callable[[Connection], _T]) -> _T:
         """Run blocking ``work`` on the client's thread, for verbs without a coroutine.
 
-        ``lambda connection: Schedule(connection.call).list()`` lists the delayed messages.
+        Returns the result of ``work`` and raises its error. ``lambda connection:
+        Schedule(connection.call).list()`` lists the delayed messages.
         """
         return await self._outcomes.run(partial(work, self._connection))
 

@@ -21,6 +21,7 @@ class _Shared:
     """A handle that is open or being opened, and the number of tasks that use it."""
 
     def __init__(self, handle: asyncio.Future[int]) -> None:
+        """Begin without users; ``handle`` is the handle of the object once it is open."""
         self.handle = handle
         self.users = 0
         self.is_dropped = False
@@ -39,6 +40,7 @@ class AsyncOpenObjects:
     """The handles that a client keeps open: at most MAX_OPEN, or more if tasks use all of them."""
 
     def __init__(self, outcomes: VerbFutures) -> None:
+        """Begin with nothing open; ``outcomes`` runs the verbs of the client."""
         self._outcomes = outcomes
         self._shared: dict[ObjectToOpen, _Shared] = {}
         self._look = 0
@@ -78,7 +80,7 @@ class AsyncOpenObjects:
             await self._close(self._shared.pop(opening))
 
     def end(self) -> None:
-        """Stop checking for idle handles: the connection is being closed."""
+        """Stop checking for idle handles, as the connection is being closed; close none."""
         if self._timer is not None:
             self._timer.cancel()
         self._shared.clear()

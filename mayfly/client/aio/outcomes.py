@@ -32,7 +32,7 @@ class VerbFutures:
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Take the connection and the running loop."""
+        """Use a connection in the event loop that is running now."""
         self.connection = connection
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "mayfly-aio")

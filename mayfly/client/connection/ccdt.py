@@ -66,7 +66,7 @@ class ChannelTable:
     """The channels of one table, and the order in which this process tries them."""
 
     def __init__(self, channels: Sequence[ClientChannel]) -> None:
-        """Take the channels in the order of the file."""
+        """Take the channels of the table, in the order of the file."""
         self.channels = tuple(channels)
         self._orders: dict[str, list[ClientChannel]] = {}
 
@@ -150,7 +150,10 @@ _BINARY = (
 
 
 def _channel(row: _Object) -> ClientChannel:
-    """Return the channel in a JSON object; raises MQRC_CLIENT_CONN_ERROR if anything is wrong."""
+    """Return the channel in a JSON object.
+
+    Raises MQRC_CLIENT_CONN_ERROR for a wrong value, an unknown key or an exit.
+    """
     row.word("type", {"clientConnection": None})
     name = row.text("name")
     if not name or len(name) > 20:
@@ -222,6 +225,10 @@ class _Object:
     """
 
     def __init__(self, values: object, path: str, where: str) -> None:
+        """Take the parsed JSON of file ``path`` at place ``where``, such as ``channel[0]``.
+
+        Raises MQRC_CLIENT_CONN_ERROR for JSON that is no object.
+        """
         if not isinstance(values, dict):
             raise _wrong(path, where, f"{values!r} is no object: write {{…}}")
         self._left: dict[str, Any] = dict(values)

@@ -142,7 +142,10 @@ class ChannelLink:
         self._ask(Confirm(luw, sequence))
 
     def ping(self, channel: str) -> None:
-        """Check that the receiver answers; raises LinkDown."""
+        """Check that the receiver accepts; return nothing.
+
+        Raises LinkDown without an answer, or the MQError by which the receiver refuses.
+        """
         self._ask(Ping())
 
     def traffic(self) -> Traffic:
@@ -214,7 +217,10 @@ class ChannelLink:
         return link, stream
 
     def _upload(self, kind: type[PutBatch | KeepBatch], envelopes: Sequence[Envelope]) -> Any:
-        """Send a batch in frames of limited size; return the answer of the last request."""
+        """Send a batch in frames of limited size; return the answer of the last request.
+
+        Raises LinkDown for an error that another attempt may avoid, otherwise MQError.
+        """
         *parts_before, rest = parts(envelopes, self._max_bytes)
         if kind is KeepBatch and not parts_before:
             # The receiver counts the time from here on: the batch may take long to come in.
@@ -241,7 +247,7 @@ class ChannelLink:
                 raise _failed(error) from error
 
     def _ask(self, request: ChannelRequest) -> Any:
-        """Send a request and return its answer; raises LinkDown or MQError."""
+        """Send a request, wait for its answer and return it; raises LinkDown or MQError."""
         with self._calling:
             self._check_open()
             try:
@@ -259,6 +265,7 @@ class _CountedStream:
     """A stream that counts sent and received bytes; one thread sends while another receives."""
 
     def __init__(self, stream: Stream) -> None:
+        """Count the bytes of ``stream`` from now on."""
         self._stream = stream
         self.sent_bytes = self.received_bytes = 0
         self.limit, self.abort, self.close = stream.limit, stream.abort, stream.close

@@ -147,8 +147,8 @@ def routes(
 def endpoint_of_mqserver(value: str) -> Endpoint:
     """Return the endpoint of an MQSERVER value: ``CHANNEL/TCP/host(port)``, or a list of hosts.
 
-    Raises MQRC_CLIENT_CONN_ERROR for a wrong form, and as IBM MQ MQRC_Q_MGR_NAME_ERROR for another
-    transport than TCP. A wrong host or port raises MQRC_HOST_NOT_AVAILABLE.
+    Raises MQRC_CLIENT_CONN_ERROR for a wrong form, MQRC_Q_MGR_NAME_ERROR (as IBM MQ does) for
+    another transport than TCP, and MQRC_HOST_NOT_AVAILABLE for a wrong host or port.
     """
     parts = value.split("/", 2)
     if len(parts) < 3:
@@ -193,7 +193,7 @@ def _table_routes(
 
 
 def _for_queue_manager(endpoint: Endpoint, name: str) -> Endpoint:
-    """Return the endpoint for a queue manager name; ``*GROUP`` accepts any queue manager."""
+    """Return a copy of the endpoint for a queue manager name; ``*GROUP`` accepts any of them."""
     return endpoint._replace(queue_manager="" if name.startswith("*") else name)
 
 

@@ -19,7 +19,7 @@ class Connector(Protocol):
 
     @property
     def runtime(self) -> Runtime:
-        """The threads and locks of a facade before it is connected."""
+        """The source of threads and locks for a facade that is not connected yet."""
 
     @property
     def has_ended(self) -> bool:
@@ -74,7 +74,7 @@ class LocalConnector:
         return instrumented(LocalConnection(session, self.manager))
 
     def apart(self, sharing: Sharing) -> Connector:
-        """Return itself: there are no sockets."""
+        """Return this connector: its connections have no sockets."""
         return self
 
 

@@ -80,7 +80,7 @@ class Tls(NamedTuple):
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return the SSLContext for such connections.
+        """Return an SSLContext with these settings; the certificate files are read now.
 
         Raises MQRC_KEY_REPOSITORY_ERROR for a file that is missing or not PEM, and
         MQRC_SSL_INITIALIZATION_ERROR for a CipherSpec that this OpenSSL does not have.
@@ -218,7 +218,10 @@ def names_channel(url: str) -> bool:
 
 
 def _split(url: str) -> SplitResult:
-    """Split a URL without parsing its hosts: urlsplit rejects several hosts."""
+    """Return the parts of a URL; ``netloc`` may be several hosts, which urlsplit rejects.
+
+    ``mq://a,b:1414/QM1`` has netloc ``a,b:1414`` and path ``/QM1``.
+    """
     scheme, _, rest = url.partition("://")
     hosts, _, _ = rest.replace("?", "/").replace("#", "/").partition("/")
     parts = urlsplit(f"//{rest[len(hosts) :]}")

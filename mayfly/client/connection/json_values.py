@@ -149,7 +149,7 @@ def trace_as_json(found: MessageTrace) -> MessageTraceJson:
 
 
 def traces_as_json(found: TracesFound) -> TracesJson:
-    """Return the JSON form of the traces of messages with a property."""
+    """Return the traces of messages with a property as a JSON object, ids in hexadecimal."""
     return {
         "traces": [trace_as_json(trace) for trace in found.traces],
         "is_cut": found.is_cut,
@@ -168,7 +168,7 @@ def _entry_as_json(entry: TraceEntry) -> TraceEntryJson:
 
 
 def scheduled_as_json(entry: Scheduled) -> ScheduledJson:
-    """Return the JSON form of a delayed message.
+    """Return a delayed message as a JSON object, with ids in hexadecimal.
 
     The position is a string: many JSON readers round numbers of more than 53 bits.
     """

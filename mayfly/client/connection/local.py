@@ -100,6 +100,7 @@ class HandleTable:
     """The open objects of one connection, by handle number."""
 
     def __init__(self) -> None:
+        """Begin with no open object."""
         #: Handles by number, for verbs. Handles that their session has closed are here as well:
         #: their ``is_open`` is False.
         self.handles: dict[int, AnyHandle] = {}
@@ -852,12 +853,12 @@ def _begin_get_any(
     on_done: OnDone[Delivery],
     on_refused: OnRefused | None,
 ) -> UnderWay:
-    """Begin to get one message of any of several queues and return the get; ``on_done`` gets it.
+    """Begin to get one message from any of several queues; ``on_done`` gets the delivery.
 
-    The message is held as a delivery until it is settled. With MQGMO_SYNCPOINT it is got in the
-    unit of work instead; with MQGMO_BROWSE_FIRST it stays on its queue. Raises MQRC_HOBJ_ERROR
-    without a handle, or for one that is not open, and MQRC_NOT_OPEN_FOR_INPUT for one that is not a
-    queue's.
+    Returns the running get. The message is held until it is settled. With MQGMO_SYNCPOINT it is got
+    in the unit of work instead; with MQGMO_BROWSE_FIRST it stays on its queue. Raises
+    MQRC_HOBJ_ERROR without a handle, or for one that is not open, and MQRC_NOT_OPEN_FOR_INPUT for
+    one that is not a queue's.
     """
     deliveries, options, getters = connection.session.deliveries, request.options, {}
     held = unit = None
@@ -902,7 +903,7 @@ def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Deliv
 def _unlock(connection: LocalConnection, request: ask.Unlock) -> int:
     """Unlock the message that a browse has locked; return MQRC_NONE or MQRC_NO_MSG_LOCKED.
 
-    Raises MQRC_NOT_OPEN_FOR_BROWSE for a handle that is not a queue's.
+    Raises MQRC_NOT_OPEN_FOR_BROWSE for a handle that is not a queue's, and MQRC_OPTIONS_ERROR.
     """
     check_get_options(request.options)
     return connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
@@ -1140,7 +1141,10 @@ def _join(connection: LocalConnection, request: ask.JoinSubscription) -> Subscri
 
 
 def _close_subscription(connection: LocalConnection, request: ask.CloseSubscription) -> None:
-    """Close a subscription; ``request.remove`` deletes a durable one. Raises MQRC_HOBJ_ERROR."""
+    """Close a subscription; with ``request.remove`` a durable one is deleted as well.
+
+    Raises MQRC_HOBJ_ERROR for a number that is not open.
+    """
     connection.subscription(request.number).close(remove=request.remove)
     del connection.subscriptions[request.number]
 
@@ -1152,7 +1156,7 @@ def _is_subscription_open(connection: LocalConnection, request: ask.IsSubscripti
 
 
 def _make_temporary_topic(connection: LocalConnection, _request: ask.MakeTemporaryTopic) -> str:
-    """Return a new topic string, which is deleted when the connection closes."""
+    """Return a new unique topic string; it is deleted when the connection closes."""
     topic = make_temporary_topic(connection.session)
     connection.temporary_topics |= {topic}
     return topic
@@ -1201,7 +1205,10 @@ def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.Rec
 
 
 def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> int:
-    """Begin to reschedule the delayed messages that match a filter; return a number for GoOn."""
+    """Begin to reschedule all delayed messages that match a filter.
+
+    Returns a number with which ``requests.GoOn`` continues.
+    """
     progress = _schedule(connection, request).reschedule_all(
         request.where,
         delay_ms=request.delay_ms,
@@ -1242,32 +1249,51 @@ def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
 
 
 def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
-    """Return the trace of a message, searched on all queue managers of the process."""
+    """Return the trace of a message, searched on all queue managers of the process.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.traces.of(request.identifier)
 
 
 def _run_due(connection: LocalConnection, _request: ask.RunDue) -> None:
-    """Do all work of the queue manager that is due now, such as deliveries."""
+    """Do all work of the queue manager that is due now, such as deliveries.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     connection.operated.run_due()
 
 
 def _instance(connection: LocalConnection, _request: ask.AskInstance) -> str:
-    """Return the id of the queue manager's store, which a Spark checkpoint records."""
+    """Return the id of the queue manager's store, which a Spark checkpoint records.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.claims.instance_id
 
 
 def _consumers(connection: LocalConnection, _request: ask.ListConsumers) -> list[ConsumerState]:
-    """Return the state of each consumer (a Spark query that reads a queue), ordered by name."""
+    """Return the state of each consumer (a Spark query that reads a queue), ordered by name.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.claims.standings()
 
 
 def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition) -> int:
-    """Return the oldest position in the ledger of ended messages, one past the newest if empty."""
+    """Return the oldest position in the ledger of ended messages, one past the newest if empty.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.ledger.first_position()
 
 
 def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
-    """Return traces of messages that have a property with a value; MQRC_OPTIONS_ERROR if wrong."""
+    """Return traces of present messages that have a property with a value.
+
+    Raises MQRC_OPTIONS_ERROR for a wrong limit or time range, and MQRC_NOT_AUTHORIZED for a user
+    whose authority is limited.
+    """
     question = PropertyQuestion(
         request.name, request.value, request.from_ms, request.before_ms, request.limit
     )

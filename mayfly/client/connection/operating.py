@@ -249,15 +249,25 @@ class Administration:
         return self._call(ask.RunMqsc(script))
 
     def counts(self, queue: str) -> Counts:
-        """Return the numbers of messages of a local queue by state: staged, live, locked…"""
+        """Return the numbers of messages of a local queue by state: staged, live, locked…
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME for another queue.
+        """
         return self._call(ask.AskCounts(queue))
 
     def curdepth(self, queue: str) -> int:
-        """Return CURDEPTH: committed and uncommitted messages, with expired ones still present."""
+        """Return CURDEPTH: committed and uncommitted messages, with expired ones still present.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
         return self._call(ask.AskCurdepth(queue))
 
     def why(self, identifier: bytes | str) -> MessageTrace:
-        """Return the trace of a message by its MsgId or CorrelId, from this queue manager only."""
+        """Return the trace of a message by its MsgId or CorrelId, from this queue manager only.
+
+        A trace with ``is_known`` False means that nothing was found. Raises MQRC_MD_ERROR for a
+        wrong id.
+        """
         return self._call(ask.Why(stored_id(identifier)))
 
     def verify(self) -> Verification:

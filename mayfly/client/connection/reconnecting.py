@@ -82,6 +82,7 @@ class BegunVerbs:
     """
 
     def __init__(self, reconnection: Reconnection) -> None:
+        """Begin without verbs; ``reconnection`` has the current connection."""
         self._reconnection = reconnection
         self._changed = reconnection.runtime.condition()
         self._reporting = reconnection.runtime.reentrant_lock("reconnecting callbacks")
@@ -281,6 +282,7 @@ class _Started:
     """A running verb of a reconnecting connection; it stays the same after a reconnect."""
 
     def __init__(self, verbs: BegunVerbs, begun: BegunVerb[Any]) -> None:
+        """Take a verb that ``verbs`` has begun."""
         self._verbs, self._begun = verbs, begun
 
     def cancel(self) -> bool:
@@ -305,6 +307,7 @@ class DeliveryNumbers:
     """
 
     def __init__(self) -> None:
+        """Begin without deliveries; the first number is 1."""
         self._numbers = count(1)
         self._known: dict[int, tuple[Connection, int]] = {}
 
@@ -335,7 +338,7 @@ class DeliveryNumbers:
         return found
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Forget settled deliveries."""
+        """Forget settled deliveries; unknown numbers are ignored."""
         for number in numbers:
             self._known.pop(number, None)
 
@@ -361,7 +364,11 @@ class ReconnectingConnection(Connection):
         patience: ReconnectTiming = DEFAULT_TIMING,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> None:
-        """Connect by calling ``connect``, also at each reconnect; raises its MQError."""
+        """Connect by calling ``connect``, also at each reconnect; raises its MQError.
+
+        ``how`` says whether a reconnect must reach the same queue manager, ``patience`` how long to
+        try, and ``attempts`` who is informed and can end the attempts.
+        """
         self._reconnection = reconnection = Reconnection(connect, how, patience, attempts)
         self.number = reconnection.now[0].number
         self.runtime = reconnection.runtime
@@ -691,7 +698,7 @@ class ReconnectingConnection(Connection):
     # The unit of work.
 
     def _commit(self, _request: ask.Commit) -> None:
-        """Commit the unit of work; after an answer that was lost the outcome is unknown.
+        """Commit the unit of work.
 
         Raises MQRC_BACKED_OUT for a unit of work that was lost before. Raises LostAnswer with
         MQRC_CALL_INTERRUPTED when the connection broke before the answer came.

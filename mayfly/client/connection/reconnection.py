@@ -276,6 +276,7 @@ class Lost(Exception):
     """
 
     def __init__(self, error: ConnectionBroken) -> None:
+        """Take the error with which the verb failed; a LostAnswer leaves its effect in doubt."""
         super().__init__(error)
         self.is_in_doubt = isinstance(error, LostAnswer)
 
@@ -293,7 +294,11 @@ class Reconnection:
         patience: ReconnectTiming,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> None:
-        """Connect by calling ``connect``, also at each reconnect; raises its MQError."""
+        """Connect by calling ``connect``, also at each reconnect; raises its MQError.
+
+        ``how`` says whether a reconnect must reach the same queue manager, ``patience`` how long to
+        try, and ``attempts`` who is informed and can end the attempts.
+        """
         self._connect, self._patience = connect, patience
         self._on_change = attempts.on_change
         self.is_to_same = how is Reconnect.QUEUE_MANAGER
@@ -424,7 +429,7 @@ class Reconnection:
             self.has_work = True
 
     def next_unit(self) -> int:
-        """Begin the next unit of work, to which later calls belong; return the number before it."""
+        """Return the number of the unit of work that ends now, and begin the next one."""
         with self._state:
             self.unit += 1
             return self.unit - 1

@@ -301,6 +301,7 @@ class _RemoteGet:
     """The running get or wait of a remote connection, which the server has still to answer."""
 
     def __init__(self, conversation: Conversation, request: int) -> None:
+        """Take the number of a request that was sent on a conversation."""
         self.conversation, self._request = conversation, request
 
     def is_pending(self) -> bool:

@@ -259,6 +259,7 @@ class SharedLinks:
     """The links (sockets) of a process that more conversations may join; thread-safe."""
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without links."""
         self._lock = runtime.lock("shared links")
         self._links: dict[Way, weakref.WeakSet[Link]] = {}
 

@@ -165,7 +165,10 @@ class FrameSender:
             raise
 
     def try_send(self, frame: bytes) -> None:
-        """Send a heartbeat, unless another thread is sending: its frame serves as one."""
+        """Send a heartbeat, unless another thread is sending: its frame serves as one.
+
+        An OSError goes to ``on_failure``.
+        """
         failure: OSError | None = None
         if self.lock.acquire(blocking=False):
             try:
@@ -241,6 +244,7 @@ class CallbackThread:
     """A queue of callbacks, and the thread that calls them in order; callbacks may call verbs."""
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without callbacks; the first one starts the thread."""
         self._runtime = runtime
         self._changed = runtime.condition()
         self._calls: deque[Callable[[], object]] = deque()
@@ -474,7 +478,10 @@ class Link:
         self.sender.leave_to_parent()
 
     def check(self) -> None:
-        """Read what has arrived without waiting, which detects that a server is gone."""
+        """Read what has arrived without waiting, which detects that a server is gone.
+
+        Does nothing while another thread reads the socket.
+        """
         if self._error is None and self._become_reader():
             try:
                 while not self.is_over and (data := self._receive_now()) is not None:
@@ -604,7 +611,10 @@ class Link:
             return None
 
     def _process(self, data: bytes) -> None:
-        """Process received data; empty data is the end of the stream."""
+        """Process received data; empty data is the end of the stream, which abandons the link.
+
+        Wrong frames abandon the link as well.
+        """
         if not data:
             self._abandon(broken("the server has closed it"))
             return

@@ -33,7 +33,7 @@ _FRAME_BYTES = 32_768
 
 
 def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
-    """Return the fields that all puts of one frame have in common."""
+    """Return descriptor, options, handle and context, which all puts of one frame share."""
     return put.descriptor, put.options, put.handle, put.context
 
 
@@ -90,7 +90,7 @@ class OpenPutFrame:
     """The frame that the next put may join; thread-safe."""
 
     def __init__(self, conversation: Conversation, begin: Callable[[Put], PutFrame]) -> None:
-        """Begin without a frame; ``begin`` makes and gathers one for the first put."""
+        """Begin without a frame; ``begin`` makes one for a first put and queues it to be sent."""
         self._conversation, self._begin = conversation, begin
         self._frame: PutFrame | None = None
 
@@ -118,6 +118,7 @@ class CallbackPuts:
     """Puts with callbacks that share frames within ``with`` blocks."""
 
     def __init__(self, conversation: Conversation) -> None:
+        """Begin without a frame, outside of a ``with`` block of :meth:`together`."""
         self._conversation = conversation
         self._open = OpenPutFrame(conversation, self._begun)
         #: The callbacks of frames that are not answered.
@@ -203,6 +204,7 @@ class UnansweredPuts:
     """
 
     def __init__(self, conversation: Conversation) -> None:
+        """Begin without puts."""
         self._conversation = conversation
         self._frames: deque[PutFrame] = deque()
         self._open = OpenPutFrame(conversation, self._begun)

@@ -21,6 +21,7 @@ class Wait:
     """
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without a verb; the condition and event come from ``runtime``."""
         self._changed = runtime.condition()
         #: Set when the first verb is pending, or has ended at once.
         self.begun = runtime.event()

@@ -69,7 +69,7 @@ class Observed:
             self._topics.add(found.handle)
 
     def closed(self, handle: int) -> None:
-        """Record that a handle was closed."""
+        """Record that a handle was closed; an unknown one is ignored."""
         self._targets.pop(handle, None)
         self._topics.discard(handle)
 
@@ -81,12 +81,12 @@ class Observed:
         return self._targets.get(handle) or Target("", self.manager)
 
     def begin_put(self, handle: int) -> RunningOperation:
-        """Begin the span of a put or publication."""
+        """Begin the span of a put or publication and return its operation."""
         operation = names.PUBLISH if handle in self._topics else names.PUT
         return self.recorder.begin(operation, self.target(handle))
 
     def begin_get(self, handle: int, options: int) -> RunningOperation:
-        """Begin the span of a get or browse."""
+        """Begin the span of a get or browse and return its operation."""
         operation = names.BROWSE if options & _BROWSES else names.GET
         return self.recorder.begin(operation, self.target(handle))
 
@@ -176,7 +176,10 @@ class _TracedPut:
     """A running put: first with the trace context in its message, then without if too big."""
 
     def __init__(self, running: RunningOperation, request: ask.Put | ask.Put1) -> None:
-        """Take the request of the program."""
+        """Take the program's request, and add the trace context to a copy of its message.
+
+        A message that has a trace context, or cannot carry one, is sent unchanged.
+        """
         self._running, self._given = running, request
         self._body_bytes = len(request.message.body)
         message = request.message
@@ -213,7 +216,7 @@ class TracedConnection(Connection):
     """A connection that records spans and metrics for requests that concern messages."""
 
     def __init__(self, made: Connection, observed: Observed) -> None:
-        """Wrap the connection that does the work."""
+        """Wrap the connection ``made``, which does the work."""
         self._made, self.observed = made, observed
         self.number, self.runtime = made.number, made.runtime
 

@@ -109,10 +109,11 @@ class Recorder:
     def processing(
         self, message: Message | None, creation: SpanContext | None, manager: str
     ) -> Iterator[Span]:
-        """Record a span for the processing of a message within a ``with`` block.
+        """Record a span for the processing of a message within a ``with`` block; yield the span.
 
-        The span is a child of the current span, else of the message's creation context. It has a
-        link to that context in both cases.
+        The span is a child of the current span, else of ``creation``, the context of the span that
+        put the message. It has a link to that context in both cases. An exception is recorded and
+        raised.
         """
         target = Target("" if message is None else destination_of(message), manager)
         parent = None
@@ -146,7 +147,7 @@ class RunningOperation:
     def __init__(
         self, recorder: Recorder, operation: names.SpanOperation, target: Target, span: Span
     ) -> None:
-        """Take a started span."""
+        """Take a started span, and start to measure the duration."""
         self._recorder, self._operation, self.target = recorder, operation, target
         self.span = span
         self._began_s = perf_counter()

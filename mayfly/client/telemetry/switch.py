@@ -30,6 +30,7 @@ class _Instrument:
     """Wraps connections and message listeners so that they record spans and metrics."""
 
     def __init__(self, recorder: Recorder) -> None:
+        """Take the recorder of spans and metrics."""
         self._recorder = recorder
 
     def connection(self, made: Connection, *, for_others: bool) -> Connection:
