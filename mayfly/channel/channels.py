@@ -547,7 +547,7 @@ class IncomingLinks:
         link.close()
 
     def close(self) -> None:
-        """End all links, with the queue manager."""
+        """End all links, because the queue manager ends; unconfirmed messages are backed out."""
         if self._is_timed:
             self._channels.manager.clock.detach(self)
         for link in list(self._links):

@@ -52,12 +52,12 @@ OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
 class UnderWay(Protocol):
-    """A verb that has begun and will end with a callback."""
+    """A running verb, which will end with a callback."""
 
     def cancel(self) -> bool:
-        """End the verb without effect and return True: the callback will never be called.
+        """Cancel the verb and return True: it has no effect, and its callback will never be called.
 
-        Returns False when the verb is decided or cannot be undone: the callback was or will be
+        Returns False when the verb has its outcome or cannot be undone: the callback was or will be
         called.
         """
 
@@ -98,7 +98,7 @@ def check_held(options: int, wrong: int) -> None:
 
 
 class Decided:
-    """A verb whose outcome is decided, or that cannot be undone: :meth:`cancel` fails."""
+    """A running verb whose outcome is known, or that cannot be undone: :meth:`cancel` fails."""
 
     def is_pending(self) -> bool:
         """Return False: the outcome is known."""

@@ -453,9 +453,10 @@ class LocalConnection(Connection):
     def end_with(
         self, completion: Completion, on_done: OnDone[_T], answer: _T | MQError
     ) -> UnderWay:
-        """Call ``on_done`` with the answer once ``completion`` is on disk; return DECIDED at once.
+        """Call ``on_done`` with the answer once ``completion`` is on disk.
 
-        If the write fails, ``on_done`` gets the MQError instead.
+        Returns DECIDED at once, a running verb that cannot be cancelled. If the write fails,
+        ``on_done`` gets the MQError instead.
         """
 
         def end(error: MQError | None) -> None:
@@ -637,7 +638,10 @@ def _begin_put(
     on_done: OnDone[PutResult | None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Put a message; ``on_done`` gets the result when the message is on disk. Return DECIDED."""
+    """Put a message; ``on_done`` gets the result when the message is on disk.
+
+    Returns DECIDED, a running verb that cannot be cancelled. Raises the errors of a put.
+    """
     result, completion = _attempt_put(connection, request)
     return connection.end_with(completion, on_done, result)
 
@@ -650,7 +654,8 @@ def _put_here(
 ) -> tuple[PutResult | None] | UnderWay:
     """Put a message; return its result in a tuple of one value if no disk write is needed.
 
-    Otherwise return DECIDED; ``on_done`` gets the result after the disk write.
+    Otherwise return DECIDED (it cannot be cancelled); ``on_done`` gets the result after the disk
+    write.
     """
     result, completion = _attempt_put(connection, request)
     return (result,) if completion.is_empty else connection.end_with(completion, on_done, result)
@@ -915,7 +920,11 @@ def _begin_settle(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Settle deliveries; ``on_done`` gets None when that is on disk. Return DECIDED."""
+    """Settle deliveries; ``on_done`` gets None when that is on disk.
+
+    Returns DECIDED, a running verb that cannot be cancelled. Raises MQRC_HMSG_ERROR for a delivery
+    that is already settled.
+    """
     completion = Completion()
     _settle_with(connection, request, completion)
     return connection.end_with(completion, on_done, None)
@@ -987,7 +996,10 @@ def _begin_commit(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
-    """Commit the unit of work; ``on_done`` gets None when that is on disk. Return DECIDED."""
+    """Commit the unit of work; ``on_done`` gets None when that is on disk.
+
+    Returns DECIDED, a running verb that cannot be cancelled.
+    """
     completion = Completion()
     connection.session.commit(completion)
     return connection.end_with(completion, on_done, None)
@@ -1249,7 +1261,7 @@ def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
 
 
 def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
-    """Return the trace of a message, searched on all queue managers of the process.
+    """Return the trace of a message: its state or its end on all queue managers of the process.
 
     Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
     """
@@ -1289,7 +1301,7 @@ def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition)
 
 
 def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
-    """Return traces of present messages that have a property with a value.
+    """Return the traces (states and history) of present messages that have a property.
 
     Raises MQRC_OPTIONS_ERROR for a wrong limit or time range, and MQRC_NOT_AUTHORIZED for a user
     whose authority is limited.

@@ -150,7 +150,7 @@ class Claims:
 
     @property
     def instance_id(self) -> str:
-        """The id of the queue manager's store, which checkpoints record."""
+        """The id of the queue manager's store, which Spark checkpoints record."""
         return self._call(ask.AskInstance())
 
     def standings(self) -> list[ConsumerState]:
@@ -158,8 +158,9 @@ class Claims:
         return self._call(ask.ListConsumers())
 
     def end_written(self, consumer: str, until: int) -> int:
-        """End the messages in claims up to number ``until``: Spark has written them.
+        """End the messages in the claims of a consumer up to claim number ``until``.
 
+        A claim is a set of messages that a Spark batch has reserved; Spark has written these.
         Returns the number of messages. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer.
         Raises MQRC_OBJECT_CHANGED for claims that this store has not made: it was restored from an
         older copy.
@@ -167,10 +168,11 @@ class Claims:
         return self._call(ask.EndWritten(consumer, until))
 
     def release(self, consumer: str) -> int:
-        """Return the claimed messages of a consumer to their queue; return how many.
+        """Return the messages that a consumer (Spark query) has reserved to their queue.
 
-        Their backout counts rise. The reader of the consumer is refused from now on. Raises
-        MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer, and MQRC_STORAGE_MEDIUM_FULL.
+        Returns the number of messages, whose backout counts rise. The reader of the consumer is
+        refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer, and
+        MQRC_STORAGE_MEDIUM_FULL.
         """
         return self._call(ask.ReleaseClaims(consumer))
 
@@ -183,17 +185,17 @@ class Ledger:
         self._call = call
 
     def first_position(self) -> int:
-        """Return the oldest position in the ledger.
+        """Return the oldest position in the ledger of ended messages.
 
         One past the newest when the ledger is empty.
         """
         return self._call(ask.AskFirstPosition())
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
-        """Return up to ``max_rows`` rows (LEDGER_COLUMNS) after a position; [] at the end.
+        """Return up to ``max_rows`` ended messages as rows after a ledger position; [] at the end.
 
-        Fewer rows may come even if more follow. Raises PositionTrimmed if retention has removed the
-        row after the position.
+        LEDGER_COLUMNS names the columns. Fewer rows may come even if more follow. Raises
+        PositionTrimmed if retention has removed the row after the position.
         """
         rows, first_held = self._call(ask.ReadLedger(after_position, max_rows))
         if first_held is not None:
@@ -209,7 +211,7 @@ class MessageTraces:
         self._call = call
 
     def of(self, identifier: bytes | str) -> MessageTrace:
-        """Return the trace of a message by its MsgId or CorrelId.
+        """Return the trace of a message by its MsgId or CorrelId: where it is, or how it ended.
 
         A trace with ``is_known`` False means that nothing was found. Raises MQRC_MD_ERROR for an id
         of zeros, of more than 24 bytes, or of another form.
@@ -233,12 +235,15 @@ class Administration:
 
     @property
     def traces(self) -> MessageTraces:
-        """Traces of messages here and on the other queue managers of the process."""
+        """The traces of messages (where each is, how it ended), on all queue managers here.
+
+        That is on those of the same process.
+        """
         return MessageTraces(self._call)
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of ended messages."""
+        """The ledger: a record of each message that has left a queue of this queue manager."""
         return Ledger(self._call)
 
     def mqsc(self, script: str) -> MqscResult:
@@ -263,10 +268,10 @@ class Administration:
         return self._call(ask.AskCurdepth(queue))
 
     def why(self, identifier: bytes | str) -> MessageTrace:
-        """Return the trace of a message by its MsgId or CorrelId, from this queue manager only.
+        """Return where the message with a MsgId or CorrelId is, or how it ended.
 
-        A trace with ``is_known`` False means that nothing was found. Raises MQRC_MD_ERROR for a
-        wrong id.
+        Only this queue manager is searched; ``is_known`` is False if nothing was found. Raises
+        MQRC_MD_ERROR for a wrong id.
         """
         return self._call(ask.Why(stored_id(identifier)))
 

@@ -181,7 +181,10 @@ class FrameSender:
             self._on_failure(failure)
 
     def close(self) -> None:
-        """Close the socket after a send under way; the caller knows that no thread is receiving."""
+        """Close the socket, after a send of another thread if one is going on.
+
+        The caller makes sure that no thread is receiving.
+        """
         with self.lock:
             self._gathered.clear()
             self._stream.close()
@@ -696,7 +699,10 @@ class Link:
             self._calls.notify_all()
 
     def _read_for_callbacks(self) -> None:
-        """Read while verbs with callbacks are under way. Runs on a thread."""
+        """Read answers while requests with callbacks are without one. Runs on a thread.
+
+        An exception abandons the link, and is raised.
+        """
         try:
             self._read_while_begun()
         except BaseException as error:

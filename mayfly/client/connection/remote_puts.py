@@ -157,7 +157,8 @@ class CallbackPuts:
     def _begun(self, put: Put) -> PutFrame:
         """Begin an empty frame for puts with the handle, options and descriptor of ``put``.
 
-        The frame is sent later. Its answer goes to :meth:`_answered`.
+        The frame is sent later, and its answer goes to :meth:`_answered`. Raises the error of a
+        broken link.
         """
         request = SentRequest(
             is_doubtful=True, on_answer=lambda payload: self._answered(frame, payload)

@@ -81,7 +81,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Stop recording connections that are made from now on."""
+    """Do not record connections made from now on; those made before are still recorded."""
     _recorders.clear()
     install(None)
 
