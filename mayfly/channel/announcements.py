@@ -1,4 +1,4 @@
-"""Announcements between neighbours: the topics that each side of the tree subscribes to.
+"""The announcements of a publish/subscribe hierarchy: topics that each side subscribes to.
 
 :class:`Announcer` makes those of a queue manager, :class:`WantedTopics` receives those of its
 neighbours.
@@ -38,7 +38,7 @@ _FIELDS = {
 
 
 class Announcement(NamedTuple):
-    """All topics of a neighbour, or the topics added, and those that have ``ended``.
+    """A message to a neighbour: the sender's topics, or those added and those ``ended``.
 
     ``follows`` is the number of the announcement that a change is based on, 0 for a complete one.
     With ``asks`` the sender wants our topics; with ``leaves`` it stops being a neighbour.
@@ -64,8 +64,8 @@ class Announcement(NamedTuple):
 def read_announcement(body: bytes) -> Announcement:
     """Return the announcement in the body of a message.
 
-    Raises MQRC_FORMAT_ERROR for a malformed one, MQRC_OBJECT_NAME_ERROR for the name of its sender,
-    and MQRC_TOPIC_STRING_ERROR.
+    Raises MQRC_FORMAT_ERROR for a body of another form, MQRC_OBJECT_NAME_ERROR for a wrong name of
+    its sender, and MQRC_TOPIC_STRING_ERROR for a wrong topic.
     """
     try:
         given = json.loads(body)
@@ -82,7 +82,10 @@ def read_announcement(body: bytes) -> Announcement:
 
 
 def _checked_topic(topic: Any) -> str:
-    """Return a topic; raises MQRC_FORMAT_ERROR, MQRC_TOPIC_STRING_ERROR."""
+    """Return a topic of an announcement unchanged.
+
+    Raises MQRC_FORMAT_ERROR if it is no string, MQRC_TOPIC_STRING_ERROR for a wrong topic string.
+    """
     if not isinstance(topic, str):
         raise _wrong(f"topic {topic!r} is no text")
     check_topic_string(topic, wildcards=True)
@@ -90,14 +93,15 @@ def _checked_topic(topic: Any) -> str:
 
 
 def _wrong(detail: str) -> Exception:
-    """Return MQRC_FORMAT_ERROR with a detail."""
+    """Return the MQRC_FORMAT_ERROR for an announcement, with a detail."""
     return mq_error(rc.MQRC_FORMAT_ERROR, f"announcement of a neighbour: {detail}")
 
 
 class _AnnouncedTopics:
-    """What was last announced to a neighbour, and the topics ``changed`` since."""
+    """The topics last announced to a neighbour, and the topics ``changed`` since."""
 
     def __init__(self, number: int, topics: frozenset[str]) -> None:
+        """Take the topics of a complete announcement and its number."""
         self.number = number
         self.topics = set(topics)
         self.changed: set[str] = set()
@@ -111,6 +115,7 @@ class Announcer:
     """
 
     def __init__(self, manager: Engine) -> None:
+        """Begin without counts; :meth:`begin` counts the subscriptions of ``manager``."""
         self._manager = manager
         self._topics = SubscribedTopics(manager)
         #: topic -> neighbour -> number of subscriptions; those of this queue manager under "".
@@ -123,18 +128,21 @@ class Announcer:
         return self._topics.has_changes
 
     def begin(self) -> None:
-        """Count the present subscriptions; the next announcement to each neighbour is complete."""
+        """Count the present subscriptions, and follow their changes from now on.
+
+        The next announcement to each neighbour is complete.
+        """
         self._sides.clear()
         self._announced.clear()
         for change in self._topics.begin():
             self._count(change)
 
     def end(self) -> None:
-        """Stop following subscriptions."""
+        """Stop following the subscriptions of the queue manager."""
         self._topics.end()
 
     def follow(self) -> None:
-        """Count the subscriptions made and removed since the last call."""
+        """Update the counts by the subscriptions made and removed since the last call."""
         for change in self._topics.changes():
             self._count(change)
             for announced in self._announced.values():
@@ -145,9 +153,10 @@ class Announcer:
         self._announced.pop(neighbour, None)
 
     def announcement_for(self, neighbour: str, parent: str, *, asks: bool) -> Announcement | None:
-        """Return the next announcement to a neighbour, None when nothing has changed for it.
+        """Return the next announcement to a neighbour, None when no topic has changed for it.
 
-        A caller that cannot send it calls :meth:`forget`.
+        The topics are those with a subscription here or behind another neighbour. The first
+        announcement is complete. A caller that cannot send it calls :meth:`forget`.
         """
         announced, sender = self._announced.get(neighbour), self._manager.name
         if announced is None:
@@ -168,11 +177,11 @@ class Announcer:
         )
 
     def leave_announcement(self, parent: str) -> Announcement:
-        """Return the announcement that this queue manager stops being a neighbour."""
+        """Return the announcement by which this queue manager stops being a neighbour."""
         return Announcement(self._manager.name, parent, self._number(), leaves=True)
 
     def _count(self, change: TopicChange) -> None:
-        """Update the counts by one change."""
+        """Add one change of a subscription to the counts by topic and neighbour."""
         counts = self._sides[change.topic]
         counts[change.neighbour] += change.step
         if not counts[change.neighbour]:
@@ -186,36 +195,41 @@ class Announcer:
         return len(sides) > (neighbour in sides)
 
     def _number(self) -> int:
-        """Return the number of a new announcement."""
+        """Return the number of a new announcement, which no other announcement here has."""
         number = next_number(self._manager)
         assert number != COMPLETE
         return number
 
 
 class _WantedByNeighbour:
-    """The topics that a neighbour wants, as of one announcement; ``open`` ones may lack a proxy."""
+    """The topics that a neighbour wants, and those whose proxy is still to change (``open``)."""
 
     def __init__(self, number: int, topics: frozenset[str], before: set[str]) -> None:
+        """Take a complete announcement; ``before`` are the topics that have a proxy now."""
         self.number = number
         self.topics = set(topics)
         self.open = self.topics ^ before
 
 
 class WantedTopics:
-    """Receives the announcements of neighbours, and makes their proxy subscriptions."""
+    """The topics that neighbours want, by their announcements, and their proxy subscriptions.
+
+    A proxy subscription sends the publications of its topic to the neighbour.
+    """
 
     def __init__(self, neighbours: Neighbours) -> None:
+        """Begin without announcements; ``neighbours`` makes and removes proxies."""
         self._neighbours = neighbours
         self._wanted: dict[str, _WantedByNeighbour] = {}
 
     def unfulfilled(self) -> list[str]:
-        """Return the neighbours whose proxy subscriptions are not as they want them."""
+        """Return the neighbours for which proxy subscriptions are still to be made or removed."""
         return [name for name, wanted in self._wanted.items() if wanted.open]
 
     def receive(self, announcement: Announcement) -> bool:
-        """Note the topics that a neighbour wants.
+        """Note the topics that a neighbour wants, and return True.
 
-        Returns False when the announcement that a change is based on was never received.
+        Returns False for a change whose preceding announcement was never received: it is not used.
         """
         sender, topics = announcement.sender, announcement.topics
         if announcement.follows == COMPLETE:
@@ -232,9 +246,10 @@ class WantedTopics:
         return True
 
     def fulfil(self, neighbour: str) -> MQError | None:
-        """Make and remove the proxy subscriptions of a neighbour.
+        """Make and remove the proxy subscriptions that a neighbour's announcements ask for.
 
-        Returns None, or the error of one that has failed; a later call tries those again.
+        Returns None, or the error of one that has failed. The others are still done, and a later
+        call tries the failed ones again.
         """
         wanted, failure = self._wanted[neighbour], None
         for topic in sorted(wanted.open):
@@ -247,5 +262,5 @@ class WantedTopics:
         return failure
 
     def forget(self, neighbour: str) -> None:
-        """Forget what a neighbour wants."""
+        """Forget the topics that a neighbour wants; an unknown neighbour is ignored."""
         self._wanted.pop(neighbour, None)

@@ -61,7 +61,7 @@ def _open_one(name: str) -> Channels | None:
 
 
 def _all_open(name: str) -> list[Channels]:
-    """Return the channels of all running queue managers of a name."""
+    """Return the channels of all running queue managers of this process with this name."""
     with _OPENING:
         return [channels for channels in _OPEN if channels.is_of(name)]
 
@@ -95,10 +95,10 @@ class Channels:
         _OF_MANAGERS[manager] = weakref.ref(self)
 
     def start(self, name: str) -> None:
-        """Start a sender channel; let a stopped receiver or server-connection channel accept again.
+        """Start a sender channel, or let a stopped receiver or server-connection channel accept.
 
-        It does not wait for the partner: see :meth:`status`. Raises MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_STORAGE_MEDIUM_FULL.
+        It does not wait for the partner: see :meth:`status`. A channel that is started stays so.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL.
         """
         if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
@@ -120,9 +120,9 @@ class Channels:
             sender.start()
 
     def stop(self, name: str, *, is_forced: bool = False) -> None:
-        """Stop a channel after the batch under way; with ``is_forced`` cut that batch off.
+        """Stop a channel after its current batch; with ``is_forced`` interrupt that batch.
 
-        A receiver is cut off either way; its sender notices, and retries. A server-connection
+        A receiver is always interrupted; its sender notices, and retries. A server-connection
         channel accepts no more clients. Each stays stopped when the queue manager is opened again.
         Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL, which leaves a channel that
         is no sender unchanged.
@@ -135,7 +135,11 @@ class Channels:
             self._sender(name).stop(is_forced=is_forced)
 
     def status(self, name: str) -> list[ChannelStatus]:
-        """Return the status of a channel: one entry for a sender, one per sender for a receiver."""
+        """Return the status of a channel: one entry for a sender, one per sender for a receiver.
+
+        A receiver that no sender has used has no entry, unless it is stopped. Raises
+        MQRC_UNKNOWN_OBJECT_NAME.
+        """
         if self._definition(name).chltype == MQCHT_SENDER:
             return [self._sender(name).channel_status()]
         states = {
@@ -159,7 +163,8 @@ class Channels:
         """Commit or back out a sender's batch in doubt without asking its partner.
 
         With ``is_committed`` the messages are removed here, otherwise they are sent again. Raises
-        MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_CHANNEL_CONFIG_ERROR.
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE while the channel runs, and
+        MQRC_CHANNEL_CONFIG_ERROR for a channel that is no sender or has no batch in doubt.
         """
         self._definition_of_sender(name)
         self._sender(name).resolve(is_committed=is_committed)
@@ -185,9 +190,10 @@ class Channels:
                     shipments.save(state._replace(sequence=sequence - 1))
 
     def ping(self, name: str) -> None:
-        """Return if a sender's partner answers.
+        """Check that the partner of a sender channel answers; return nothing.
 
-        Raises LinkDown, or the MQError by which it refuses.
+        Raises LinkDown without an answer, the MQError by which the partner refuses,
+        MQRC_UNKNOWN_OBJECT_NAME, and MQRC_CHANNEL_CONFIG_ERROR for a channel that is no sender.
         """
         link = self.connect(self._definition_of_sender(name))
         try:
@@ -196,9 +202,9 @@ class Channels:
             end_link(link)
 
     def forget(self, name: str) -> None:
-        """Remove the state of a channel that is to be deleted.
+        """Delete the state of a channel that is to be deleted; one without state is ignored.
 
-        Raises MQRC_OBJECT_IN_USE while it is started, or has a batch in doubt.
+        Raises MQRC_OBJECT_IN_USE while the channel is started, or has a batch in doubt.
         """
         sender = self._senders.get(name)
         if sender is not None and not sender.is_idle:
@@ -212,14 +218,17 @@ class Channels:
             self._receivers = {key: r for key, r in self._receivers.items() if key[0] != name}
 
     def restart(self) -> None:
-        """Start the senders that ran when the queue manager was last open."""
+        """Start the senders that ran when the queue manager was last open.
+
+        One whose definition was deleted since is left out.
+        """
         defined = {d.name for d in channel_definitions(self.manager)}
         for state in self.manager.shipments.states():
             if state.is_sender and state.is_started and state.name in defined:
                 self._sender(state.name).start()
 
     def close(self) -> None:
-        """End all channels, before the queue manager ends."""
+        """End all channels, because the queue manager ends; uncommitted messages are backed out."""
         with _OPENING:
             _OPEN.discard(self)
         for sender in list(self._senders.values()):
@@ -235,10 +244,10 @@ class Channels:
         """Begin to receive from a sender; return the receiver, and its state and limits.
 
         An earlier receiver of the same sender is closed. Raises MQRC_UNKNOWN_CHANNEL_NAME,
-        MQRC_NOT_AUTHORIZED, and MQRC_CHANNEL_CONFIG_ERROR for a stopped channel or when another
-        queue manager of the sender's name has sent here: its batches could be mistaken for those of
-        this one. Raises LinkDown when two open queue managers of this process have the sender's
-        name.
+        MQRC_NOT_AUTHORIZED, and MQRC_CHANNEL_CONFIG_ERROR for a stopped channel. Raises
+        MQRC_CHANNEL_CONFIG_ERROR also when another queue manager of the sender's name has sent
+        here: its batches could be mistaken for those of this one. Raises LinkDown when two open
+        queue managers of this process have the sender's name.
         """
         manager = self.manager
         manager.check_running()
@@ -297,15 +306,22 @@ class Channels:
         return self.manager.shipments.state(name, "").is_stopped
 
     def _note_receiver(self, name: str, wanted: int) -> None:
-        """Save whether a receiver accepts, in a row with an empty partner."""
+        """Save whether a receiver accepts senders: ``wanted`` is INACTIVE (it does) or STOPPED.
+
+        The row has an empty partner.
+        """
         self.manager.shipments.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
 
     def _definition(self, name: str) -> ChannelDefinition:
+        """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME.
+
+        Raises MQRC_CONNECTION_BROKEN or MQRC_Q_MGR_STOPPING when the queue manager has ended.
+        """
         self.manager.check_running()
         return find_channel(self.manager, name)
 
     def _sender(self, name: str) -> RunningChannel:
-        """Return the sender of a name, made at its first use."""
+        """Return the sender channel with a name, which is made at the first call."""
         sender = self._senders.get(name)
         if sender is None:
             made = RunningChannel(self.manager, name, lambda definition: self.connect(definition))
@@ -313,7 +329,11 @@ class Channels:
         return sender
 
     def _definition_of_sender(self, name: str) -> ChannelDefinition:
-        """Return a definition; raises MQRC_CHANNEL_CONFIG_ERROR unless it is that of a sender."""
+        """Return the definition of a sender channel.
+
+        Raises MQRC_CHANNEL_CONFIG_ERROR for a channel of another type, MQRC_UNKNOWN_OBJECT_NAME for
+        none.
+        """
         definition = self._definition(name)
         if definition.chltype != MQCHT_SENDER:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"channel {name} is no sender")
@@ -364,7 +384,7 @@ class Channels:
 
 
 def _check_sender(opening: Opening, earlier: Receiver | None, state: ChannelRow) -> None:
-    """Raise MQRC_CHANNEL_CONFIG_ERROR for another queue manager under the name of a known one.
+    """Raise MQRC_CHANNEL_CONFIG_ERROR if another queue manager uses the name of a known one.
 
     A queue manager is recognised by the batch it has last committed, or by its open link.
     """
@@ -385,6 +405,7 @@ class LocalLink:
     """
 
     def __init__(self, partner: Channels, remote_sender: RemoteSender | None = None) -> None:
+        """Take the channels of the receiving queue manager; no receiver is open yet."""
         self._partner, self._remote_sender = partner, remote_sender
         self._receiver: Receiver | None = None
         self._silence_ms: int | None = None
@@ -393,7 +414,10 @@ class LocalLink:
         self.until_ms: int | None = None
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Open the receiver; raises LinkDown or the MQError of :meth:`Channels.accept`."""
+        """Open the receiver and return its state and limits.
+
+        Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        """
         with self._answering():
             self._receiver, state = self._partner.accept(opening, self._remote_sender)
             if self._remote_sender is not None:
@@ -410,29 +434,36 @@ class LocalLink:
         return self._waiting(wait_ms)
 
     def hand_over(self, envelopes: Sequence[Envelope], spent_ms: int = 0) -> int:
-        """Keep a batch, whose messages have been coming in for ``spent_ms``, for :meth:`go_on`.
+        """Keep the messages of a batch until :meth:`go_on` puts them.
 
-        Returns for how many ms they have been here.
+        Their first part has been here for ``spent_ms`` already. Returns for how many ms they have
+        been here. Raises LinkDown for a link that has ended.
         """
         with self._answering():
             return self._open().keep(envelopes, spent_ms)
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put the kept messages, or those that could not be put.
+        """Put the kept messages, or those that could not be put; see :meth:`send` for the result.
 
-        The result is that of :meth:`send`.
+        ``transit_ms``, the time on the link, is subtracted from the time to live of each message.
         """
         with self._answering():
             wait_ms = self._open().go_on(transit_ms)
         return self._waiting(wait_ms)
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the batch together with its name and sequence number."""
+        """Commit the batch, durably together with its name and sequence number.
+
+        Raises LinkDown when the outcome is unknown, and the MQError of a commit that has failed.
+        """
         with self._answering():
             self._open().commit(luw, sequence)
 
     def ping(self, channel: str) -> None:
-        """Raise the MQError that would refuse the channel; this also counts as a sign of life."""
+        """Raise the MQError by which the receiver refuses the channel, if it does.
+
+        The call also counts as a sign of life of the sender.
+        """
         with self._answering():
             self._partner.check_receiver(channel)
 
@@ -446,7 +477,7 @@ class LocalLink:
         return 0 if self._receiver is None else self._receiver.connection_number
 
     def close(self) -> None:
-        """End the link; unconfirmed messages are backed out."""
+        """End the link; unconfirmed messages are backed out. A second call does nothing."""
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.close()
@@ -460,7 +491,10 @@ class LocalLink:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Run one call of the sender; the end of the queue manager becomes LinkDown."""
+        """Run one call of the sender within the block; then begin to count its silence again.
+
+        An MQError that says that the queue manager has ended becomes LinkDown.
+        """
         self.until_ms = None
         try:
             yield
@@ -473,7 +507,7 @@ class LocalLink:
                 self.until_ms = self._partner.manager.now_ms() + self._silence_ms
 
     def _waiting(self, wait_ms: int | None) -> int | None:
-        """Allow the sender to be silent during a wait; return the wait."""
+        """Allow the sender to be silent during a wait of ``wait_ms``; return ``wait_ms``."""
         if wait_ms is not None and self.until_ms is not None:
             self.until_ms += wait_ms
         return wait_ms
@@ -483,6 +517,7 @@ class IncomingLinks:
     """The links of senders in other processes to one queue manager; any thread may call it."""
 
     def __init__(self, channels: Channels) -> None:
+        """Begin without links to the queue manager of ``channels``."""
         self._channels = channels
         self._lock = channels.manager.runtime.lock("incoming links")
         self._links: set[LocalLink] = set()
@@ -491,9 +526,9 @@ class IncomingLinks:
     def begin(
         self, opening: Opening, remote_sender: RemoteSender
     ) -> tuple[LocalLink, ReceiverState]:
-        """Open a receiver for a sender; :meth:`end` ends it.
+        """Open a receiver for a remote sender; return its link and the state of the receiver.
 
-        Raises LinkDown or the MQError of :meth:`Channels.accept`.
+        :meth:`end` ends the link. Raises LinkDown or the MQError of :meth:`Channels.accept`.
         """
         link = LocalLink(self._channels, remote_sender)
         state = link.negotiate(opening)
@@ -512,20 +547,23 @@ class IncomingLinks:
         link.close()
 
     def close(self) -> None:
-        """End all links, with the queue manager."""
+        """End all links, because the queue manager ends; unconfirmed messages are backed out."""
         if self._is_timed:
             self._channels.manager.clock.detach(self)
         for link in list(self._links):
             self.end(link)
 
     def next_due_ms(self) -> int | None:
-        """Return when the next sender is silent for too long, in the clock's ms, or None."""
+        """Return when the next sender will have been silent for too long, in the clock's ms.
+
+        Returns None when no sender has a limit.
+        """
         with self._lock:
             moments = [link.until_ms for link in self._links if link.until_ms is not None]
         return min(moments) - self._channels.manager.ahead_ms if moments else None
 
     def run_due(self) -> None:
-        """End the links whose senders have been silent for too long."""
+        """End the links whose senders have been silent for too long; the clock calls it."""
         now_ms = self._channels.manager.now_ms()
         with self._lock:
             silent = [

@@ -1,4 +1,4 @@
-"""The clients of a queue manager: a server registers them here for administration.
+"""The clients of a queue manager, which a server registers here for administration.
 
 A queue manager that no server serves has no clients. Several servers of one process may serve it.
 """
@@ -91,7 +91,7 @@ def clients_known(
 
 
 def client_connections(manager: Engine) -> list[ClientConnection]:
-    """Return the conversations of clients with a queue manager."""
+    """Return the conversations of clients with a queue manager; [] when no server serves it."""
     return [
         connection
         for server in list(_SERVERS.get(manager, ()))
@@ -106,10 +106,10 @@ def end_client(manager: Engine, number: int) -> bool:
 
 
 def quiesce_client(manager: Engine, number: int) -> bool:
-    """End the socket of a client's conversation once its work is done; return False as above.
+    """End the socket of a client's conversation once its work is done.
 
     Until then its waiting gets, and its verbs with MQ…_FAIL_IF_QUIESCING, fail with
-    MQRC_CONNECTION_QUIESCING.
+    MQRC_CONNECTION_QUIESCING. Returns False when no server has a conversation with this number.
     """
     return any(
         server.clients.end(number) if server.quiesce is None else server.quiesce(number)

@@ -1,4 +1,4 @@
-"""A queue manager's place in a publish/subscribe hierarchy, driven by its clock when there is work.
+"""The part of a queue manager in a publish/subscribe hierarchy, driven by its clock.
 
 ``ALTER QMGR PSMODE(ENABLED)`` makes it take part, ``PARENT(name)`` makes it a child of another one.
 Neighbours announce the topics that are subscribed to on their side; a publication goes to each
@@ -51,10 +51,10 @@ _RETRY_MS = 60 * SECOND_MS
 
 
 class Hierarchy:
-    """Sends and receives announcements and forwards publications, for one queue manager."""
+    """Sends and receives announcements, and forwards publications, for one queue manager."""
 
     def __init__(self, manager: Engine) -> None:
-        """Watch the definitions: it takes part while PSMODE(ENABLED) is set."""
+        """Watch the definitions: the queue manager takes part while PSMODE(ENABLED) is set."""
         self._manager = manager
         self._neighbours = Neighbours(manager)
         self._session: Session | None = None
@@ -83,7 +83,7 @@ class Hierarchy:
         manager.wake()
 
     def close(self) -> None:
-        """Stop taking part, with the queue manager."""
+        """Stop taking part, because the queue manager closes; uncommitted work is backed out."""
         with self._attaching:
             self._is_closed = True
         if self._is_attached:
@@ -92,7 +92,7 @@ class Hierarchy:
             self._disconnect()
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time in ms of its next turn, None when there is nothing to do."""
+        """Return the clock's time in ms of the next turn, None when there is nothing to do."""
         due_ms = self._manager.now_ms() if self._has_changes() else self._retry_ms
         return None if due_ms is None else max(due_ms, self._held_ms) - self._manager.ahead_ms
 
@@ -106,7 +106,7 @@ class Hierarchy:
 
     @property
     def _is_wanted(self) -> bool:
-        """Whether the definitions say that the queue manager takes part."""
+        """True while PSMODE(ENABLED) is set and the queue manager runs."""
         manager = self._manager
         return manager_definition(manager).psmode == c.MQPSM_ENABLED and not (
             self._is_closed or manager.is_stopped
@@ -114,7 +114,7 @@ class Hierarchy:
 
     @property
     def _is_retrying(self) -> bool:
-        """Whether failed work is due to be repeated."""
+        """True when the time has come to repeat failed work."""
         return self._retry_ms is not None and self._retry_ms <= self._manager.now_ms()
 
     def _has_changes(self) -> bool:
@@ -128,11 +128,15 @@ class Hierarchy:
         )
 
     def _is_due(self) -> bool:
+        """Return True if a turn has work to do now."""
         is_held = self._manager.now_ms() < self._held_ms
         return not is_held and (self._is_retrying or self._has_changes())
 
     def _turn(self) -> None:
-        """Do the due work, or 1 ms later when another thread changes definitions."""
+        """Do the due work; if another thread changes definitions, do it 1 ms later.
+
+        An error is logged, and the work is repeated after a minute.
+        """
         with definitions_if_free(self._manager) as is_free:
             if not is_free:
                 self._held_ms = self._manager.now_ms() + 1
@@ -146,7 +150,10 @@ class Hierarchy:
                 self._stop_short(error)
 
     def _work(self) -> None:
-        """Process announcements and publications, and repeat failed work that is due."""
+        """Process announcements and publications, and repeat failed work that is due.
+
+        Opens the queues at the first call. Raises MQError.
+        """
         if self._session is None:
             self._connect()
         is_retrying = self._is_retrying
@@ -168,7 +175,7 @@ class Hierarchy:
             self._retry_later()
 
     def _stop_short(self, error: Exception) -> None:
-        """Back out after an error, and do all of the work again after a minute."""
+        """Back out and log an error; all work begins again after a minute."""
         mistake = None if isinstance(error, MQError) else error
         text = "hierarchy of %s stopped short: %s"
         _LOG.warning(text, self._manager.name, error, exc_info=mistake)
@@ -190,7 +197,7 @@ class Hierarchy:
             self._retry_ms = self._manager.now_ms() + _RETRY_MS
 
     def _follow_parent(self) -> None:
-        """Leave the old parent when PARENT has changed."""
+        """If the attribute PARENT has changed, leave the old parent."""
         before, self._parent = self._parent, self._neighbours.parent
         if before != self._parent:
             if before:
@@ -198,25 +205,25 @@ class Hierarchy:
             self._leave_strangers()
 
     def _leave_strangers(self) -> None:
-        """Leave the queue managers that have proxies here but are no neighbours any more."""
+        """Remove the proxies of queue managers that are no neighbours any more, and leave them."""
         for stranger in self._neighbours.unknown_neighbours():
             self._neighbours.drop(stranger)
             self._leave(stranger)
 
     def _leave(self, name: str) -> None:
-        """Forget a former neighbour, and announce to it later that this queue manager has left."""
+        """Forget a former neighbour; a later turn announces to it that this one has left."""
         self._forget(name)
         self._left.add(name)
 
     def _forget(self, name: str) -> None:
-        """Forget everything about a neighbour."""
+        """Forget the announced and the wanted topics of a neighbour; an unknown one is ignored."""
         self._announcer.forget(name)
         self._wanted.forget(name)
         self._asked.discard(name)
         self._incomplete.discard(name)
 
     def _connect(self) -> None:
-        """Open the queues of the hierarchy, making them if necessary; raises MQError."""
+        """Open the queues of the hierarchy, and define missing ones; raises MQError."""
         manager = self._manager
         self._neighbours.make_queues((PUBLICATIONS, RETRY_QUEUE, REQUESTS))
         session = manager.session(transacted=True, program=_PROGRAM)
@@ -236,7 +243,7 @@ class Hierarchy:
         self._leave_strangers()
 
     def _disconnect(self) -> None:
-        """Close the queues of the hierarchy, and back out."""
+        """Close the queues of the hierarchy and back out; do nothing if they are not open."""
         self._arrivals.end()
         self._announcer.end()
         self._retry_ms, self._held_ms = None, 0
@@ -245,7 +252,11 @@ class Hierarchy:
             session.close(commit=False)
 
     def _read_announcements(self) -> None:
-        """Process all announcements, one unit of work each, and update proxy subscriptions."""
+        """Process all announcements that have arrived, each in its unit of work.
+
+        A refused one goes to the dead-letter queue. Then proxy subscriptions that are still to be
+        changed are made or removed.
+        """
         session, requests = self._session, self._requests
         assert session is not None
         assert requests is not None
@@ -264,7 +275,12 @@ class Hierarchy:
                 self._fulfil(neighbour)
 
     def _receive(self, announcement: Announcement) -> None:
-        """Process an announcement; raises MQError for one that is not acceptable."""
+        """Process an announcement: update the neighbour's wanted topics and proxies.
+
+        Raises MQError for an announcement that this queue manager itself has sent. A queue manager
+        that names this one as its parent becomes a child. If an earlier announcement is missing,
+        all topics are asked for later.
+        """
         sender = announcement.sender
         if sender == self._manager.name:
             raise mq_error(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"{sender!r} is no neighbour")
@@ -289,7 +305,10 @@ class Hierarchy:
             self._retry_later()
 
     def _ask_again(self) -> None:
-        """Ask neighbours for all their topics when one of their announcements is missing."""
+        """Ask neighbours with a missing announcement for all their topics.
+
+        The next announcement to each of them asks.
+        """
         for neighbour in self._incomplete:
             text = "an announcement is missing: all topics are asked for"
             _LOG.warning("hierarchy of %s: %s: %s", self._manager.name, neighbour, text)
@@ -298,7 +317,7 @@ class Hierarchy:
         self._incomplete.clear()
 
     def _refuse(self, session: Session, message: Message, error: MQError) -> None:
-        """Move a message that is no announcement to the dead-letter queue, or drop it."""
+        """Move a message that is no valid announcement to the dead-letter queue, or drop it."""
         name = self._manager.name
         _LOG.warning("announcement at %s: %s refused: %s", name, message, error)
         try:
@@ -307,14 +326,17 @@ class Hierarchy:
             _LOG.warning("announcement at %s: %s dropped: %s", name, message, failure)
 
     def _fulfil(self, neighbour: str) -> None:
-        """Make the proxy subscriptions of a neighbour; note a failure for a retry."""
+        """Make or remove the proxy subscriptions of a neighbour; log a failure and retry later."""
         failure = self._wanted.fulfil(neighbour)
         if failure is not None:
             self._unserved.add(neighbour)
             self._fail(neighbour, "proxies of", failure)
 
     def _announce(self) -> None:
-        """Send each neighbour its changes, and former neighbours the end."""
+        """Send each neighbour its changes of topics; tell former neighbours that this one has left.
+
+        An announcement that cannot be put is sent again later, as a complete one.
+        """
         neighbours, announcer = self._neighbours.all(), self._announcer
         for stranger in self._left.difference(neighbours, self._unreached):
             if self._send(stranger, announcer.leave_announcement(self._parent)):
@@ -334,7 +356,10 @@ class Hierarchy:
                 announcer.forget(neighbour)
 
     def _send(self, neighbour: str, announcement: Announcement) -> bool:
-        """Send an announcement; return False when it cannot be put, and must be tried again."""
+        """Send an announcement and commit; return False when it cannot be put.
+
+        The failure is logged, and a retry follows in a minute.
+        """
         assert self._session is not None
         name, body = f"{REQUESTS}@{neighbour}", announcement.packed()
         try:
@@ -347,7 +372,10 @@ class Hierarchy:
         return True
 
     def _wake(self) -> None:
-        """Let the clock run a turn if there is work; definitions take effect at once."""
+        """Let the clock run a turn if there is work; called at each wake of the queue manager.
+
+        PSMODE(ENABLED) takes effect at once, on this thread.
+        """
         if self._is_attached or self._is_wanted:
             if self._is_wanted and self._session is None:
                 # Not left to the clock's thread: the queues are defined when the command
@@ -370,7 +398,7 @@ class Publications:
     """
 
     def __init__(self, manager: Engine, session: Session) -> None:
-        """Open the queues; raises the MQError of an open that fails."""
+        """Open the queues of publications and retries; raises the MQError of a failed open."""
         self._manager, self._session = manager, session
         #: The queue on which they arrive.
         self.arrived = session.open(PUBLICATIONS, c.MQOO_INPUT_EXCLUSIVE)
@@ -378,7 +406,7 @@ class Publications:
 
     @property
     def has_retries(self) -> bool:
-        """Whether the retry queue has publications."""
+        """True if the retry queue has publications."""
         return self._retry_queue.queue.depth > 0
 
     def pass_on(self) -> bool:
@@ -398,7 +426,11 @@ class Publications:
         return True
 
     def try_again(self) -> None:
-        """Publish the messages of the retry queue; one that still fails goes behind the others."""
+        """Publish the messages of the retry queue; those that fail again go to its end.
+
+        Stops after 100 failures. Raises MQError when a message can be neither published nor moved
+        away.
+        """
         failed_count = 0
         for _ in range(self._retry_queue.queue.depth):
             message = _next_message(self._retry_queue) if failed_count < TURN_COUNT else None
@@ -409,9 +441,9 @@ class Publications:
             failed_count += self._settle(message) is not None
 
     def _settle(self, message: Message) -> MQError | None:
-        """Publish a message or move it away.
+        """Publish a message, or move it to another queue, and commit.
 
-        Return the error for which it was not published, or None.
+        Returns None, or the error for which the message was not published.
         """
         failure: MQError | None = None
         try:
@@ -423,7 +455,11 @@ class Publications:
         return failure
 
     def _refuse(self, message: Message, error: MQError) -> None:
-        """Make a message a dead letter, or move it to the retry queue if it is persistent."""
+        """Put a message that cannot be published on the dead-letter queue.
+
+        If that fails, a persistent one goes to the retry queue, unless it is a loop. Any other is
+        dropped and logged.
+        """
         manager, session = self._manager, self._session
         try:
             put_dead_letter(manager, session, message, error.reason)

@@ -1,4 +1,4 @@
-"""The interface between a sender and its receiver: the calls of a link, its errors, batch names."""
+"""The links between senders and receivers: their calls, their errors, and names of batches."""
 
 from __future__ import annotations
 
@@ -43,36 +43,40 @@ class Link(Protocol):
     """
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Begin to send; return the state and the limits of the receiver.
+        """Tell the receiver the sender's state; return the state and the limits of the receiver.
 
         An earlier sender of that queue manager on this channel is refused from now on.
         """
 
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
-        """Put a batch of unlimited lives.
+        """Put a batch of messages without expiry at the receiver.
 
-        Return ms to wait before :meth:`go_on`, or None when done.
+        Returns the ms to wait before :meth:`go_on`, or None when all messages are put.
         """
 
     def hand_over(self, envelopes: Sequence[Envelope]) -> int:
-        """Hand over the messages of a batch, which :meth:`go_on` puts.
+        """Send the messages of a batch, which the receiver keeps until :meth:`go_on` puts them.
 
-        Returns how many ms of the call's duration the receiver has had them.
+        Returns for how many ms, at the end of the call, the receiver has had them.
         """
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put the messages handed over, or try again; the result is that of :meth:`send`.
+        """Put the kept messages at the receiver, or repeat a put that failed.
 
-        ``transit_ms`` is how long the batch was on the link. It is subtracted from each life.
+        ``transit_ms`` is how long the batch was on the link. It is subtracted from the time to live
+        of each message. The result is that of :meth:`send`.
         """
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the messages handed over, durably together with the name of the batch."""
+        """Commit the messages of the batch at the receiver, durably together with its name.
+
+        ``luw`` is the name, ``sequence`` the number of the last message.
+        """
 
     def ping(self, channel: str) -> None:
-        """Return if the receiver of a channel answers.
+        """Check that the receiver of a channel accepts; return nothing.
 
-        Raises LinkDown, or the MQError that refuses.
+        Raises LinkDown without an answer, or the MQError by which the receiver refuses.
         """
 
     def traffic(self) -> Traffic:
@@ -83,21 +87,24 @@ class Link(Protocol):
 
 
 def luw_name(instance_id: str, unique: bytes) -> str:
-    """Return the name of a batch: the start of its sender's instance id, and a unique part."""
+    """Return the name of a batch, ``<16 digits>.<hex>``, from its sender's instance id and bytes.
+
+    ``unique`` are bytes that no other batch of that sender has.
+    """
     return f"{_owner(instance_id)}.{unique.hex().upper()}"
 
 
 def is_batch_of(luw: str, instance_id: str) -> bool:
-    """Return True if a batch may be of the queue manager with this instance id.
+    """Return True if the queue manager with this instance id may have sent a batch.
 
-    A batch without a name may be of any.
+    The name ``luw`` of the batch shows this. A batch without a name may come from any.
     """
     owner, _, _ = luw.rpartition(".")
     return owner in ("", _owner(instance_id))
 
 
 def _owner(instance_id: str) -> str:
-    """Return the first digits of an instance id, as the name of a batch has them."""
+    """Return the first 16 digits of an instance id in upper case, as names of batches have them."""
     return instance_id[:_OWNER_LENGTH].upper()
 
 
@@ -110,7 +117,7 @@ def end_link(link: Link) -> None:
 
 
 def original_of(envelope: Envelope) -> Original:
-    """Return a message on its way as the original that a report is about."""
+    """Return a message on a channel in the form from which reports are made."""
     return Original(
         envelope.descriptor, envelope.msg_id, envelope.correl_id, envelope.body, envelope.life_ms
     )
@@ -119,9 +126,9 @@ def original_of(envelope: Envelope) -> Original:
 def refused_envelope(
     manager: Engine, definition: ChannelDefinition, envelope: Envelope
 ) -> Undeliverable:
-    """Return a message that a channel cannot deliver, with its target queue.
+    """Return a message that a channel cannot deliver, with the queue to which it was addressed.
 
-    USEDLQ of the channel decides whether it may become a dead letter.
+    USEDLQ of the channel decides whether it may go to the dead-letter queue.
     """
     target = full_name(envelope.queue, envelope.manager, manager.name)
     return Undeliverable(original_of(envelope), target, definition.usedlq == MQUSEDLQ_YES)

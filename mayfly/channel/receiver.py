@@ -56,7 +56,7 @@ class RemoteSender(NamedTuple):
 
 
 class Receiver:
-    """Receives the messages of one sender of a channel.
+    """The receiving end of a channel for one sender: puts its messages and commits them by batch.
 
     A later connection of that sender replaces it.
     """
@@ -92,34 +92,34 @@ class Receiver:
 
     @property
     def address(self) -> str:
-        """The network address of its sender, empty within a process."""
+        """The network address of the sender, empty for a sender of this process."""
         return "" if self._remote_sender is None else self._remote_sender.address
 
     @property
     def connection_number(self) -> int:
-        """The number of its connection to this queue manager."""
+        """The number of the receiver's connection to this queue manager."""
         return self._session.number
 
     def traffic(self) -> Traffic:
-        """Return the bytes that this end has sent and received."""
+        """Return the bytes that this end has sent and received, 0 for a sender of this process."""
         return NO_TRAFFIC if self._remote_sender is None else self._remote_sender.traffic()
 
     def put_batch(self, envelopes: Iterable[Envelope]) -> int | None:
-        """Put the messages of a batch.
+        """Put the messages of a batch; return the ms to wait before :meth:`go_on`, or None.
 
-        Return ms to wait before :meth:`go_on`, None when all are put.
-
+        None means that all messages are put; a wait means that one put is to be repeated (MRTMR).
         Raises LinkDown when this queue manager ends, and the MQError of a persistent message that
-        can be put nowhere (Q5, R5); everything that is not committed is backed out then.
+        can be put nowhere; everything that is not committed is backed out then.
         """
         with self._lock:
             self._keep(envelopes, 0)
             return self._put_all(0)
 
     def keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> int:
-        """Keep messages, which have been coming in for ``spent_ms``, until :meth:`go_on` puts them.
+        """Keep the messages of a batch until :meth:`go_on` puts them.
 
-        Returns for how many ms they have been here.
+        Their first part has been here for ``spent_ms`` already. Returns for how many ms they have
+        been here. Raises LinkDown when this receiver has ended.
         """
         with self._lock:
             self._check_open()
@@ -127,20 +127,19 @@ class Receiver:
             return self._manager.now_ms() - self._arrived_ms
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put the kept messages, or those that could not be put.
+        """Put the kept messages, or those that could not be put; the result is that of put_batch.
 
-        The result is that of :meth:`put_batch`.
-
-        The time on the link (``transit_ms``) and the time in this receiver are subtracted from each
-        life (E7).
+        The time on the link (``transit_ms``) and the time in this receiver are subtracted from the
+        time to live of each message. Errors are those of :meth:`put_batch`.
         """
         with self._lock:
             return self._put_all(counted_transit_ms(transit_ms))
 
     def commit(self, luw: str, sequence: int) -> None:
-        """Make the messages visible, durably together with the name of their batch.
+        """Commit the messages, durably together with the name and sequence number of their batch.
 
-        Raises LinkDown when the outcome is unknown, and the MQError of a commit that has failed.
+        They are visible then. Raises LinkDown when the outcome is unknown, and the MQError of a
+        commit that has failed; the receiver has then ended.
         """
         with self._lock:
             self._check_open()
@@ -154,19 +153,20 @@ class Receiver:
             self.batch_count += 1
 
     def close(self) -> None:
-        """Back out uncommitted messages, and accept no more."""
+        """Back out uncommitted messages, and accept no more; a second call does nothing."""
         with self._lock:
             self._end()
 
     def _keep(self, envelopes: Iterable[Envelope], spent_ms: int) -> None:
-        """Keep messages, and note when the first of them came."""
+        """Keep messages, and note when the first of them came: ``spent_ms`` ago."""
         self._waiting = deque(envelopes)
         self._arrived_ms, self._tries = self._manager.now_ms() - spent_ms, 0
 
     def _put_all(self, transit_ms: int) -> int | None:
-        """Put the kept messages.
+        """Put the kept messages; return None, or the wait (MRTMR, ms) before a put is repeated.
 
-        Return the wait (MRTMR, ms) before a retry, None when all are put.
+        A message that cannot be put goes to the dead-letter queue. Errors are those of
+        :meth:`put_batch`.
         """
         self._check_open()
         while self._waiting:
@@ -193,9 +193,9 @@ class Receiver:
         return None
 
     def _life_ms(self, envelope: Envelope, transit_ms: int) -> int | None:
-        """Return the rest of a life: without the time on the link and in here (E7).
+        """Return the remaining time to live of a message in ms, 0 if expired, None if unlimited.
 
-        None is unlimited.
+        The time on the link and the time in this receiver are subtracted.
         """
         if envelope.life_ms is None:
             return None
@@ -203,7 +203,10 @@ class Receiver:
         return max(envelope.life_ms - spent_ms, 0)
 
     def _put(self, envelope: Envelope, life_ms: int | None) -> None:
-        """Put a message, or send its expiration report when no life is left."""
+        """Put a message, or send its expiration report if no time to live is left (``life_ms`` 0).
+
+        A fast message is put outside the batch. Raises the errors of open and put.
+        """
         manager, session = self._manager, self._session
         if life_ms == 0:
             report_expiration(manager, original_of(envelope), self._session_of(envelope))
@@ -221,7 +224,7 @@ class Receiver:
     def _set_aside(self, envelope: Envelope, error: MQError) -> None:
         """Move a message that cannot be put to the dead-letter queue, or discard it.
 
-        Or raise why not.
+        If neither is possible, end the receiver and raise the MQError.
         """
         refused = refused_envelope(self._manager, self._definition, envelope)
         try:
@@ -235,18 +238,21 @@ class Receiver:
         return None if envelope.is_fast else self._session
 
     def _check_open(self) -> None:
-        """Raise LinkDown after the end of this receiver."""
+        """Raise LinkDown if this receiver has ended."""
         if not self.is_open:
             raise LinkDown(f"{self._definition.name}: this receiver has ended")
 
     def _end_on(self, error: MQError) -> None:
-        """End; raises LinkDown when the error is that the queue manager has ended."""
+        """End the receiver after an error; raise LinkDown if the queue manager has ended.
+
+        For any other error the caller raises it.
+        """
         self._end()
         if error.reason in GONE:
             raise LinkDown(f"{self._manager.name} has ended: {error}") from error
 
     def _end(self) -> None:
-        """Back out, close the session, and call ``on_end``; do nothing after the end."""
+        """Back out, close the session, and call ``on_end``; a second call does nothing."""
         if self.is_open:
             self.is_open = self.is_paused = False
             self._waiting.clear()

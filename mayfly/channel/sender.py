@@ -1,4 +1,4 @@
-"""A sender channel from START to STOP, and its batches, each put at the partner exactly once.
+"""The sender channel, from START to STOP, and its batches, each put at the partner exactly once.
 
 The clock drives it when there is work: a put on the transmission queue, the end of a wait or a
 command makes it due. Under the machine's clock it runs on a thread of that clock, under a virtual
@@ -60,12 +60,12 @@ _MS_PER_S = 1_000
 
 
 class RunningChannel:
-    """A sender channel of a queue manager, driven by its clock; it begins inactive or stopped."""
+    """A sender channel of a queue manager, driven by its clock; at first inactive or stopped."""
 
     def __init__(self, manager: Engine, name: str, connect: Connect) -> None:
-        """Read the definition and the last state; raises MQRC_UNKNOWN_OBJECT_NAME.
+        """Read the definition and the last state of the channel; raises MQRC_UNKNOWN_OBJECT_NAME.
 
-        ``connect`` makes the link to the partner.
+        ``connect`` makes the link to the partner; nothing is connected yet.
         """
         self._manager = manager
         self._name = name
@@ -85,19 +85,20 @@ class RunningChannel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is inactive or stopped."""
+        """True while the channel is inactive or stopped."""
         return self.status in (Status.INACTIVE, Status.STOPPED)
 
     @property
     def is_woken(self) -> bool:
-        """Whether messages have arrived since it has last read its transmission queue."""
+        """True if the channel runs and messages have arrived since it last read its queue."""
         queue = self._open_queue
         return self.status is Status.RUNNING and queue is not None and queue.has_work
 
     def start(self) -> None:
-        """Begin to run, or retry at once; the clock then tries to reach the partner.
+        """Start the channel, or let it retry at once; the clock then tries to reach the partner.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_STORAGE_MEDIUM_FULL, which leaves it unchanged.
+        A running channel stays running. Raises MQRC_UNKNOWN_OBJECT_NAME, and
+        MQRC_STORAGE_MEDIUM_FULL, which leaves the channel unchanged.
         """
         manager = self._manager
         with self._working:
@@ -113,9 +114,10 @@ class RunningChannel:
         manager.clock.wake(self)
 
     def stop(self, *, is_forced: bool = False) -> None:
-        """End after the batch under way.
+        """Stop the channel after its current batch, without waiting for that.
 
-        With ``is_forced`` cut the batch off, which may stay in doubt.
+        ``is_forced`` interrupts the batch, which may stay in doubt. The channel stays stopped when
+        the queue manager is opened again.
         """
         self._stop_wanted = True
         link = self._link
@@ -129,7 +131,10 @@ class RunningChannel:
             self._manager.clock.wake(self)
 
     def close(self) -> None:
-        """End with the queue manager; it runs again when the queue manager is opened again."""
+        """End the channel with its queue manager.
+
+        If the channel ran, the next opening of the queue manager starts it again.
+        """
         self._manager.clock.detach(self)
         with self._working:
             if not self.is_idle:
@@ -151,7 +156,7 @@ class RunningChannel:
             self._sender.resolve(is_committed=is_committed)
 
     def reset(self, sequence: int) -> None:
-        """Set the sequence number of the next message.
+        """Set the sequence number of the next message, also at the receiver at the next start.
 
         Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when a batch is
         in doubt.
@@ -171,9 +176,9 @@ class RunningChannel:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
 
     def next_due_ms(self) -> int | None:
-        """Return the clock's time in ms of its next turn, None when it only waits for messages.
+        """Return the clock's time in ms of the channel's next turn.
 
-        None also while a turn runs, which needs no wake.
+        None when only a message can wake the channel, and while a turn runs.
         """
         due_ms = None if self._working.locked() else self._next_ms()
         return None if due_ms is None else due_ms - self._manager.ahead_ms
@@ -187,7 +192,7 @@ class RunningChannel:
                 self._working.release()
 
     def channel_status(self) -> ChannelStatus:
-        """Return the attributes that DISPLAY CHSTATUS shows."""
+        """Return the attributes of the channel that DISPLAY CHSTATUS shows."""
         state, sender, definition = self._state, self._sender, self._definition
         is_in_doubt, link = bool(state.doubt_luw), self._link
         traffic = NO_TRAFFIC if link is None else link.traffic()
@@ -217,9 +222,11 @@ class RunningChannel:
 
     @property
     def _state(self) -> ChannelRow:
+        """The saved state of the channel: sequence numbers and a batch in doubt."""
         return self._manager.shipments.state(self._name)
 
     def _is_due(self) -> bool:
+        """Return True if the channel must act now."""
         due_ms = self._next_ms()
         return due_ms is not None and due_ms <= self._manager.now_ms()
 
@@ -245,7 +252,10 @@ class RunningChannel:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _turn(self) -> None:
-        """Do the work of the present status; every error ends the connection."""
+        """Do the work of the present status; an error ends the connection and is not raised.
+
+        Only an interruption, such as KeyboardInterrupt, is raised.
+        """
         try:
             if self._stop_wanted:
                 self._end(Status.STOPPED)
@@ -264,7 +274,10 @@ class RunningChannel:
             raise
 
     def _connect_sender(self) -> None:
-        """Open the transmission queue, connect to the partner, and resolve a batch in doubt."""
+        """Open the transmission queue, connect to the partner, and resolve a batch in doubt.
+
+        The channel is then running. Raises LinkDown, or the MQError of the queue or the partner.
+        """
         definition = self._definition = find_channel(self._manager, self._name)
         transmission_queue = definition.xmitq
         if self._open_queue is not None and self._open_queue.name != transmission_queue:
@@ -297,7 +310,10 @@ class RunningChannel:
             self._note_sent(sender.send())
 
     def _note_sent(self, wait_ms: int | None) -> None:
-        """Note that a batch is done (None), or that the receiver wants to wait ``wait_ms``."""
+        """Set the status after a send: running (``wait_ms`` None), or paused for ``wait_ms``.
+
+        After a success all retries are available again.
+        """
         now_ms = self._manager.now_ms()
         if wait_ms is None:
             self.status = Status.RUNNING
@@ -307,7 +323,10 @@ class RunningChannel:
             self.status, self._due_ms = Status.PAUSED, now_ms + wait_ms
 
     def _rest(self, now_ms: int) -> None:
-        """With nothing to send, disconnect after DISCINT, or ping the partner after HBINT."""
+        """Disconnect after DISCINT without messages, otherwise ping the partner.
+
+        After DISCINT the channel is inactive. The caller calls this at the end of DISCINT or HBINT.
+        """
         disconnect_ms = _interval_end_ms(self._definition.discint, self._idle_ms)
         if disconnect_ms is not None and disconnect_ms <= now_ms:
             self._note(INACTIVE)
@@ -318,7 +337,11 @@ class RunningChannel:
         self._silent_ms = now_ms
 
     def _fail(self, error: BaseException) -> None:
-        """Retry after an error; stop after STOP, a programming error, or the last retry."""
+        """Disconnect after an error, and set the status: retrying, stopped or inactive.
+
+        The channel stops after STOP CHANNEL, a programming error, or the last retry. It becomes
+        inactive when the queue manager has stopped. The error is logged.
+        """
         is_mistake = isinstance(error, Exception) and not isinstance(error, _MAY_PASS)
         self._failure = repr(error) if is_mistake else str(error)
         cause = error if is_mistake else None
@@ -334,7 +357,10 @@ class RunningChannel:
             self.status, self._due_ms = Status.RETRYING, self._manager.now_ms() + wait_ms
 
     def _end(self, status: Status) -> None:
-        """Disconnect, close the transmission queue and end with a status."""
+        """Disconnect, close the transmission queue, and set the status.
+
+        After STOP CHANNEL that is STOPPED, whatever ``status`` is.
+        """
         self._disconnect()
         self._release_queue()
         # A STOP during another end has precedence.
@@ -344,7 +370,7 @@ class RunningChannel:
         self._manager.clock.detach(self)
 
     def _disconnect(self) -> None:
-        """Close the link, and give taken messages back to their queue."""
+        """Close the link, and return taken messages to their queue; an MQError is logged."""
         self._link = None
         try:
             if self._sender is not None:
@@ -354,19 +380,22 @@ class RunningChannel:
             _LOG.error("channel %s: messages not given back: %s", self._name, error)
 
     def _release_sender(self) -> None:
-        """Drop the sender; a batch in doubt waits for the next one."""
+        """Drop the sender; its batch in doubt, if any, is kept for the next one."""
         sender, self._sender = self._sender, None
         if sender is not None:
             sender.hand_over()
 
     def _release_queue(self) -> None:
-        """Close the transmission queue."""
+        """Close the transmission queue, if it is open."""
         queue, self._open_queue = self._open_queue, None
         if queue is not None:
             queue.close()
 
     def _note(self, wanted: int) -> None:
-        """Save whether the channel is to start when its queue manager is opened again."""
+        """Save whether the channel starts when its queue manager is opened; an MQError is logged.
+
+        ``wanted`` is STARTED, INACTIVE or STOPPED.
+        """
         try:
             self._manager.shipments.save(self._state._replace(wanted=wanted))
         except MQError as error:
@@ -374,15 +403,18 @@ class RunningChannel:
 
 
 def _interval_end_ms(seconds: int, since_ms: int) -> int | None:
-    """Return when an interval ends, None for one of 0 seconds, which has no end."""
+    """Return when an interval that began at ``since_ms`` ends, in ms; None for 0 seconds."""
     return since_ms + ms_of_seconds(seconds) if seconds else None
 
 
 class Sender:
-    """The connection of a channel to its partner, from the negotiation to a failure or the end."""
+    """The sending end of a channel while it is connected: takes, sends and confirms batches."""
 
     def __init__(self, manager: Engine, definition: ChannelDefinition) -> None:
-        """Take over a batch that an earlier run has left in doubt; its queue must be open."""
+        """Take over a batch that an earlier run has left in doubt; its queue must be open.
+
+        Without one, begin with no messages. Raises MQRC_UNKNOWN_OBJECT_NAME for the queue.
+        """
         self._manager = manager
         self._definition = definition
         self._xmitq = definition.xmitq
@@ -415,7 +447,7 @@ class Sender:
         return heartbeat_s + held_s if heartbeat_s else 0
 
     def connect(self, link: Link) -> None:
-        """Negotiate, and resolve a batch in doubt by the state that the partner reports.
+        """Negotiate with the partner, and resolve a batch in doubt by the state that it reports.
 
         Raises LinkDown, MQRC_CHANNEL_CONFIG_ERROR when the sequence numbers differ, and the MQError
         by which the partner refuses the sender.
@@ -450,12 +482,18 @@ class Sender:
         self._agreed = remote
 
     def resolve(self, *, is_committed: bool) -> None:
-        """End the doubt: remove the messages if the partner has them, otherwise return them."""
+        """End the doubt about a batch: remove its messages here, or return them to the queue.
+
+        ``is_committed`` is True if the partner has the messages. They are then removed.
+        """
         shipments, name = self._manager.shipments, self._definition.name
         shipments.resolve(name, self._shipment, is_committed=is_committed)
 
     def take(self) -> bool:
-        """Take messages for the batch; return True when the queue holds no more for it."""
+        """Take messages for the batch; return True when the queue has no more for it.
+
+        False means that the batch is full. Raises MQRC_GET_INHIBITED.
+        """
         assert self._agreed is not None
         manager, remote = self._manager, self._agreed
         capacity = min(remote.batch_size, manager_definition(manager).maxumsgs)
@@ -468,18 +506,19 @@ class Sender:
         return len(found) < capacity
 
     def open_until_ms(self) -> int | None:
-        """Return until when the batch stays open for more messages (BATCHINT).
+        """Return until when the batch stays open for more messages (BATCHINT), in ms since 1970.
 
-        None without a batch.
+        None if no message is taken.
         """
         if not self._taken:
             return None
         return self._begun_ms + self._definition.batchint
 
     def send(self) -> int | None:
-        """Hand the batch over.
+        """Send the batch; return None when it is committed.
 
-        Return the ms to wait before :meth:`go_on`, None when it is committed.
+        Otherwise return the ms to wait before :meth:`go_on`. Expired messages are discarded. Raises
+        LinkDown or the MQError of the receiver.
         """
         assert self._link is not None
         now_ms = self._manager.now_ms()
@@ -506,12 +545,15 @@ class Sender:
         return self._after(self._link.go_on(self._transit_ms))
 
     def go_on(self) -> int | None:
-        """Let the partner try again to put the batch; the result is that of :meth:`send`."""
+        """Let the partner repeat a failed put of the batch; the result is that of :meth:`send`."""
         assert self._link is not None
         return self._after(self._link.go_on(self._transit_ms))
 
     def ping(self) -> None:
-        """Return if the partner answers; raises LinkDown, or the MQError by which it refuses."""
+        """Check that the partner answers; return nothing.
+
+        Raises LinkDown without an answer, or the MQError by which the partner refuses.
+        """
         assert self._link is not None
         self._link.ping(self._definition.name)
 
@@ -524,18 +566,24 @@ class Sender:
             self._shipment.give_back()
 
     def hand_over(self) -> None:
-        """Leave a batch in doubt to the next sender; called after :meth:`close`."""
+        """Leave a batch in doubt to the next sender of the channel; call it after :meth:`close`.
+
+        Does nothing without a batch in doubt.
+        """
         if self.state.doubt_luw:
             self._manager.shipments.keep(self._definition.name, self._shipment)
 
     def _after(self, wait_ms: int | None) -> int | None:
-        """Commit the batch if ``wait_ms`` is None; return ``wait_ms``."""
+        """Commit the batch if ``wait_ms`` is None (all messages are put); return ``wait_ms``."""
         if wait_ms is None:
             self._confirm()
         return wait_ms
 
     def _confirm(self) -> None:
-        """Do steps 2 to 4 of a batch; fast messages are no part of it."""
+        """Commit a batch that the partner has put: steps 2 to 4 of the module.
+
+        Fast messages (NPMSPEED) are no part of it. An error in between leaves the batch in doubt.
+        """
         assert self._link is not None
         shipment, manager = self._shipment, self._manager
         if len(shipment):
@@ -553,7 +601,7 @@ class Sender:
         self.batch_count += 1
 
     def _envelopes(self, now_ms: int, *, is_fast_channel: bool) -> list[Envelope]:
-        """Return the taken messages as they are sent.
+        """Return the taken messages in the form in which they are sent.
 
         Expired messages are discarded here, and messages that cannot be sent become dead letters.
         Raises the MQError of one that can be neither sent nor moved away.
@@ -577,22 +625,28 @@ class Sender:
         return envelopes
 
     def _set_aside(self, envelope: Envelope, row: StoredMessage, error: MQError) -> None:
-        """Move a message that cannot be sent to the dead-letter queue."""
+        """Move a message that cannot be sent to the dead-letter queue, or discard it with a report.
+
+        Raises ``error`` if neither is possible.
+        """
         refused = refused_envelope(self._manager, self._definition, envelope)
         self._shipment.set_aside(row.k, refused, error)
 
     def _max_message_bytes(self) -> int:
-        """Return the longest message, in bytes, that both ends allow."""
+        """Return the longest message, in bytes, that both ends allow.
+
+        Before the negotiation only this end counts.
+        """
         own = self._definition.maxmsgl
         largest = own or manager_definition(self._manager).maxmsgl
         return largest if self._agreed is None else min(largest, self._agreed.max_message_bytes)
 
 
 def _envelope_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Envelope:
-    """Return a message as it is sent now; ``life_ms`` is 0 when its life has elapsed (E26).
+    """Return a message as it is sent now; ``life_ms`` is its remaining time to live, 0 if expired.
 
-    Of the lives outside and inside the transmission header (MQXQH) the shorter one counts. Raises
-    the MQError of a transmission header that cannot be read.
+    The message has one expiry outside and one inside the transmission header (MQXQH): the shorter
+    one counts. Raises the MQError of a transmission header that cannot be read.
     """
     embedded = out_of_transit(row, now_ms)
     is_fast = is_fast_channel and unpack_descriptor(row.descriptor).persistence != MQPER_PERSISTENT
@@ -609,9 +663,10 @@ def _envelope_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> E
 
 
 def _undecodable_envelope(row: StoredMessage, now_ms: int, queue: str) -> Envelope:
-    """Return a message that no channel can move, in the form of its transmission queue.
+    """Return a message with an unreadable transmission header in the form for a dead letter.
 
-    The Expiry in its transmission header, if it has one, is set to the remaining life (E24).
+    Header and body stay together. The Expiry in the header, if it has one, is set to the remaining
+    time to live.
     """
     row = seen_in_transit(row, now_ms)
     return Envelope(
@@ -627,9 +682,10 @@ def _undecodable_envelope(row: StoredMessage, now_ms: int, queue: str) -> Envelo
 
 
 class _Retries:
-    """Counts the retries of a sender since its last success."""
+    """The retries of a sender that are left since its last success."""
 
     def __init__(self, definition: ChannelDefinition) -> None:
+        """Begin with all retries of the definition."""
         self.renew(definition)
 
     def renew(self, definition: ChannelDefinition) -> None:

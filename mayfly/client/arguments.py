@@ -1,4 +1,7 @@
-"""Requests of both kinds of clients: puts, gets of many messages, and subscriptions."""
+"""The arguments of client verbs as requests: puts, gets of many messages, and subscriptions.
+
+Both clients use them, the blocking one and that for asyncio.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ from mayfly.verbs.requests import Subscribed
 
 
 def id_of(identifier: Identifier | None, name: str) -> bytes:
-    """Return an id padded to 24 bytes, empty for None.
+    """Return a MsgId or CorrelId padded to 24 bytes, empty for None.
 
-    Raises MQRC_MD_ERROR, which says ``name``.
+    Raises MQRC_MD_ERROR for a wrong id; its text names the argument ``name``.
     """
     return stored_id(identifier, name) if identifier else b""
 
@@ -70,10 +73,10 @@ def put_options(
     format_name: str = "",
     properties: Mapping[str, object] | None = None,
 ) -> tuple[Descriptor, ask.MessageMore]:
-    """Return the descriptor and the other fields of a message, checked.
+    """Return the descriptor and the other fields of a message, from the keywords of a put.
 
-    Raises MQRC_MD_ERROR for a wrong id, MQRC_EXPIRY_ERROR, MQRC_PROPERTY_NAME_ERROR, and TypeError
-    for a value of a wrong type.
+    Raises MQRC_MD_ERROR for a wrong id, MQRC_EXPIRY_ERROR for a wrong time to live,
+    MQRC_PROPERTY_NAME_ERROR, and TypeError for a value of a wrong type.
     """
     descriptor = plain_descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
     check_life_ms(time_to_live_ms)
@@ -87,7 +90,10 @@ def put_options(
 
 
 def get_options(wait_ms: int) -> int:
-    """Return the MQGMO options of a get: message properties come as an MQRFH2 before the data."""
+    """Return the MQGMO options of a get, which waits unless ``wait_ms`` is 0.
+
+    Message properties come as an MQRFH2 before the data.
+    """
     waits = c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT
     return waits | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
@@ -107,7 +113,8 @@ def put_all(
 ) -> list[Outcome]:
     """Put messages in order and return the outcome of each: a result or an MQError.
 
-    If the object has changed since it was opened and nothing was put, that error is raised.
+    If every put fails because the object has changed since it was opened, the first error is
+    raised.
     """
 
     def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
@@ -142,7 +149,11 @@ def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
 def get_all(
     connection: Connection, handle: int, options: int, max_messages: int, wait_ms: int
 ) -> list[Message]:
-    """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only."""
+    """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
+
+    Returns [] when none comes. Raises MQRC_OPTIONS_ERROR for a wrong ``max_messages``, and the
+    errors of a get, but none once a first message is got.
+    """
     check_max_messages(max_messages)
     found = connection.call(ask.GetMany(handle, options, max_messages, MAX_BYTES))
     if found or not wait_ms:
@@ -201,7 +212,7 @@ def subscribed(
     retained: bool,
     on_request: bool,
 ) -> Subscribed:
-    """Make a subscription (MQSUB) and return it.
+    """Make a subscription (MQSUB) and return its number, queue handle and attributes.
 
     Raises MQRC_TOPIC_STRING_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_NOT_AUTHORIZED and the other
     reason codes of MQSUB, and ValueError for options that ``shared`` or ``no_local`` exclude.
@@ -240,7 +251,7 @@ def subscribed(
 
 
 def resumed(connection: Connection, name: str) -> Subscribed:
-    """Open an existing durable subscription (MQSUB) and return it.
+    """Open an existing durable subscription; return its number, queue handle and attributes.
 
     Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
     """

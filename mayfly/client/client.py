@@ -42,7 +42,7 @@ class ClientSubscription:
     """A subscription and the queue of its publications; only the thread of its client uses it."""
 
     def __init__(self, connection: Connection, opened: Subscribed, get_option: int) -> None:
-        """Take an open subscription, and the syncpoint option for its gets."""
+        """Take an open subscription, and the syncpoint option (MQGMO) for its gets."""
         self._connection, self._opened, self._get_option = connection, opened, get_option
 
     @property
@@ -87,7 +87,10 @@ class Client:
     """
 
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
-        """Use a connection. Closing the client closes it."""
+        """Use a connection; closing the client closes the connection.
+
+        With ``transacted``, puts and gets belong to the unit of work.
+        """
         self._connection = connection
         self._objects = OpenObjects(connection)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
@@ -140,8 +143,9 @@ class Client:
         """Put messages in order and return their MsgIds; none waits for the one before it.
 
         Over a network this is much faster than single puts. If not transacted, persistent messages
-        are durable on return and share disk syncs. Each is put by itself: if one is refused, the
-        others are put. The error then has its reason code, and says how many are put.
+        are durable on return and share disk syncs. If the queue refuses one message, the others are
+        still put. The MQError then has the reason code of the first refused message, and says how
+        many are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -271,13 +275,13 @@ class Client:
         topic_object: str = "",
         on_request: bool = False,
     ) -> ClientSubscription:
-        """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Session.subscribe``.
+        """Subscribe to a topic string with ``+`` and ``#`` and return the subscription.
 
-        Publications go to a managed queue, or to ``queue``, from which the program gets them.
-        ``shared`` joins other subscribers with the same ``name``: each publication goes to one of
-        them. ``no_local`` excludes publications of this client. These two combine only with
-        ``name``, ``durable`` and ``selector``, else ValueError. A subscription that is not durable
-        ends with the client.
+        Parameters are those of ``Session.subscribe``. Publications go to a managed queue, or to
+        ``queue``, from which the program gets them. ``shared`` joins other subscribers with the
+        same ``name``: each publication goes to one of them. ``no_local`` excludes publications of
+        this client. These two combine only with ``name``, ``durable`` and ``selector``, else
+        ValueError. A subscription that is not durable ends with the client.
         """
         opened = subscribed(
             self._connection,
@@ -308,7 +312,7 @@ class Client:
     def unsubscribe(self, name: str) -> None:
         """Remove a durable subscription and the messages on its managed queue.
 
-        Raises as ``resume``.
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
         """
         self.resume(name).close(remove=True)
 
@@ -328,7 +332,7 @@ class Client:
         self._connection.call(ask.Backout())
 
     def mqsc(self, script: str) -> MqscResult:
-        """Close unused objects and run MQSC commands.
+        """Close unused objects, run MQSC commands and return their replies.
 
         A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
         with limited authority.
@@ -338,9 +342,9 @@ class Client:
 
     @property
     def admin(self) -> Administration:
-        """Operators' verbs other than MQSC:
+        """The verbs of an operator: ``counts``, ``curdepth``, ``why``, ``verify`` and others.
 
-        ``counts``, ``curdepth``, ``why``, ``verify`` and others.
+        MQSC commands are in :meth:`mqsc`, which also closes unused objects before.
         """
         return Administration(self._connection.call)
 
@@ -401,7 +405,10 @@ def connect(
 def connected(
     name: str, wanted: ConnectOptions, *, user: str | None, password: str | None, tls: TlsWanted
 ) -> Connection:
-    """Connect for a new client; raises as :func:`connect`, ValueError for ``tls`` without a URL."""
+    """Return a connection for a new client, by the name or URL of a queue manager.
+
+    Raises ValueError for ``tls`` without a URL, and the errors of :func:`connect`.
+    """
     if is_url(name):
         endpoint = endpoint_of_url(name, _tls(tls))
         wanted, name = wanted._replace(endpoint=endpoint), endpoint.queue_manager
@@ -412,7 +419,10 @@ def connected(
 
 
 def _tls(wanted: TlsWanted) -> Tls | None:
-    """Return the Tls for a ``tls`` argument, None without encryption."""
+    """Return the Tls for a ``tls`` argument, None without encryption.
+
+    True trusts the certificates of the machine; a path is a PEM file of trusted certificates.
+    """
     if isinstance(wanted, Tls):
         return wanted
     if isinstance(wanted, bool) or wanted is None:

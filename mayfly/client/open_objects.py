@@ -1,4 +1,4 @@
-"""The objects that a client keeps open, so that a verb need not open and close one."""
+"""The open objects of a client: queues and topics stay open for the next verb."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ObjectToOpen(NamedTuple):
-    """An object and the options to open it with; equal openings share a handle."""
+    """The name of an object and the options to open it with; equal ones share a handle."""
 
     name: str
     options: int
@@ -48,7 +48,10 @@ class ObjectToOpen(NamedTuple):
     selector: str | None = None
 
     def open(self, connection: Connection) -> int:
-        """Open the object and return its handle; ``QUEUE@MANAGER`` names another queue manager."""
+        """Open the object (MQOPEN) and return its handle; ``QUEUE@MANAGER`` is a remote queue.
+
+        Raises the reason codes of MQOPEN, such as MQRC_UNKNOWN_OBJECT_NAME.
+        """
         name, _, manager = self.name.partition("@")
         return connection.call(
             ask.Open(
@@ -63,22 +66,22 @@ class ObjectToOpen(NamedTuple):
 
 
 def to_queue(queue: str) -> ObjectToOpen:
-    """Return how to open a queue for puts."""
+    """Return the name and options to open a queue for puts; nothing is opened yet."""
     return ObjectToOpen(queue, c.MQOO_OUTPUT)
 
 
 def to_topic(topic: str, topic_object: str = "") -> ObjectToOpen:
-    """Return how to open a topic for publications."""
+    """Return the name and options to open a topic for publications; nothing is opened yet."""
     return ObjectToOpen(topic_object, c.MQOO_OUTPUT, c.MQOT_TOPIC, topic)
 
 
 def from_queue(queue: str, selector: str | None) -> ObjectToOpen:
-    """Return how to open a queue for gets."""
+    """Return the name and options to open a queue for gets; nothing is opened yet."""
     return ObjectToOpen(queue, c.MQOO_INPUT_SHARED, selector=selector)
 
 
 def to_browse(queue: str, selector: str | None) -> ObjectToOpen:
-    """Return how to open a queue for browsing."""
+    """Return the name and options to open a queue for browsing; nothing is opened yet."""
     return ObjectToOpen(queue, c.MQOO_BROWSE, selector=selector)
 
 
@@ -99,6 +102,7 @@ class OpenObjects:
     tick_ms = LOOK_MS
 
     def __init__(self, connection: Connection) -> None:
+        """Begin with nothing open on the connection."""
         self._connection = connection
         self._lock = connection.runtime.lock("open objects")
         self._handles: dict[ObjectToOpen, _Used] = {}
@@ -109,8 +113,8 @@ class OpenObjects:
     def use(self, opening: ObjectToOpen, verb: Callable[[int], _T]) -> _T:
         """Call ``verb`` with the handle of an object and return its result.
 
-        Opens the object if needed. Calls it once more with a new handle if the object has changed
-        since it was opened.
+        Opens the object if it is not open. If it has changed since it was opened, calls ``verb``
+        once more with a new handle. Raises the errors of the open and of ``verb``.
         """
         with self._lock:
             known = self._handles.pop(opening, None)
@@ -148,7 +152,7 @@ class OpenObjects:
         return not self._handles or not self._connection.is_open
 
     def tick(self) -> None:
-        """Close the handles that were not used since the last check but one."""
+        """Close the handles that no verb has used for two checks."""
         with self._lock:
             self._look += 1
             idle = {
@@ -162,6 +166,10 @@ class OpenObjects:
             self._close(handle)
 
     def _open(self, opening: ObjectToOpen) -> int:
+        """Open an object and return its handle, which stays open.
+
+        If MAX_OPEN handles are open, the least recently used one is closed.
+        """
         with self._lock:
             oldest = next(iter(self._handles), None) if len(self._handles) >= MAX_OPEN else None
             given_up = None if oldest is None else self._handles.pop(oldest)
@@ -176,10 +184,12 @@ class OpenObjects:
         return handle
 
     def _forget(self, opening: ObjectToOpen) -> None:
+        """Remove the handle of an object from the open ones; it is not closed."""
         with self._lock:
             self._handles.pop(opening, None)
 
     def _close(self, handle: int) -> None:
+        """Close a handle; an MQError is ignored, for example of a handle that is already closed."""
         # A handle that its queue manager knows no more is closed.
         with suppress(MQError):
             self._connection.call(ask.CloseObject(handle))

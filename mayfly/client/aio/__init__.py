@@ -1,1 +1,1 @@
-"""Coroutines for programs that run on asyncio; `mayfly.aio` has the public names."""
+"""The client for asyncio, with coroutines as verbs; `mayfly.aio` has the public names."""

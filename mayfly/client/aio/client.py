@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The client for asyncio: one connection to a queue manager, with its verbs as coroutines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
 
 
 class AsyncSubscription:
-    """A subscription and the queue of its publications."""
+    """A subscription and the queue of its publications, for tasks of one event loop."""
 
     def __init__(self, outcomes: VerbFutures, opened: Subscribed, get: Get) -> None:
         """Take an open subscription, and the get function of its client."""
@@ -92,7 +92,10 @@ class AsyncClient:
     """
 
     def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
-        """Use a connection in the running event loop. Closing the client closes it."""
+        """Use a connection in the running event loop; closing the client closes the connection.
+
+        With ``transacted``, puts and gets belong to the unit of work.
+        """
         self._connection = connection
         self._outcomes = VerbFutures(connection)
         self._objects = AsyncOpenObjects(self._outcomes)
@@ -136,9 +139,10 @@ class AsyncClient:
         priority: int | None = None,
         persistent: bool | None = None,
     ) -> list[bytes]:
-        """Put messages in order and return their MsgIds; they share frames and syncs.
+        """Put messages in order and return their MsgIds; they share frames and disk syncs.
 
-        A cancelled task does not wait for the outcomes; the messages are put.
+        A refused message does not stop the others; errors are those of ``Client.put_many``. A
+        cancelled task does not wait for the outcomes; the messages are put.
         """
         described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
         check_life_ms(time_to_live_ms)
@@ -168,7 +172,11 @@ class AsyncClient:
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
-        """Get the next message, None when none comes within ``wait_ms`` (-1: no limit)."""
+        """Get the next message, None when none comes within ``wait_ms`` (-1: no limit).
+
+        If not transacted, the message is gone when this returns. Errors are those of
+        ``Client.get``.
+        """
         verb = partial(
             self._get_by,
             wait_ms=wait_ms,
@@ -178,10 +186,10 @@ class AsyncClient:
         return await self._objects.use(from_queue(queue, selector), verb)
 
     async def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
-        """Get the next messages.
+        """Get up to ``max_messages`` messages; waits up to ``wait_ms`` for the first one only.
 
-        Waits up to ``wait_ms`` for the first one only, [] when none comes. A cancellation ends the
-        wait. If it comes while messages are being taken, the next verb of the task raises it.
+        Returns [] when none comes. A cancellation ends the wait. If it comes while messages are
+        being taken, they are returned, and the next get of the task raises the cancellation.
         """
         check_max_messages(max_messages)
         self._outcomes.raise_deferred_cancel()
@@ -195,7 +203,10 @@ class AsyncClient:
         wait_ms: int = c.MQWI_UNLIMITED,
         selector: str | None = None,
     ) -> AsyncIterator[Message]:
-        """Get and yield messages until none comes within ``wait_ms`` (-1: no limit)."""
+        """Get and yield messages until none comes within ``wait_ms`` (-1: no limit).
+
+        Each message is got when the iteration asks for it.
+        """
         while (message := await self.get(queue, wait_ms=wait_ms, selector=selector)) is not None:
             yield message
 
@@ -239,7 +250,10 @@ class AsyncClient:
         topic_object: str = "",
         **keywords: Unpack[MessageOptions],
     ) -> PutResult:
-        """Publish to all current subscribers; keywords are those of ``Client.publish``."""
+        """Publish to all current subscribers and return the result.
+
+        Keywords and errors are those of ``Client.publish``.
+        """
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
         described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
@@ -271,7 +285,10 @@ class AsyncClient:
         topic_object: str = "",
         on_request: bool = False,
     ) -> AsyncSubscription:
-        """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Client.subscribe``."""
+        """Subscribe to a topic string with ``+`` and ``#`` and return the subscription.
+
+        Parameters and errors are those of ``Client.subscribe``.
+        """
         work = partial(
             subscribed,
             self._connection,
@@ -292,16 +309,25 @@ class AsyncClient:
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def resume(self, name: str) -> AsyncSubscription:
-        """Reopen a durable subscription, which has collected publications meanwhile."""
+        """Reopen a durable subscription, which has collected publications meanwhile.
+
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
+        """
         opened = await self._outcomes.run(partial(resumed, self._connection, name))
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription and the messages on its managed queue."""
+        """Remove a durable subscription and the messages on its managed queue.
+
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
+        """
         await (await self.resume(name)).close(remove=True)
 
     async def commit(self) -> None:
-        """Commit the unit of work; verbs called while this waits belong to the next one."""
+        """Commit the unit of work; verbs called while this waits belong to the next one.
+
+        Errors are those of ``Client.commit``.
+        """
         await self._outcomes.finished(partial(self._connection.begin, ask.Commit()))
 
     async def backout(self) -> None:
@@ -312,9 +338,10 @@ class AsyncClient:
         await self._outcomes.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
-        """Close unused objects and run MQSC commands.
+        """Close unused objects, run MQSC commands and return their replies.
 
-        A wrong command sets ``ok`` of the result to False.
+        A wrong command sets ``ok`` of the result to False. Raises MQRC_NOT_AUTHORIZED for a user
+        with limited authority.
         """
         await self._objects.close()
         return await self.run(lambda connection: Administration(connection.call).mqsc(script))
@@ -322,12 +349,13 @@ class AsyncClient:
     async def run(self, work: Callable[[Connection], _T]) -> _T:
         """Run blocking ``work`` on the client's thread, for verbs without a coroutine.
 
-        ``lambda connection: Schedule(connection.call).list()`` lists the delayed messages.
+        Returns the result of ``work`` and raises its error. ``lambda connection:
+        Schedule(connection.call).list()`` lists the delayed messages.
         """
         return await self._outcomes.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commit the unit of work or back it out.
+        """Disconnect: commit the unit of work or back it out. A second call does nothing.
 
         Waiting gets raise MQRC_HCONN_ERROR (2018).
         """
@@ -357,7 +385,7 @@ class AsyncClient:
         await self.close(commit=kind is None)
 
     async def _get_many_by(self, handle: int, max_messages: int, wait_ms: int) -> list[Message]:
-        """Get messages from an open queue; see :meth:`get_many`."""
+        """Get messages from the queue of an open handle; see :meth:`get_many`."""
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
 
         def there(max_messages: int) -> list[Message]:
@@ -378,9 +406,11 @@ class AsyncClient:
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> Message | None:
-        """Get a message from an open queue as a delivery and settle it; None when none comes.
+        """Get a message from the queue of an open handle; None when none comes within ``wait_ms``.
 
-        A delivery that was lost in a reconnect is got again, unless the client is transacted.
+        The message is held as a delivery and then settled, so that a cancellation loses nothing. A
+        delivery that was lost in a reconnect is got again; a transacted client raises
+        MQRC_BACKED_OUT instead.
         """
         request = ask.GetAny(
             [handle], get_options(wait_ms), wait_ms, msg_id=msg_id, correl_id=correl_id
@@ -450,5 +480,6 @@ class Connecting:
             await self._client.__aexit__(kind, value, traceback)
 
     async def _connected(self) -> AsyncClient:
+        """Connect on another thread and return the client; raises the MQError of the connect."""
         made = await asyncio.to_thread(self._connect)
         return AsyncClient(made, transacted=self._transacted)

@@ -1,4 +1,4 @@
-"""The objects that an asynchronous client keeps open, shared by its tasks."""
+"""The open objects of an asyncio client, which its tasks share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class _Shared:
     """A handle that is open or being opened, and the number of tasks that use it."""
 
     def __init__(self, handle: asyncio.Future[int]) -> None:
+        """Begin without users; ``handle`` is the handle of the object once it is open."""
         self.handle = handle
         self.users = 0
         self.is_dropped = False
@@ -29,15 +30,17 @@ class _Shared:
 
     @property
     def is_open(self) -> bool:
+        """True if the object is open: opening it has ended without an error."""
         return (
             self.handle.done() and not self.handle.cancelled() and self.handle.exception() is None
         )
 
 
 class AsyncOpenObjects:
-    """The handles that a client keeps open, at most MAX_OPEN if tasks leave any unused."""
+    """The handles that a client keeps open: at most MAX_OPEN, or more if tasks use all of them."""
 
     def __init__(self, outcomes: VerbFutures) -> None:
+        """Begin with nothing open; ``outcomes`` runs the verbs of the client."""
         self._outcomes = outcomes
         self._shared: dict[ObjectToOpen, _Shared] = {}
         self._look = 0
@@ -47,8 +50,8 @@ class AsyncOpenObjects:
     async def use(self, opening: ObjectToOpen, verb: Callable[[int], Awaitable[_T]]) -> _T:
         """Await ``verb`` with the handle of an object and return its result.
 
-        Opens the object if needed. Awaits it once more with a new handle if the object has changed
-        since it was opened.
+        Opens the object if it is not open. If it has changed since it was opened, awaits ``verb``
+        once more with a new handle. Raises the errors of the open and of ``verb``.
         """
         was_open = opening in self._shared
         shared = self._find(opening)
@@ -77,18 +80,18 @@ class AsyncOpenObjects:
             await self._close(self._shared.pop(opening))
 
     def end(self) -> None:
-        """Stop checking for idle handles: the connection is being closed."""
+        """Stop checking for idle handles, as the connection is being closed; close none."""
         if self._timer is not None:
             self._timer.cancel()
         self._shared.clear()
 
     def _watch(self) -> None:
-        """Schedule the next check for idle handles, as ``client.open_objects`` does."""
+        """Schedule the next check for idle handles in half a second, unless one is scheduled."""
         if self._timer is None and self._shared:
             self._timer = asyncio.get_running_loop().call_later(LOOK_MS / SECOND_MS, self._tick)
 
     def _tick(self) -> None:
-        """Close the handles that were not used since the last check but one."""
+        """Close the handles that no task has used for two checks; then schedule the next check."""
         self._timer = None
         self._look += 1
         for opening, shared in list(self._shared.items()):
@@ -100,7 +103,7 @@ class AsyncOpenObjects:
         self._watch()
 
     def _find(self, opening: ObjectToOpen) -> _Shared:
-        """Return the shared handle for an object, which is opened if needed."""
+        """Return the shared handle of an object; begin to open the object if it is not open."""
         shared = self._shared.pop(opening, None)
         if shared is None:
             shared = _Shared(asyncio.ensure_future(self._open(opening)))
@@ -115,7 +118,10 @@ class AsyncOpenObjects:
             del self._shared[opening]
 
     async def _open(self, opening: ObjectToOpen) -> int:
-        """Open an object; closes the least recently used idle handle if MAX_OPEN are open."""
+        """Open an object and return its handle; raises the MQError of the open.
+
+        If MAX_OPEN handles are open, the least recently used idle one is closed.
+        """
         if len(self._shared) >= MAX_OPEN:
             idle = next((key for key, shared in self._shared.items() if not shared.users), None)
             if idle is not None:
@@ -123,6 +129,7 @@ class AsyncOpenObjects:
         return await self._outcomes.run(partial(opening.open, self._outcomes.connection))
 
     async def _close(self, shared: _Shared) -> None:
+        """Close a handle; an MQError is ignored, for example of a handle that is already closed."""
         # A handle that its queue manager knows no more is closed.
         with suppress(MQError):
             handle = await shared.handle

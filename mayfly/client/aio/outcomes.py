@@ -1,4 +1,4 @@
-"""Callbacks of a connection as futures of an event loop, and the one thread of a client."""
+"""The outcomes of verbs as futures of an event loop, and the one thread of a client."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
 
 
 class VerbFutures:
-    """Awaits the verbs of one connection in the event loop that is running when this is made.
+    """Runs the verbs of one connection as awaitables of the event loop that is running now.
 
     A verb with a callback needs no thread. Verbs without one run one after the other on a single
     thread.
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Take the connection and the running loop."""
+        """Use a connection in the event loop that is running now."""
         self.connection = connection
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "mayfly-aio")
@@ -51,11 +51,11 @@ class VerbFutures:
         self._cancelled: set[asyncio.Task[object]] = set()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Run blocking ``work`` on the thread and return its result."""
+        """Run blocking ``work`` on the client's thread and return its result; raises its error."""
         return await self._loop.run_in_executor(self._thread, work)
 
     async def call(self, request: ask.Request[_T]) -> _T:
-        """Send a request on the thread and return its answer; raises MQError."""
+        """Send a request on the client's thread and return its answer; raises MQError."""
         return await self.run(partial(self.connection.call, request))
 
     async def finished(self, begin: Begin[_T]) -> _T:
@@ -69,7 +69,10 @@ class VerbFutures:
         return _or_raised(outcome)
 
     async def put(self, begin: Begin[_T]) -> _T:
-        """Await a put; puts that begin in one iteration of the event loop share frames."""
+        """Await a put and return its result; puts of one turn of the event loop share frames.
+
+        Raises MQError. A cancelled task does not wait for the put, which continues.
+        """
         if self._together is None:
             self._together = self.connection.together()
             self._together.__enter__()
@@ -77,9 +80,10 @@ class VerbFutures:
         return await self.finished(begin)
 
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
-        """Await a get and return its delivery; raises MQError.
+        """Await a get and return its delivery; raises MQError, for example NoMessage.
 
-        The message of a cancelled task goes back, and its backout count stays.
+        If the task is cancelled, the message goes back to its queue, and its backout count stays as
+        it was. Raises CancelledError first if an earlier cancellation was deferred.
         """
         self.raise_deferred_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
@@ -105,8 +109,9 @@ class VerbFutures:
     async def settle_taken(self, delivery: Delivery, within: int) -> None:
         """Settle a delivery as taken: the message then belongs to the task.
 
-        A cancellation meanwhile would lose the message. The next verb of the task raises it
-        instead, unless the program has handled it (``asyncio.timeout``).
+        ``within`` is the conversation whose unit of work takes it, 0 for none. Raises MQError if
+        the settlement fails. A cancellation meanwhile would lose the message: the next get of the
+        task raises it instead, unless the program has handled it (``asyncio.timeout``).
         """
         future, on_done = self._future()
         self.settling.add(delivery.number)
@@ -122,22 +127,25 @@ class VerbFutures:
         _or_raised(outcome)
 
     async def run_to_end(self, work: Callable[[], _T]) -> _T:
-        """Run ``work`` that takes messages on the thread; return its result despite cancellation.
+        """Run ``work`` that takes messages on the client's thread, and return its result.
 
-        The next verb of the task raises the cancellation, as after :meth:`settle_taken`.
+        A cancellation does not interrupt it; the next get of the task raises the cancellation.
         """
         future = self._loop.run_in_executor(self._thread, work)
         self._defer_cancel(await _cancelled_while(future))
         return future.result()
 
     def _defer_cancel(self, task: asyncio.Task[Any] | None) -> None:
-        """Let the next verb of a cancelled task raise the cancellation."""
+        """Let the next get of a cancelled task raise the cancellation; None does nothing."""
         if task is not None:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)
 
     async def end(self, work: Callable[[], None]) -> None:
-        """Wait for messages that go back, run the last work, and end the thread."""
+        """Wait for messages that go back to their queues, run ``work``, and end the thread.
+
+        Raises the errors of ``work``.
+        """
         if self._returning:
             await asyncio.wait(tuple(self._returning))
         try:
@@ -146,7 +154,10 @@ class VerbFutures:
             self._thread.shutdown(wait=False)
 
     def raise_deferred_cancel(self) -> None:
-        """Raise CancelledError if an earlier cancellation of the task was deferred."""
+        """Raise CancelledError once if an earlier cancellation of the current task was deferred.
+
+        Does nothing if the program has handled that cancellation since.
+        """
         task = asyncio.current_task()
         if task in self._cancelled:
             self._cancelled.discard(task)
@@ -154,7 +165,10 @@ class VerbFutures:
                 raise asyncio.CancelledError
 
     def give_back(self, outcome: Delivery | MQError) -> None:
-        """Return a message that no task wants to its queue; its backout count stays."""
+        """Return a message that no task wants to its queue; its backout count stays as it was.
+
+        Does nothing for an MQError, or a delivery that is not held. Returns before it has happened.
+        """
         if isinstance(outcome, MQError) or not outcome.number:
             return
         future, on_done = self._future()
@@ -194,7 +208,7 @@ class VerbFutures:
             together.__exit__(None, None, None)
 
     def _report_outcomes(self) -> None:
-        """Set the results that callbacks have left; runs in the event loop."""
+        """Set the results of futures for which callbacks have come; runs in the event loop."""
         # Reset before the first look, so that an outcome after the last look wakes the loop again.
         self._is_woken = False
         while self._outcomes:

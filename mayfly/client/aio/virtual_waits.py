@@ -1,4 +1,4 @@
-"""Gets of tasks that wait under a virtual clock of this process, checked together."""
+"""The waits of tasks for gets under a virtual clock of this process, checked together."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class VirtualWaits:
         self._timer: asyncio.TimerHandle | None = None
 
     async def result(self, future: asyncio.Future[_T], get: PendingRequest) -> _T:
-        """Await the outcome of a get in the current task.
+        """Await the outcome of a get in the current task and return it.
 
-        Raises RuntimeError, with the get cancelled, if the wait can never end.
+        Raises RuntimeError if the wait can never end; the get is then cancelled.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -63,9 +63,11 @@ class VirtualWaits:
                 self._time.clock.note_change()
 
     def _is_any_done(self) -> bool:
+        """Return True if a waiting get has its outcome."""
         return any(future.done() for future in tuple(self._gets))
 
     def _check_later(self) -> None:
+        """Schedule the next check in 2 ms of the machine's time."""
         self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
@@ -96,7 +98,10 @@ class VirtualWaits:
     def _run_on_thread(
         self, question: Callable[[], _T], answered: Callable[[asyncio.Future[_T]], None]
     ) -> None:
-        """Run a function on the client's thread, and pass its future to ``answered``."""
+        """Run a function on the client's thread; its future is passed to ``answered`` when done.
+
+        If the client is closed, end the checks instead.
+        """
         try:
             answer = self._loop.run_in_executor(self._thread, question)
         except RuntimeError:
@@ -106,7 +111,10 @@ class VirtualWaits:
             answer.add_done_callback(answered)
 
     def _on_pending(self, wait: ClockWait, turn: int, answer: asyncio.Future[bool]) -> None:
-        """Check again at once if all gets were pending at this turn of the clock, else later."""
+        """Check again at once if all gets were pending at this turn of the clock, else later.
+
+        ``answer`` is the future of that result; its error fails all gets.
+        """
         if wait is not self._wait or answer.cancelled():
             return
         if (error := answer.exception()) is not None:
@@ -124,7 +132,7 @@ class VirtualWaits:
         error: RuntimeError,
         answer: asyncio.Future[list[asyncio.Future[Any]]],
     ) -> None:
-        """Fail the futures of cancelled gets with the RuntimeError of the clock."""
+        """Fail the futures of cancelled gets with a RuntimeError; the other gets go on."""
         if answer.cancelled():
             return
         self._fail(answer.result() if answer.exception() is None else self._gets, error)
@@ -132,7 +140,7 @@ class VirtualWaits:
             self._check_later()
 
     def _fail(self, futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
-        """End the waits of tasks with an error of their own each."""
+        """Fail the futures that have no result yet, each with a copy of ``error``."""
         for future in tuple(futures):
             if not future.done():
                 future.set_exception(type(error)(*error.args))
@@ -147,12 +155,12 @@ class VirtualWaits:
 
 
 def _all_pending(gets: tuple[PendingRequest, ...]) -> bool:
-    """Return True if no get is decided."""
+    """Return True if no get has its outcome yet."""
     return all(get.is_pending() for get in gets)
 
 
 def _cancel_all(gets: dict[asyncio.Future[Any], PendingRequest]) -> list[asyncio.Future[Any]]:
-    """Cancel gets; return the futures of those that were not decided before."""
+    """Cancel gets; return the futures of those that had no outcome before."""
     return [future for future, get in gets.items() if get.cancel()]
 
 

@@ -36,7 +36,8 @@ def connect_to_server_of(
     """Connect through the server of a queue manager's folder; None when no server is ready.
 
     The program connects as the operator, as if it opened the folder itself: it can read the files
-    there. Raises as ``remote.connect``, and MQRC_NOT_AUTHORIZED when the token is not readable.
+    there. ``user`` None is the user that runs the program. Raises MQRC_NOT_AUTHORIZED when the
+    token is not readable, and the errors of ``remote.connect``.
     """
     # A server fills the file once its socket listens.
     if not (folder / MQ_SOCKET_FILE).is_socket() or _is_empty(folder / _SERVED_FILE):
@@ -58,6 +59,7 @@ def connect_to_server_of(
 
 
 def _is_empty(file: Path) -> bool:
+    """Return True if a file has no bytes; False if it has some or does not exist."""
     try:
         return not file.stat().st_size
     except FileNotFoundError:
@@ -65,7 +67,10 @@ def _is_empty(file: Path) -> bool:
 
 
 def _token(folder: Path) -> str:
-    """Return the operator's token of the server of a folder; raises MQRC_NOT_AUTHORIZED."""
+    """Return the operator's token for the server of a folder; raises MQRC_NOT_AUTHORIZED.
+
+    A file of the server names its token file; without that name MAYFLY_TOKEN has the token.
+    """
     token_file = None
     with suppress(OSError, ValueError, AttributeError):
         token_file = json.loads((folder / _SERVED_FILE).read_bytes()).get("token_file")
@@ -128,7 +133,10 @@ def _connect_away(
     program: str,
     wanted: ConnectOptions,
 ) -> Connection:
-    """Connect over a network, with reconnection if program and channel allow it."""
+    """Connect over a network, with reconnection if both the program and the channel allow it.
+
+    Raises the errors of :func:`_connect_by`.
+    """
     account = getpass.getuser() if user is None else user
     first = next(ways)
     how = wanted.reconnect or first.reconnect
@@ -173,7 +181,11 @@ def _connect_by(
 
 
 def _connect_here(name: str, user: str | None, program: str) -> Connection:
-    """Connect to a queue manager of this machine; see :func:`connect` for the errors."""
+    """Connect to a queue manager of this machine: open in this process, or served by another.
+
+    Raises MQRC_Q_MGR_NAME_ERROR for an unknown name, MQRC_Q_MGR_NOT_AVAILABLE when no process has
+    the queue manager open, and the errors of ``remote.connect``.
+    """
     running = {n: m for n, m in open_here().items() if not m.is_stopped}
     if not name and len(running) == 1:
         (name,) = running
@@ -198,6 +210,7 @@ def _connect_here(name: str, user: str | None, program: str) -> Connection:
 
 
 def _unknown(name: str) -> MQError:
+    """Return the MQRC_Q_MGR_NAME_ERROR for a name without a queue manager on this machine."""
     return mq_error(
         rc.MQRC_Q_MGR_NAME_ERROR,
         f"{name!r} is not open in this process and has no folder in {HOME_VARIABLE} (~/.mayfly)",

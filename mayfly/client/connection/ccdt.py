@@ -66,7 +66,7 @@ class ChannelTable:
     """The channels of one table, and the order in which this process tries them."""
 
     def __init__(self, channels: Sequence[ClientChannel]) -> None:
-        """Take the channels in the order of the file."""
+        """Take the channels of the table, in the order of the file."""
         self.channels = tuple(channels)
         self._orders: dict[str, list[ClientChannel]] = {}
 
@@ -150,7 +150,10 @@ _BINARY = (
 
 
 def _channel(row: _Object) -> ClientChannel:
-    """Return a channel of the table; raises MQRC_CLIENT_CONN_ERROR for a wrong value or key."""
+    """Return the channel in a JSON object.
+
+    Raises MQRC_CLIENT_CONN_ERROR for a wrong value, an unknown key or an exit.
+    """
     row.word("type", {"clientConnection": None})
     name = row.text("name")
     if not name or len(name) > 20:
@@ -193,6 +196,10 @@ def _channel(row: _Object) -> ClientChannel:
 
 
 def _address(row: _Object) -> Address:
+    """Return the address in ``{"host": …, "port": …}``; the port has a default.
+
+    Raises MQRC_CLIENT_CONN_ERROR for a missing host or a wrong port.
+    """
     host = row.text("host")
     if not host.strip():
         raise row.error("host", f"{host!r} is no host")
@@ -212,9 +219,16 @@ def _refuse_exits(exits: _Object) -> None:
 
 
 class _Object:
-    """A JSON object with its place in the file, which records the keys that were read."""
+    """A JSON object with its place in the file, which records the keys that were read.
+
+    Wrong values raise MQRC_CLIENT_CONN_ERROR, whose text names the place: ``channel[0].name``.
+    """
 
     def __init__(self, values: object, path: str, where: str) -> None:
+        """Take the parsed JSON of file ``path`` at place ``where``, such as ``channel[0]``.
+
+        Raises MQRC_CLIENT_CONN_ERROR for JSON that is no object.
+        """
         if not isinstance(values, dict):
             raise _wrong(path, where, f"{values!r} is no object: write {{…}}")
         self._left: dict[str, Any] = dict(values)
@@ -226,12 +240,16 @@ class _Object:
         return _wrong(self._path, self._place(key), text)
 
     def take(self, key: str) -> Any:
-        """Return the value of a key, None if it is missing, and record that the key was read."""
+        """Return the value of a key, None if the key is missing; record that it was read."""
         self._asked.append(key)
         return self._left.pop(key, None)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a string; ``default`` if the key is missing, an error if that is None."""
+        """Return the string of a key, or ``default`` if the key is missing.
+
+        Raises MQRC_CLIENT_CONN_ERROR for a value that is no string, and for a missing key if
+        ``default`` is None.
+        """
         value = self.take(key)
         if value is None and default is not None:
             return default
@@ -242,7 +260,11 @@ class _Object:
         return value
 
     def word(self, key: str, words: dict[str, Any], default: Any = None) -> Any:
-        """Return what ``words`` has for a string; raises an error for another string."""
+        """Return the value in ``words`` for the string of a key; ``default`` if the key is missing.
+
+        Raises MQRC_CLIENT_CONN_ERROR for a string that is not in ``words``, and for a missing key
+        if ``default`` is None.
+        """
         value = self.text(key, None if default is None else "")
         if not value and default is not None:
             return default
@@ -251,7 +273,10 @@ class _Object:
         return words[value]
 
     def number(self, key: str, lowest: int, highest: int, *, default: int) -> int:
-        """Return an integer from ``lowest`` to ``highest``; ``default`` for a missing key."""
+        """Return an integer from ``lowest`` to ``highest``; ``default`` if the key is missing.
+
+        Raises MQRC_CLIENT_CONN_ERROR for any other value.
+        """
         value = self.take(key)
         if value is None:
             return default
@@ -260,12 +285,18 @@ class _Object:
         return value
 
     def object(self, key: str) -> _Object:
-        """Return a nested object, an empty one if the key is missing."""
+        """Return a nested object, an empty one if the key is missing.
+
+        Raises MQRC_CLIENT_CONN_ERROR for a value that is no object.
+        """
         value = self.take(key)
         return _Object({} if value is None else value, self._path, self._place(key))
 
     def objects(self, key: str) -> list[_Object]:
-        """Return a list of nested objects; raises an error if the key is missing."""
+        """Return a list of nested objects.
+
+        Raises MQRC_CLIENT_CONN_ERROR if the key is missing or the value is no list of objects.
+        """
         value = self.take(key)
         if not isinstance(value, list):
             text = "is missing" if value is None else f"{value!r} is no list: write […]"
@@ -276,18 +307,19 @@ class _Object:
         ]
 
     def refuse_unknown_keys(self) -> None:
-        """Raise an error for a key that was not read: it is unknown."""
+        """Raise MQRC_CLIENT_CONN_ERROR if the object has a key that was not read: it is unknown."""
         for key in self._left:
             raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
 
     def _place(self, key: str) -> str:
+        """Return the place of a key in the file: ``channel[0].name``."""
         return f"{self._where}.{key}" if self._where else key
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a dict.
+    """Return the key-value pairs of a JSON object as a dict.
 
-    Raises ValueError for a repeated key, where JSON keeps the last.
+    Raises ValueError for a repeated key, of which JSON would keep the last value.
     """
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -298,6 +330,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _wrong(path: str, where: str, text: str) -> MQError:
+    """Return an MQRC_CLIENT_CONN_ERROR about a place in a file or URL."""
     place = f"{path}: {where}" if where else path
     return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{place}: {text}")
 
@@ -351,7 +384,10 @@ def _parts_of(url: str) -> SplitResult:
 
 
 def _path_of_url(url: str, parts: SplitResult) -> Path:
-    """Return the path in a ``file:`` URL, or a plain path; raises MQRC_CCDT_URL_ERROR."""
+    """Return the path in a ``file:`` URL, or a plain path; raises MQRC_CCDT_URL_ERROR.
+
+    ``file:///etc/ccdt.json`` and ``/etc/ccdt.json`` both give ``/etc/ccdt.json``.
+    """
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
             text = f"MQCCDTURL {url!r} is not file:///path"
@@ -364,7 +400,10 @@ def _path_of_url(url: str, parts: SplitResult) -> Path:
 
 
 def _from_file(path: Path) -> ChannelTable:
-    """Return the table in a file, parsed again only if the file has changed."""
+    """Return the table in a file, which is parsed again only if the file has changed.
+
+    Raises MQRC_CLIENT_CONN_ERROR for a file that cannot be read or is no valid table.
+    """
     try:
         state = path.stat()
         version = state.st_mtime_ns, state.st_size
@@ -380,7 +419,11 @@ def _from_file(path: Path) -> ChannelTable:
 
 
 def _from_web(url: str, parts: SplitResult) -> ChannelTable:
-    """Fetch the table at a URL, parsed again only if it has changed."""
+    """Fetch the table at a URL and return it; it is parsed again only if its content has changed.
+
+    Raises MQRC_CCDT_URL_ERROR when the server does not return it, and MQRC_CLIENT_CONN_ERROR for an
+    invalid table.
+    """
     # A password does not belong into errors and logs.
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     try:
@@ -398,7 +441,10 @@ def _from_web(url: str, parts: SplitResult) -> ChannelTable:
 
 
 def _request(parts: SplitResult, shown: str) -> Request:
-    """Return the HTTP request for a table, with the user and password of the URL."""
+    """Return the HTTP request for a table, with the user and password of the URL, if any.
+
+    ``shown`` is the URL without them.
+    """
     request = Request(shown, headers={"Accept": "application/json"})
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -409,7 +455,11 @@ def _request(parts: SplitResult, shown: str) -> Request:
 
 
 def _fetch(request: Request, shown: str) -> bytes:
-    """Return the body of the answer; raises MQRC_CCDT_URL_ERROR if it is too long or too slow."""
+    """Return the body of the HTTP answer to a request.
+
+    Raises MQRC_CCDT_URL_ERROR if it is longer than 4 MiB or takes longer than 30 seconds. Other
+    failures raise OSError, ValueError or HTTPException.
+    """
     end_ms = elapsed_ms() + PATIENCE_SECONDS * SECOND_MS
     content = b""
     with urlopen(request, timeout=PATIENCE_SECONDS) as answer:
@@ -423,4 +473,5 @@ def _fetch(request: Request, shown: str) -> bytes:
 
 
 def _unavailable(shown: str, text: str) -> MQError:
+    """Return an MQRC_CCDT_URL_ERROR about a URL, which is shown without its password."""
     return mq_error(rc.MQRC_CCDT_URL_ERROR, f"MQCCDTURL {shown!r}: {text}")

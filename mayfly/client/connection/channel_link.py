@@ -66,7 +66,10 @@ _DOWN = frozenset(
 
 
 class ChannelLink:
-    """The connection of a sender channel to its remote receiver; implements ``channel.Link``."""
+    """The connection of a sender channel to its remote receiver; implements ``channel.Link``.
+
+    After an error that another attempt may avoid, each call raises LinkDown, otherwise MQError.
+    """
 
     def __init__(self, definition: ChannelDefinition, manager: str, runtime: Runtime) -> None:
         """Connect to the first address of CONNAME that answers, for the queue manager ``manager``.
@@ -94,7 +97,7 @@ class ChannelLink:
         self._link, self._stream = self._first_that_answers(definition, introduction, runtime)
 
     def negotiate(self, opening: Opening) -> ReceiverState:
-        """Begin to send and return the state of the receiver; both ends agree on sizes."""
+        """Tell the receiver the sender's state; return the receiver's state and agreed limits."""
         state: ReceiverState = self._ask(
             Negotiation(
                 opening.sequence,
@@ -110,33 +113,39 @@ class ChannelLink:
         return state
 
     def send(self, envelopes: Sequence[Envelope]) -> int | None:
-        """Put a batch; return the ms to wait before :meth:`go_on`, None when all is put."""
+        """Send a batch that the receiver puts; return the ms to wait before :meth:`go_on`, or None.
+
+        None means that all messages are put. A wait means that the receiver will repeat a put.
+        """
         wait_ms: int | None = self._upload(PutBatch, envelopes)
         return wait_ms
 
     def hand_over(self, envelopes: Sequence[Envelope]) -> int:
-        """Send a batch without putting it.
+        """Send a batch that the receiver keeps until :meth:`go_on`.
 
-        Return for how many ms of the call the receiver had it.
+        Returns for how many ms, at the end of the call, the receiver has had the batch.
         """
         had_ms: int = self._upload(KeepBatch, envelopes)
         return had_ms
 
     def go_on(self, transit_ms: int) -> int | None:
-        """Put the batch that was sent, or retry.
+        """Let the receiver put the kept batch, or repeat a failed put.
 
-        Return the ms to wait before the next try, or None. ``transit_ms`` is how long the batch was
-        on the link.
+        Returns the ms to wait before the next call, or None when all messages are put.
+        ``transit_ms`` is how long the batch was on the link.
         """
         wait_ms: int | None = self._ask(GoOn(transit_ms))
         return wait_ms
 
     def confirm(self, luw: str, sequence: int) -> None:
-        """Commit the batch with this unit-of-work id and sequence number."""
+        """Commit the batch at the receiver, with its unit-of-work id and sequence number."""
         self._ask(Confirm(luw, sequence))
 
     def ping(self, channel: str) -> None:
-        """Check that the receiver answers; raises LinkDown."""
+        """Check that the receiver accepts; return nothing.
+
+        Raises LinkDown without an answer, or the MQError by which the receiver refuses.
+        """
         self._ask(Ping())
 
     def traffic(self) -> Traffic:
@@ -144,7 +153,10 @@ class ChannelLink:
         return Traffic(self._stream.sent_bytes, self._stream.received_bytes)
 
     def close(self) -> None:
-        """Close the connection; the receiver is informed if it answers within 5 seconds."""
+        """Close the connection; the receiver is informed if it answers within 5 seconds.
+
+        A call of another thread is cut off. A second call does nothing.
+        """
         was_open, self._is_open = self._is_open, False
         if was_open and self._calling.acquire(blocking=False):
             try:
@@ -155,6 +167,7 @@ class ChannelLink:
         self._link.close()
 
     def _send_end(self) -> None:
+        """Tell the receiver that the sender ends; give up after 5 seconds or without a partner."""
         self._stream.limit(_END_SECONDS)
         try:
             _call(self._link, End())
@@ -165,7 +178,10 @@ class ChannelLink:
     def _first_that_answers(
         self, definition: ChannelDefinition, introduction: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
-        """Connect to the addresses of CONNAME in order; raises LinkDown when none answers."""
+        """Connect to the addresses of CONNAME in order; return the link and stream of the first.
+
+        Raises LinkDown when none answers, or the MQError of a server that refuses the channel.
+        """
         tls, failures = _tls_of(definition), []
         for address in addresses_of(definition.conname):
             endpoint = Endpoint((address,), definition.name, definition.qmname, tls)
@@ -181,7 +197,10 @@ class ChannelLink:
     def _connected(
         self, endpoint: Endpoint, address: Address, introduction: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
-        """Connect to one address and introduce the channel; raises MQError."""
+        """Connect to one address, introduce the channel, and return the link and its stream.
+
+        Raises MQError when no server answers or the server refuses the channel.
+        """
         stream = _CountedStream(open_stream(endpoint, address, runtime))
         stream.limit(self._admission_seconds)
         link = Link(stream, address, runtime)
@@ -198,7 +217,10 @@ class ChannelLink:
         return link, stream
 
     def _upload(self, kind: type[PutBatch | KeepBatch], envelopes: Sequence[Envelope]) -> Any:
-        """Send a batch in frames of limited size; return the answer of the last request."""
+        """Send a batch in frames of limited size; return the answer of the last request.
+
+        Raises LinkDown for an error that another attempt may avoid, otherwise MQError.
+        """
         *parts_before, rest = parts(envelopes, self._max_bytes)
         if kind is KeepBatch and not parts_before:
             # The receiver counts the time from here on: the batch may take long to come in.
@@ -225,7 +247,7 @@ class ChannelLink:
                 raise _failed(error) from error
 
     def _ask(self, request: ChannelRequest) -> Any:
-        """Send a request and return its answer; raises LinkDown or MQError."""
+        """Send a request, wait for its answer and return it; raises LinkDown or MQError."""
         with self._calling:
             self._check_open()
             try:
@@ -234,6 +256,7 @@ class ChannelLink:
                 raise _failed(error) from error
 
     def _check_open(self) -> None:
+        """Raise LinkDown if the link is closed."""
         if not self._is_open:
             raise LinkDown("the link is closed")
 
@@ -242,20 +265,24 @@ class _CountedStream:
     """A stream that counts sent and received bytes; one thread sends while another receives."""
 
     def __init__(self, stream: Stream) -> None:
+        """Count the bytes of ``stream`` from now on."""
         self._stream = stream
         self.sent_bytes = self.received_bytes = 0
         self.limit, self.abort, self.close = stream.limit, stream.abort, stream.close
 
     def send(self, data: bytes) -> None:
+        """Send all bytes and count them; raises OSError."""
         self._stream.send(data)
         self.sent_bytes += len(data)
 
     def receive(self) -> bytes:
+        """Wait for bytes, count and return them; empty at the end of the stream. Raises OSError."""
         data = self._stream.receive()
         self.received_bytes += len(data)
         return data
 
     def receive_now(self) -> bytes | None:
+        """Return received bytes without waiting: None when there are none, empty at the end."""
         data = self._stream.receive_now()
         if data is not None:
             self.received_bytes += len(data)
@@ -263,10 +290,12 @@ class _CountedStream:
 
 
 def _call(link: Link, request: ChannelRequest) -> Any:
+    """Send a request of the channel, wait for its answer and return it; raises MQError."""
     return link.call(_CONVERSATION, _packed(request), request.ANSWER)
 
 
 def _packed(request: ChannelRequest) -> bytes:
+    """Return the encoded request; raises MQRC_UNEXPECTED_ERROR if a value cannot be encoded."""
     try:
         return packed_request(request)
     except ValueError as error:
@@ -274,9 +303,10 @@ def _packed(request: ChannelRequest) -> bytes:
 
 
 def _token_of(definition: ChannelDefinition) -> str:
-    """Return the token of the channel, empty for none: a certificate may be enough.
+    """Return the token with which the channel identifies itself, from its file or the environment.
 
-    Raises MQRC_NOT_AUTHORIZED for a token file that cannot be read.
+    Empty if neither is set: a client certificate may be enough. Raises MQRC_NOT_AUTHORIZED for a
+    token file that cannot be read.
     """
     if not definition.tokenfile and not os.environ.get(TOKEN_VARIABLE, "").strip():
         return ""
@@ -287,7 +317,7 @@ def _token_of(definition: ChannelDefinition) -> str:
 
 
 def _tls_of(definition: ChannelDefinition) -> Tls | None:
-    """Return the TLS of a channel definition, None without SSLCIPH."""
+    """Return the TLS settings of a channel definition and its environment, None without SSLCIPH."""
     if not definition.sslciph:
         return None
     roots, certificate, key = (
@@ -303,7 +333,7 @@ def _failed(error: MQError) -> LinkDown | MQError:
 
 
 def _explained(error: MQError, address: Address, introduction: Introduction) -> MQError:
-    """Return the error of a refused channel with a detail: the server sends only a reason code."""
+    """Return the error of a refused channel with a text: the server sends only a reason code."""
     if error.reason == rc.MQRC_Q_MGR_NAME_ERROR:
         wanted = f"no queue manager {introduction.queue_manager!r} is served at {address}"
         if not introduction.queue_manager:

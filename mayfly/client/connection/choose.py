@@ -63,14 +63,14 @@ _CHANNEL_NAME_LENGTH = 20
 
 
 class ClientRoute(NamedTuple):
-    """One way to reach a queue manager, with the reconnect option of the channel."""
+    """One endpoint that may reach a queue manager, with the reconnect option of the channel."""
 
     endpoint: Endpoint
     reconnect: Reconnect = Reconnect.NO
 
 
 class Binding(Enum):
-    """Where the queue manager of a program must be."""
+    """Where the queue manager of a program may be: anywhere, on this machine, or over a network."""
 
     ANY = "as the environment says"
     LOCAL = "on this machine"
@@ -147,8 +147,8 @@ def routes(
 def endpoint_of_mqserver(value: str) -> Endpoint:
     """Return the endpoint of an MQSERVER value: ``CHANNEL/TCP/host(port)``, or a list of hosts.
 
-    Raises MQRC_CLIENT_CONN_ERROR for a wrong form, and as IBM MQ MQRC_Q_MGR_NAME_ERROR for another
-    transport than TCP. A wrong host or port raises MQRC_HOST_NOT_AVAILABLE.
+    Raises MQRC_CLIENT_CONN_ERROR for a wrong form, MQRC_Q_MGR_NAME_ERROR (as IBM MQ does) for
+    another transport than TCP, and MQRC_HOST_NOT_AVAILABLE for a wrong host or port.
     """
     parts = value.split("/", 2)
     if len(parts) < 3:
@@ -165,7 +165,10 @@ def endpoint_of_mqserver(value: str) -> Endpoint:
 
 
 def _table_of(environment: Mapping[str, str]) -> ChannelTable | None:
-    """Return the channel table that an environment names, None for most programs."""
+    """Return the channel table that environment variables name, None if none is set.
+
+    Raises MQRC_CCDT_URL_ERROR, MQRC_Q_MGR_NAME_ERROR or MQRC_CLIENT_CONN_ERROR for a wrong table.
+    """
     if not any(environment.get(name) for name in _NAME_TABLES):
         return None
     from mayfly.client.connection.ccdt import named_table
@@ -180,18 +183,25 @@ def _table_routes(
     label: str,
     random_bytes: Callable[[int], bytes],
 ) -> Iterator[ClientRoute]:
-    """Yield the routes for a name from a channel table, with key files."""
+    """Yield the routes for a queue manager name from a channel table, with key files.
+
+    Raises MQRC_Q_MGR_NAME_ERROR when no channel of the table matches, and
+    MQRC_KEY_REPOSITORY_ERROR.
+    """
     for row in table.candidates(name, random_bytes):
         yield ClientRoute(_with_keys(row.endpoint, keys, label or row.label), row.reconnect)
 
 
 def _for_queue_manager(endpoint: Endpoint, name: str) -> Endpoint:
-    """Return the endpoint for a queue manager name; ``*GROUP`` accepts any queue manager."""
+    """Return a copy of the endpoint for a queue manager name; ``*GROUP`` accepts any of them."""
     return endpoint._replace(queue_manager="" if name.startswith("*") else name)
 
 
 def _with_keys(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
-    """Return the endpoint with the files of a key repository, unless it already names files."""
+    """Return the endpoint with the files of a key repository.
+
+    An endpoint without TLS, or with files, is returned unchanged. Raises MQRC_KEY_REPOSITORY_ERROR.
+    """
     tls = endpoint.tls
     if tls is None or tls.authorities is not None or tls.certificate is not None:
         return endpoint

@@ -1,4 +1,4 @@
-"""Factories of connections to one queue manager, for facades that open several connections."""
+"""Connectors: objects that open connections to one queue manager, for facades (JMS, pymqi)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Connector(Protocol):
 
     @property
     def runtime(self) -> Runtime:
-        """The threads and locks of a facade before it is connected."""
+        """The source of threads and locks for a facade that is not connected yet."""
 
     @property
     def has_ended(self) -> bool:
@@ -74,7 +74,7 @@ class LocalConnector:
         return instrumented(LocalConnection(session, self.manager))
 
     def apart(self, sharing: Sharing) -> Connector:
-        """Return itself: there are no sockets."""
+        """Return this connector: its connections have no sockets."""
         return self
 
 
@@ -82,7 +82,7 @@ class NamedConnector:
     """Connects to a queue manager by its name, by the route of ``wanted`` (docs/CLIENTS.md)."""
 
     def __init__(self, name: str, wanted: ConnectOptions = DEFAULT_OPTIONS) -> None:
-        """Take the name, and the channel or channel table that a program gives."""
+        """Take the name of the queue manager and the route to it; nothing is connected yet."""
         self._name, self._wanted = name, wanted
         self.runtime = Runtime()
 
@@ -99,7 +99,7 @@ class NamedConnector:
         program: str,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> Connection:
-        """Return a new connection.
+        """Return a new connection of a user; ``program`` becomes PutApplName.
 
         Raises MQError when no route works, see ``connection.connect``.
         """

@@ -1,4 +1,4 @@
-"""The target of a client connection: addresses, channel, queue manager and TLS.
+"""The endpoint of a client connection: addresses, channel, queue manager and TLS.
 
 An endpoint is a value. A URL gives one here, tables and environment variables give one in ``ccdt``
 and ``choose``, and a program may make its own.
@@ -80,7 +80,7 @@ class Tls(NamedTuple):
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return the SSLContext for such connections.
+        """Return an SSLContext with these settings; the certificate files are read now.
 
         Raises MQRC_KEY_REPOSITORY_ERROR for a file that is missing or not PEM, and
         MQRC_SSL_INITIALIZATION_ERROR for a CipherSpec that this OpenSSL does not have.
@@ -218,7 +218,10 @@ def names_channel(url: str) -> bool:
 
 
 def _split(url: str) -> SplitResult:
-    """Split a URL without parsing its hosts: urlsplit rejects several hosts."""
+    """Return the parts of a URL; ``netloc`` may be several hosts, which urlsplit rejects.
+
+    ``mq://a,b:1414/QM1`` has netloc ``a,b:1414`` and path ``/QM1``.
+    """
     scheme, _, rest = url.partition("://")
     hosts, _, _ = rest.replace("?", "/").replace("#", "/").partition("/")
     parts = urlsplit(f"//{rest[len(hosts) :]}")
@@ -226,7 +229,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _with(tls: Tls, given: dict[str, str]) -> Tls:
-    """Return TLS with the values that URL parameters replace."""
+    """Return ``tls`` with the files, cipher and peer name that parameters of a URL set."""
     return Tls(
         given.get("cipher", tls.cipher),
         Path(given["ca"]) if "ca" in given else tls.authorities,
@@ -236,7 +239,7 @@ def _with(tls: Tls, given: dict[str, str]) -> Tls:
 
 
 def _address(text: str, url: str) -> Address:
-    """Return the address for ``host:port``; raises MQRC_CLIENT_CONN_ERROR."""
+    """Return the address for ``host:port`` or ``host``; raises MQRC_CLIENT_CONN_ERROR."""
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
@@ -248,4 +251,5 @@ def _address(text: str, url: str) -> Address:
 
 
 def _wrong(url: str, text: str) -> MQError:
+    """Return an MQRC_CLIENT_CONN_ERROR about a URL; an empty ``url`` keeps it out of the text."""
     return mq_error(rc.MQRC_CLIENT_CONN_ERROR, f"{url}: {text}" if url else text)

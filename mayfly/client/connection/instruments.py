@@ -35,26 +35,26 @@ _installed: list[Instrument] = []
 
 
 def install(instrument: Instrument | None) -> None:
-    """Apply an instrument to all connections made from now on; None removes it."""
+    """Let an instrument wrap all connections made from now on; None removes it."""
     _installed[:] = [] if instrument is None else [instrument]
 
 
 def instrumented(made: Connection, *, for_others: bool = False) -> Connection:
-    """Return a new connection as the installed instrument wraps it."""
+    """Return a new connection wrapped by the installed instrument, unchanged without one."""
     for instrument in _installed:
         made = instrument.connection(made, for_others=for_others)
     return made
 
 
 def instrumented_listener(mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-    """Return a message listener as the installed instrument wraps it."""
+    """Return a message listener wrapped by the installed instrument, unchanged without one."""
     for instrument in _installed:
         call = instrument.listener(mq, call)
     return call
 
 
 def instrumented_application(application: _A) -> _A:
-    """Return an ASGI application as the installed instrument wraps it."""
+    """Return an ASGI application wrapped by the installed instrument, unchanged without one."""
     for instrument in _installed:
         application = instrument.application(application)
     return application

@@ -1,8 +1,8 @@
-"""A connection: the requests of a program, wherever its queue manager is (docs/CONNECTION.md).
+"""The interface of all connections to a queue manager, local or remote (docs/CONNECTION.md).
 
 A verb is a value, a request (``mayfly.verbs.requests``). :meth:`Connection.call` returns its
-answer, :meth:`Connection.begin` hands it to a callback. Errors are MQError: class, reason code and
-detail.
+answer, :meth:`Connection.begin` passes its answer to a callback. Errors are MQError: class, reason
+code and detail.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
 
 
 def end_dropped(end: Callable[[], None], leave: Callable[[Callable[[], None]], object]) -> None:
-    """Run ``end``, or pass it to ``leave`` if Mayfly's own code is on the call stack.
+    """Run ``end``, or pass it to ``leave`` if code of Mayfly is on the call stack.
 
-    A verb under way may hold a lock that ``end`` needs. Facades are not counted as such code.
+    ``end`` closes an object that Python has garbage-collected, perhaps in the middle of a verb.
+    That verb may hold a lock that ``end`` needs. The code of facades (pymqi, JMS) does not count.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -51,12 +52,12 @@ OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
 class UnderWay(Protocol):
-    """A verb that has begun and will end with a callback."""
+    """A running verb, which will end with a callback."""
 
     def cancel(self) -> bool:
-        """End the verb without effect and return True: the callback will never be called.
+        """Cancel the verb and return True: it has no effect, and its callback will never be called.
 
-        Returns False when the verb is decided or cannot be undone: the callback was or will be
+        Returns False when the verb has its outcome or cannot be undone: the callback was or will be
         called.
         """
 
@@ -79,7 +80,7 @@ class GetMore(TypedDict, total=False):
 def check_called(request: ask.GetAny) -> None:
     """Raise MQRC_OPTIONS_ERROR for a get that needs a callback (:meth:`Connection.begin`).
 
-    Such a get is of several queues, or its options browse or get under syncpoint.
+    Such a get has no queue or several, or its options browse or get under syncpoint.
     """
     if len(request.handles) != 1:
         text = f"{len(request.handles)} handles: a get of several queues is begun"
@@ -88,16 +89,19 @@ def check_called(request: ask.GetAny) -> None:
 
 
 def check_held(options: int, wrong: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR if ``options`` of a held get has any of the ``wrong`` MQGMO bits."""
+    """Raise MQRC_OPTIONS_ERROR if the MQGMO ``options`` have any of the ``wrong`` bits.
+
+    ``options`` are those of a get whose message is held as a delivery.
+    """
     if options & wrong:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of what is held")
 
 
 class Decided:
-    """A verb whose outcome is decided, or that cannot be undone: :meth:`cancel` fails."""
+    """A running verb whose outcome is known, or that cannot be undone: :meth:`cancel` fails."""
 
     def is_pending(self) -> bool:
-        """Return False."""
+        """Return False: the outcome is known."""
         return False
 
     def cancel(self) -> bool:
@@ -122,7 +126,7 @@ class Connection(ABC):
 
     @abstractmethod
     def call(self, request: ask.Request[_R]) -> _R:
-        """Send a request and return its answer; raises MQError."""
+        """Send a request, wait for its answer and return it; raises the MQErrors of the request."""
 
     @abstractmethod
     def begin(
@@ -131,20 +135,19 @@ class Connection(ABC):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request.
+        """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
 
-        ``on_done`` is called once, with no lock held, with its answer or MQError. The callbacks of
-        a queue manager come one at a time, in the order in which the outcomes were decided. A
-        callback may come before this method returns. It may make requests and must not block. This
-        method raises nothing. ``on_event`` is called for each queue that a ``requests.GetAny``
-        cannot get from.
+        ``on_done`` is called once, with no lock held. The callbacks of a queue manager come one at
+        a time, in the order in which the outcomes were decided. A callback may come before this
+        method returns. It may make requests and must not block. This method raises nothing.
+        ``on_event`` is called for each queue that a ``requests.GetAny`` cannot get from.
         """
 
     @abstractmethod
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Call ``on_done`` with a known outcome.
+        """Call ``on_done`` with an outcome that is already known.
 
-        It keeps the order of callbacks of :meth:`begin`.
+        The call keeps the order of the callbacks of :meth:`begin`.
         """
 
     def together(self) -> AbstractContextManager[object]:

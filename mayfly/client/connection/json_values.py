@@ -28,14 +28,14 @@ class StepJson(TypedDict):
 
 
 class TraceEntryJson(TypedDict):
-    """One message on one queue: its state there now, or how its life there ended.
+    """One message on one queue: its state there now, or how it ended there.
 
     Times are in ms since 1970, UTC. ``ended_ms`` is null while the message is there,
     ``expire_at_ms`` for one that never expires. Ids are those that the sender knows, empty where
     unknown. ``reason`` is an MQRC_* or MQFB_* code, 0 for none; ``report`` has the report options.
-    ``capped_by`` names the CAPEXPRY, with its object, that shortened the life. ``met_by`` names
-    what detected an expired message; ``ended_by`` and ``ended_program`` ended the life. Each is
-    empty when it is not known.
+    ``capped_by`` names the CAPEXPRY, with its object, that shortened the time to live. ``met_by``
+    names what detected an expired message; ``ended_by`` and ``ended_program`` removed the message.
+    Each is empty when it is not known.
     """
 
     relation: str
@@ -68,7 +68,7 @@ class TraceEntryJson(TypedDict):
 
 
 class MessageTraceJson(TypedDict):
-    """What queue managers know about an id at the moment ``at_ms``.
+    """What queue managers know about a message id at the moment ``at_ms``.
 
     ``is_cut`` is true if more was found than is listed. ``ledger_position`` and ``ledger_ms`` are
     those of the oldest row left in the ledger of ``queue_manager``, which was asked; null while
@@ -132,7 +132,7 @@ class AuditJson(TypedDict):
 
 
 def trace_as_json(found: MessageTrace) -> MessageTraceJson:
-    """Return the JSON form of a message trace."""
+    """Return a message trace as a JSON object, with ids in hexadecimal."""
     return {
         "id": found.asked_id.hex(),
         "at_ms": found.at_ms,
@@ -149,7 +149,7 @@ def trace_as_json(found: MessageTrace) -> MessageTraceJson:
 
 
 def traces_as_json(found: TracesFound) -> TracesJson:
-    """Return the JSON form of the traces of messages with a property."""
+    """Return the traces of messages with a property as a JSON object, ids in hexadecimal."""
     return {
         "traces": [trace_as_json(trace) for trace in found.traces],
         "is_cut": found.is_cut,
@@ -158,13 +158,17 @@ def traces_as_json(found: TracesFound) -> TracesJson:
 
 
 def _entry_as_json(entry: TraceEntry) -> TraceEntryJson:
+    """Return one entry of a trace as a JSON object, with ids in hexadecimal.
+
+    ``reason_name`` is None for reason 0.
+    """
     ids = {"msg_id": entry.msg_id.hex(), "correl_id": entry.correl_id.hex()}
     named = {"reason_name": cause_name(entry.reason) if entry.reason else None}
     return cast(TraceEntryJson, entry._asdict() | ids | named)
 
 
 def scheduled_as_json(entry: Scheduled) -> ScheduledJson:
-    """Return the JSON form of a delayed message.
+    """Return a delayed message as a JSON object, with ids in hexadecimal.
 
     The position is a string: many JSON readers round numbers of more than 53 bits.
     """
@@ -173,5 +177,5 @@ def scheduled_as_json(entry: Scheduled) -> ScheduledJson:
 
 
 def audit_as_json(entry: AuditEntry) -> AuditJson:
-    """Return the JSON form of a change of the schedule."""
+    """Return a change of the schedule as a JSON object, with its MsgId in hexadecimal."""
     return cast(AuditJson, entry._asdict() | {"msg_id": entry.msg_id.hex()})

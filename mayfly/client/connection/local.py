@@ -1,9 +1,9 @@
-"""A connection to a queue manager of this process, and the functions of its requests.
+"""The connection to a queue manager of the same process: a function runs each kind of request.
 
 A function in :data:`CALLS` runs a request and returns its answer; it may wait. A function in
-:data:`BEGUN` begins a request and calls back with the answer. A function in :data:`HERE` is for an
-event loop, which must not wait: it returns the answer alone in a tuple if that is decided at once.
-All raise MQError for a wrong request.
+:data:`BEGUN` begins a request, and a callback gets the answer. A function in :data:`HERE` is for an
+event loop, which must not wait: an answer that is known at once is returned in a tuple of one
+value. All raise MQError for a wrong request.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class HandleTable:
     """The open objects of one connection, by handle number."""
 
     def __init__(self) -> None:
+        """Begin with no open object."""
         #: Handles by number, for verbs. Handles that their session has closed are here as well:
         #: their ``is_open`` is False.
         self.handles: dict[int, AnyHandle] = {}
@@ -141,7 +142,10 @@ class HandleTable:
         return mq_error(reason, f"handle {index(number)} was not opened for this")
 
     def is_open(self, handle: int) -> bool:
-        """Return True if an object is open under this handle number."""
+        """Return True if an object is open under this handle number.
+
+        False if the number was never used, or its object is closed.
+        """
         found = self.handles.get(handle)
         return found is not None and found.is_open
 
@@ -182,7 +186,7 @@ class Holdings(NamedTuple):
 
 
 class LocalConnection(Connection):
-    """A connection to a queue manager of this process, over one session of it."""
+    """A connection to a queue manager of the same process, with one session of it."""
 
     session: Session
     pending_waits: PendingWaits
@@ -207,9 +211,10 @@ class LocalConnection(Connection):
         _sessions[session.number] = session
 
     def call(self, request: Request[_R]) -> _R:
-        """Run a request and return its answer; see :data:`CALLS`. Raises MQError.
+        """Run a request and return its answer, whose type depends on the request.
 
-        A request without a function there raises MQRC_FUNCTION_NOT_SUPPORTED.
+        Raises the MQError of the verb, and MQRC_FUNCTION_NOT_SUPPORTED for a request that is not in
+        :data:`CALLS`.
         """
         carries = CALLS.get(type(request))
         if carries is None:
@@ -223,7 +228,12 @@ class LocalConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request and call ``on_done`` with its answer or MQError; see :data:`BEGUN`."""
+        """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
+
+        This method raises no MQError: the error of a wrong request goes to ``on_done`` as well.
+        ``on_event`` is called for each queue that a ``requests.GetAny`` cannot get from. See
+        :data:`BEGUN`.
+        """
         begins = BEGUN.get(type(request))
         try:
             if begins is None:
@@ -239,11 +249,11 @@ class LocalConnection(Connection):
         on_done: OnDone[Any],
         on_event: OnRefused | None = None,
     ) -> tuple[Any] | UnderWay:
-        """Begin a request from an event loop, which must not wait.
+        """Begin a request from an event loop, which must not wait; for the requests in HERE.
 
-        Returns the answer alone in a tuple when it is decided at once; ``on_done`` is then not
-        called. Otherwise returns the verb under way, and ``on_done`` is called later. Raises
-        MQError for a wrong request.
+        Returns the answer in a tuple of one value when the answer is known at once; ``on_done`` is
+        then not called. Otherwise returns the running verb, and ``on_done`` gets the answer later.
+        Raises MQError for a wrong request.
         """
         return HERE[type(request)](self, request, on_done, on_event)
 
@@ -254,9 +264,10 @@ class LocalConnection(Connection):
     ) -> list[PutResult | MQError | None] | UnderWay:
         """Begin several independent puts: one that fails does not stop the others.
 
-        An MQError in ``puts`` is its own outcome. Returns the list of outcomes when no put waits
-        for the disk. Otherwise all wait for one write together, and ``on_done`` gets the list; the
-        result is then the last verb under way.
+        The outcomes have the order of ``puts``: a result or an MQError. An MQError in ``puts``
+        stays in its place as the outcome. Returns the outcomes when no put waits for the disk.
+        Otherwise returns the last running put; all puts share one write, and ``on_done`` gets the
+        outcomes after that write.
         """
         outcomes: list[PutResult | MQError | None] = []
         left: dict[int, Completion] = {}
@@ -305,11 +316,12 @@ class LocalConnection(Connection):
         context: int = c.MQHO_NONE,
         completion: Completion | None = None,
     ) -> PutResult | None:
-        """Put a message (MQPUT), without the cost of a request object.
+        """Put a message (MQPUT) and return its result, without the cost of a request object.
 
         The result is None when the queue refuses a message with MQPMO_ASYNC_RESPONSE. With a
-        ``completion`` the call returns before the disk write; the completion has what is left to
-        do.
+        ``completion`` the call returns before the disk write, and the completion has the rest of
+        the work. Raises MQRC_HOBJ_ERROR for a handle that is not open, MQRC_NOT_OPEN_FOR_OUTPUT for
+        a handle of another kind, MQRC_EXPIRY_ERROR, and the other reason codes of MQPUT.
         """
         target = self.opened.handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
@@ -344,8 +356,9 @@ class LocalConnection(Connection):
     ) -> GetResult:
         """Get a message (MQGET) and return its result, without the cost of a request object.
 
-        Raises NoMessage (MQRC_NO_MSG_AVAILABLE) when none comes within ``wait_ms``, and
-        MQRC_NOT_OPEN_FOR_INPUT for a handle that is not a queue's.
+        Raises NoMessage (MQRC_NO_MSG_AVAILABLE) when none comes within ``wait_ms``, MQRC_HOBJ_ERROR
+        for a handle that is not open, and MQRC_NOT_OPEN_FOR_INPUT for a handle that is not a
+        queue's.
         """
         source = self.opened.handles.get(handle)
         if not isinstance(source, Handle):
@@ -367,11 +380,14 @@ class LocalConnection(Connection):
         return source.get(request, options)
 
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
+        """Call ``on_done`` with an outcome that is already known, after the callbacks before it."""
         self.core.background.end_with(Completion(), lambda _none: on_done(outcome))
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect (MQDISC): end pending waits, commit or back out, delete temporary topics."""
+        """Disconnect (MQDISC): end pending waits, commit or back out, delete temporary topics.
+
+        A second call does nothing.
+        """
         try:
             self.pending_waits.end()
             self.session.close(commit=commit)
@@ -387,7 +403,10 @@ class LocalConnection(Connection):
         return self.opened.is_open(handle)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of a garbage-collected object now, or before the next verb."""
+        """Run ``end``, which closes a garbage-collected object: now, or before the next verb.
+
+        Mayfly's code on the call stack may hold a lock that ``end`` needs; ``end`` then runs later.
+        """
         end_dropped(end, self.core.left_behind.objects.append)
 
     @property
@@ -436,7 +455,8 @@ class LocalConnection(Connection):
     ) -> UnderWay:
         """Call ``on_done`` with the answer once ``completion`` is on disk.
 
-        If the write fails, ``on_done`` gets the error instead.
+        Returns DECIDED at once, a running verb that cannot be cancelled. If the write fails,
+        ``on_done`` gets the MQError instead.
         """
 
         def end(error: MQError | None) -> None:
@@ -450,6 +470,10 @@ class LocalConnection(Connection):
 
 
 def _open(connection: LocalConnection, request: ask.Open) -> Opened:
+    """Open an object (MQOPEN), register its handle, and return the handle with the resolved names.
+
+    Raises the errors of :func:`_open_named`.
+    """
     handle = _open_named(connection, request)
     name, number = connection.name, connection.opened.register(handle)
     if isinstance(handle, DefinitionHandle):
@@ -465,8 +489,9 @@ def _open(connection: LocalConnection, request: ask.Open) -> Opened:
 def _open_named(connection: LocalConnection, request: ask.Open) -> AnyHandle:
     """Open the queue, topic or definition that a request names; the handle is not registered yet.
 
-    Raises MQRC_OBJECT_TYPE_ERROR for another object type, MQRC_UNKNOWN_REMOTE_Q_MGR for a topic and
-    MQRC_OPTION_NOT_VALID_FOR_TYPE for a definition of another queue manager.
+    An alias of a topic opens the topic. Raises MQRC_OBJECT_TYPE_ERROR for another object type,
+    MQRC_UNKNOWN_REMOTE_Q_MGR for a topic of another queue manager, MQRC_OPTION_NOT_VALID_FOR_TYPE
+    for a definition of another queue manager, and the other reason codes of MQOPEN.
     """
     session, here, kind, manager = (
         connection.session,
@@ -506,6 +531,11 @@ def _open_named(connection: LocalConnection, request: ask.Open) -> AnyHandle:
 
 
 def _close_object(connection: LocalConnection, request: ask.CloseObject) -> int:
+    """Close an object (MQCLOSE), forget its handle, and return MQRC_NONE or a warning.
+
+    Raises MQRC_HOBJ_ERROR for a handle that is not open. After any other error the handle stays
+    open.
+    """
     handles, number = connection.opened.handles, request.handle
     closing = handles.get(number)
     if closing is None:
@@ -516,6 +546,11 @@ def _close_object(connection: LocalConnection, request: ask.CloseObject) -> int:
 
 
 def _inquire(connection: LocalConnection, request: ask.Inquire) -> Inquiry:
+    """Return the attributes that an MQINQ asks for; handle MQHO_NONE is the queue manager itself.
+
+    Raises MQRC_HOBJ_ERROR for a handle that is not open, MQRC_NOT_OPEN_FOR_INQUIRE for a topic, and
+    the other reason codes of MQINQ.
+    """
     if request.handle == c.MQHO_NONE:
         return inquire_itself(
             connection.session.core, connection.session.authority, request.selectors
@@ -528,17 +563,28 @@ def _inquire(connection: LocalConnection, request: ask.Inquire) -> Inquiry:
 
 
 def _set(connection: LocalConnection, request: ask.Set) -> None:
+    """Set attributes of an open queue (MQSET), all of them or none; durable on return.
+
+    Raises MQRC_HOBJ_ERROR for a handle that is not open, MQRC_NOT_OPEN_FOR_SET for a handle of
+    another kind, and the other reason codes of MQSET.
+    """
     values = {selector: scalar_of(value, "values") for selector, value in request.values}
     found = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_SET)
     set_attributes(connection.core, found, values)
 
 
 def _backout_rule(connection: LocalConnection, request: ask.AskBackoutRule) -> BackoutRule:
+    """Return BOTHRESH and BOQNAME of an open queue; raises MQRC_HOBJ_ERROR for any other handle."""
     definition = connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).queue.definition
     return BackoutRule(definition.bothresh, definition.boqname)
 
 
 def _lives_from_release(connection: LocalConnection, request: ask.AskLivesFromRelease) -> bool:
+    """Return True if a queue counts the time to live from the delivery time (TTLFROM(RELEASE)).
+
+    Handle MQHO_NONE asks whether any local queue does. Raises MQRC_HOBJ_ERROR for another handle
+    that is not of an open queue.
+    """
     if request.handle == c.MQHO_NONE:
         return has_lives_from_release(connection.core)
     return connection.opened.queue(request.handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
@@ -554,7 +600,7 @@ def _put_to(
     context: int = c.MQHO_NONE,
     completion: Completion | None = None,
 ) -> PutResult | None:
-    """Put the message of a request to an open handle."""
+    """Put the message of a request to an open handle; see :meth:`LocalConnection.put`."""
     message = request.message
     return connection.put(
         handle,
@@ -578,6 +624,7 @@ def _attempt_put(
     """Put a message without waiting for the disk; return the result and the disk work that is left.
 
     The put has ended when the completion is empty; else see :meth:`LocalConnection.end_with`.
+    Raises MQRC_RESOURCE_PROBLEM when too many puts wait for the disk, and the errors of a put.
     """
     connection.core.background.check_capacity()
     completion = Completion()
@@ -591,6 +638,10 @@ def _begin_put(
     on_done: OnDone[PutResult | None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Put a message; ``on_done`` gets the result when the message is on disk.
+
+    Returns DECIDED, a running verb that cannot be cancelled. Raises the errors of a put.
+    """
     result, completion = _attempt_put(connection, request)
     return connection.end_with(completion, on_done, result)
 
@@ -601,16 +652,20 @@ def _put_here(
     on_done: OnDone[PutResult | None],
     _on_event: OnRefused | None,
 ) -> tuple[PutResult | None] | UnderWay:
-    """Put; return the result alone in a tuple unless the put waits for the disk."""
+    """Put a message; return its result in a tuple of one value if no disk write is needed.
+
+    Otherwise return DECIDED (it cannot be cancelled); ``on_done`` gets the result after the disk
+    write.
+    """
     result, completion = _attempt_put(connection, request)
     return (result,) if completion.is_empty else connection.end_with(completion, on_done, result)
 
 
 def _put1(connection: LocalConnection, request: ask.Put1) -> PutResult:
-    """Open, put and close (MQPUT1).
+    """Open an object, put one message and close the object (MQPUT1); return the result of the put.
 
     Raises MQRC_OPTIONS_ERROR for options that MQPUT1 does not allow, MQRC_OBJECT_TYPE_ERROR for an
-    object that is neither queue nor topic.
+    object that is neither queue nor topic, and the errors of open and put.
     """
     options = request.options
     if options & _NOT_FOR_PUT1:
@@ -640,7 +695,7 @@ def _put1(connection: LocalConnection, request: ask.Put1) -> PutResult:
 
 
 def _publish(connection: LocalConnection, request: ask.Put1) -> PutResult:
-    """Publish without opening the topic, for options that need no handle. Return the result."""
+    """Publish without opening the topic, for options that need no handle; return the result."""
     message = request.message
     put_request = PutRequest(
         descriptor_of(request.descriptor),
@@ -668,6 +723,7 @@ def _publish(connection: LocalConnection, request: ask.Put1) -> PutResult:
 
 
 def _new_ids(connection: LocalConnection, request: ask.NewIds) -> ask.Ids:
+    """Return ``request.count`` new MsgIds of 24 bytes each, concatenated, and the time in ms."""
     ids = b"".join([new_message_id(connection.core) for _ in range(request.count)])
     return ask.Ids(connection.core.now_ms(), ids)
 
@@ -676,7 +732,10 @@ def _new_ids(connection: LocalConnection, request: ask.NewIds) -> ask.Ids:
 
 
 def _match(request: ask.Get | ask.GetAny) -> Match:
-    """Return the ids that a message must have for this get; ANY when the request gives none."""
+    """Return the condition on MsgId, CorrelId, group or MsgToken that a get request sets.
+
+    ANY, which every message meets, if the request sets none.
+    """
     msg_id, correl_id = request.msg_id or None, request.correl_id or None
     if isinstance(request, ask.GetAny):
         return Match(msg_id, correl_id) if msg_id or correl_id else ANY
@@ -693,6 +752,7 @@ def _match(request: ask.Get | ask.GetAny) -> Match:
 
 
 def _get_request(source: Handle, request: ask.Get) -> GetRequest:
+    """Return a get request in the form of the engine, for the open queue ``source``."""
     view = source.view(request.options, has_handle=request.in_handle)
     return GetRequest(
         _match(request),
@@ -704,6 +764,11 @@ def _get_request(source: Handle, request: ask.Get) -> GetRequest:
 
 
 def _get(connection: LocalConnection, request: ask.Get) -> GetResult:
+    """Get a message of an open queue (MQGET) and return its result.
+
+    Raises NoMessage when none comes in time, MQRC_HOBJ_ERROR for a handle that is not open, and
+    MQRC_NOT_OPEN_FOR_INPUT for one that is not a queue's.
+    """
     source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     return source.get(_get_request(source, request), request.options)
 
@@ -711,7 +776,10 @@ def _get(connection: LocalConnection, request: ask.Get) -> GetResult:
 def _pending_get(
     connection: LocalConnection, request: ask.Get, on_done: OnDone[GetResult]
 ) -> PendingGet:
-    """Return a get with a callback, which the caller begins."""
+    """Return a get with a callback, which has not begun: the caller calls its ``begin``.
+
+    Raises MQRC_HOBJ_ERROR or MQRC_NOT_OPEN_FOR_INPUT for a handle that is not of an open queue.
+    """
     source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     return source.begin_get(_get_request(source, request), request.options, on_done)
 
@@ -722,6 +790,7 @@ def _begin_get(
     on_done: OnDone[GetResult],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Begin a get and return it; ``on_done`` gets the result, or NoMessage if no message comes."""
     pending = _pending_get(connection, request, on_done)
     pending.begin()
     return pending
@@ -733,7 +802,11 @@ def _get_here(
     on_done: OnDone[GetResult],
     _on_event: OnRefused | None,
 ) -> tuple[GetResult] | UnderWay:
-    """Get; return the result alone in a tuple, or the pending get if it waits."""
+    """Get a message; return its result in a tuple of one value if it is known at once.
+
+    Otherwise return the pending get; ``on_done`` gets its outcome. Raises an MQError that is known
+    at once, such as NoMessage.
+    """
     pending = _pending_get(connection, request, on_done)
     outcome = pending.begin_at_once()
     if outcome is None:
@@ -744,7 +817,7 @@ def _get_here(
 
 
 def _get_many(connection: LocalConnection, request: ask.GetMany) -> list[Message]:
-    """Get several messages by one transaction, without waiting.
+    """Get several messages in one transaction, without waiting; return [] when none is available.
 
     Raises MQRC_OPTIONS_ERROR for other options than syncpoint and properties, and for a handle with
     a selector.
@@ -764,9 +837,10 @@ def _get_many(connection: LocalConnection, request: ask.GetMany) -> list[Message
 
 
 def _get_held(connection: LocalConnection, request: ask.GetAny) -> Delivery:
-    """Get one message of one queue and hold it until it is settled.
+    """Get one message of one queue and hold it as a delivery until it is settled.
 
-    Raises MQRC_OPTIONS_ERROR for several queues: such a get needs a callback (``begin``).
+    Raises NoMessage when none comes in time, and MQRC_OPTIONS_ERROR for several queues: such a get
+    needs a callback (``begin``).
     """
     check_called(request)
     [handle] = request.handles
@@ -784,7 +858,13 @@ def _begin_get_any(
     on_done: OnDone[Delivery],
     on_refused: OnRefused | None,
 ) -> UnderWay:
-    """Begin a get from several queues: held as a delivery, in the unit of work, or browsed."""
+    """Begin to get one message from any of several queues; ``on_done`` gets the delivery.
+
+    Returns the running get. The message is held until it is settled. With MQGMO_SYNCPOINT it is got
+    in the unit of work instead; with MQGMO_BROWSE_FIRST it stays on its queue. Raises
+    MQRC_HOBJ_ERROR without a handle, or for one that is not open, and MQRC_NOT_OPEN_FOR_INPUT for
+    one that is not a queue's.
+    """
     deliveries, options, getters = connection.session.deliveries, request.options, {}
     held = unit = None
     if options & c.MQGMO_SYNCPOINT:
@@ -807,7 +887,11 @@ def _begin_get_any(
 
 
 def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Delivery]:
-    """Get several messages of one queue without waiting, each held as a delivery."""
+    """Get several messages of one queue without waiting, each held as a delivery.
+
+    Returns [] when none is available. Raises MQRC_OPTIONS_ERROR for syncpoint, browsing and
+    waiting.
+    """
     options = request.options
     check_held(options, c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT)
     queue = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
@@ -822,6 +906,10 @@ def _take_held(connection: LocalConnection, request: ask.TakeHeld) -> list[Deliv
 
 
 def _unlock(connection: LocalConnection, request: ask.Unlock) -> int:
+    """Unlock the message that a browse has locked; return MQRC_NONE or MQRC_NO_MSG_LOCKED.
+
+    Raises MQRC_NOT_OPEN_FOR_BROWSE for a handle that is not a queue's, and MQRC_OPTIONS_ERROR.
+    """
     check_get_options(request.options)
     return connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
 
@@ -832,6 +920,11 @@ def _begin_settle(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Settle deliveries; ``on_done`` gets None when that is on disk.
+
+    Returns DECIDED, a running verb that cannot be cancelled. Raises MQRC_HMSG_ERROR for a delivery
+    that is already settled.
+    """
     completion = Completion()
     _settle_with(connection, request, completion)
     return connection.end_with(completion, on_done, None)
@@ -840,7 +933,11 @@ def _begin_settle(
 def _settle_with(
     connection: LocalConnection, request: ask.Settle, completion: Completion | None
 ) -> None:
-    """Settle deliveries, or move them into the unit of work of the connection ``within``."""
+    """Settle deliveries, or move them into the unit of work of conversation ``request.within``.
+
+    With a ``completion`` the call returns before the disk write. Raises MQRC_HMSG_ERROR for a
+    delivery that is already settled; then none is settled.
+    """
     if request.within:
         _move_into_unit(connection, request.deliveries, request.settlement, request.within)
     else:
@@ -855,10 +952,10 @@ def _settle_with(
 def _move_into_unit(
     connection: LocalConnection, deliveries: Iterable[int], settlement: Settlement, within: int
 ) -> None:
-    """Move deliveries into the unit of work of another connection.
+    """Move deliveries into the unit of work of the conversation with number ``within``.
 
-    Raises MQRC_UOW_NOT_AVAILABLE if that connection is closed or belongs to another queue manager,
-    MQRC_OPTIONS_ERROR for another settlement than TAKEN.
+    Raises MQRC_UOW_NOT_AVAILABLE if that conversation is closed or belongs to another queue
+    manager, and MQRC_OPTIONS_ERROR for a settlement other than TAKEN.
     """
     session = _sessions.get(within)
     if session is None or session.core is not connection.core or not session.is_open:
@@ -876,9 +973,11 @@ def _put_elsewhere(
     unit_of_work: UnitOfWork,
     message: Message,
 ) -> None:
-    """Put a rejected message on the dead-letter queue, or set it aside, as the queue manager.
+    """Put a rejected message on another queue, with the authority of the queue manager.
 
-    Raises MQRC_OPTIONS_ERROR for reason 0.
+    SET_ASIDE puts it on BOQNAME of its queue, or else on the dead-letter queue. Any other
+    settlement puts it on the dead-letter queue. Raises MQRC_OPTIONS_ERROR for reason 0, and the
+    error of a dead-letter queue that refuses the message.
     """
     if not reason:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
@@ -897,6 +996,10 @@ def _begin_commit(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Commit the unit of work; ``on_done`` gets None when that is on disk.
+
+    Returns DECIDED, a running verb that cannot be cancelled.
+    """
     completion = Completion()
     connection.session.commit(completion)
     return connection.end_with(completion, on_done, None)
@@ -905,7 +1008,10 @@ def _begin_commit(
 def _found(
     connection: LocalConnection, request: ask.Forward | ask.DeadLetter | ask.ReportException
 ) -> Message:
-    """Return a message that the unit of work has got; raises MQRC_NO_MSG_AVAILABLE for another."""
+    """Return a message that the unit of work has got, by queue and MsgToken.
+
+    Raises MQRC_NO_MSG_AVAILABLE for a message that the unit of work has not got.
+    """
     found = find_got_message(connection.session, request.queue, request.token)
     if found is None:
         text = f"message: the unit of work has got none of {request.queue!r} with this MsgToken"
@@ -914,23 +1020,43 @@ def _found(
 
 
 def _forward(connection: LocalConnection, request: ask.Forward) -> None:
+    """Put a message that the unit of work has got on another queue; its expiry time stays the same.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model queue, MQRC_NO_MSG_AVAILABLE for a
+    message that the unit of work has not got, and the errors of a put.
+    """
     check_forward_target(connection.core, request.name)
     forward(connection.core, connection.session, request.name, _found(connection, request))
 
 
 def _dead_letter(connection: LocalConnection, request: ask.DeadLetter) -> None:
+    """Put a message that the unit of work has got on the dead-letter queue, behind an MQDLH.
+
+    Raises MQRC_NO_MSG_AVAILABLE for a message that the unit of work has not got, and the errors of
+    a put.
+    """
     put_dead_letter(
         connection.core, connection.session, _found(connection, request), request.reason
     )
 
 
 def _report_exception(connection: LocalConnection, request: ask.ReportException) -> bool:
+    """Send the exception report that a got message requests; return False if no queue accepts it.
+
+    Raises MQRC_NO_MSG_AVAILABLE for a message that the unit of work has not got.
+    """
     return report_exception(
         connection.core, connection.session, _found(connection, request), request.reason
     )
 
 
 def _move(connection: LocalConnection, request: ask.Move) -> int:
+    """Move the message under the browse cursor to another queue, under syncpoint.
+
+    Returns an arrival number: messages that arrive later on the source queue have a higher one.
+    Raises MQRC_NO_MSG_UNDER_CURSOR when the message is gone, and the errors of a put. The caller
+    must then back out.
+    """
     source = connection.opened.queue(request.handle, rc.MQRC_NOT_OPEN_FOR_BROWSE)
     return move_under_cursor(
         connection.session,
@@ -943,7 +1069,11 @@ def _move(connection: LocalConnection, request: ask.Move) -> int:
 
 
 def _reply(connection: LocalConnection, request: ask.Reply) -> int:
-    """Put a reply with all context; raises MQRC_NOT_AUTHORIZED for a limited user."""
+    """Put a reply in the unit of work, with the context in its descriptor (set all context).
+
+    Returns 0, or the reason code for which the reply went to the dead-letter queue. Raises
+    MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     session = connection.session
     if session.authority is not None:
         text = "a user of limited authority says no context of replies"
@@ -963,6 +1093,11 @@ def _reply(connection: LocalConnection, request: ask.Reply) -> int:
 
 
 def _subscribe(connection: LocalConnection, request: ask.Subscribe) -> Subscribed:
+    """Make, resume or alter a subscription (MQSUB); return its number, queue handle and attributes.
+
+    An altered subscription keeps its number. Raises MQRC_HOBJ_ERROR for a queue handle or
+    subscription that is not open, and the other reason codes of MQSUB.
+    """
     wanted = SubscriptionWanted(
         request.options,
         request.name,
@@ -990,6 +1125,11 @@ def _queue_or_none(connection: LocalConnection, number: int) -> Handle | None:
 
 
 def _join(connection: LocalConnection, request: ask.JoinSubscription) -> Subscribed:
+    """Open a subscription by its name as JMS does (join, resume or make), and register it.
+
+    The handle in the result is MQHO_NONE if a definition (DEFINE SUB) names the queue of its
+    publications.
+    """
     opened: OpenSubscription
     if request.is_durable:
         opened = open_durable(
@@ -1013,16 +1153,22 @@ def _join(connection: LocalConnection, request: ask.JoinSubscription) -> Subscri
 
 
 def _close_subscription(connection: LocalConnection, request: ask.CloseSubscription) -> None:
+    """Close a subscription; with ``request.remove`` a durable one is deleted as well.
+
+    Raises MQRC_HOBJ_ERROR for a number that is not open.
+    """
     connection.subscription(request.number).close(remove=request.remove)
     del connection.subscriptions[request.number]
 
 
 def _is_subscription_open(connection: LocalConnection, request: ask.IsSubscriptionOpen) -> bool:
+    """Return True if a subscription is open here, and was neither removed nor expired."""
     found = connection.subscriptions.get(request.number)
     return found is not None and found.is_open
 
 
 def _make_temporary_topic(connection: LocalConnection, _request: ask.MakeTemporaryTopic) -> str:
+    """Return a new unique topic string; it is deleted when the connection closes."""
     topic = make_temporary_topic(connection.session)
     connection.temporary_topics |= {topic}
     return topic
@@ -1058,10 +1204,12 @@ def _schedule(connection: LocalConnection, request: Any) -> SessionSchedule:
 
 
 def _receipt(receipt: Receipt) -> ask.ReceiptRow:
+    """Return the answer to a change of the schedule: its outcome and how many messages changed."""
     return ask.ReceiptRow(receipt, receipt.message_count)
 
 
 def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.ReceiptRow:
+    """Give the delayed messages with a MsgId another delivery time; return how many changed."""
     receipt = _schedule(connection, request).reschedule(
         request.msg_id, delay_ms=request.delay_ms, deliver_at_ms=request.deliver_at_ms
     )
@@ -1069,6 +1217,10 @@ def _reschedule(connection: LocalConnection, request: ask.Reschedule) -> ask.Rec
 
 
 def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> int:
+    """Begin to reschedule all delayed messages that match a filter.
+
+    Returns a number with which ``requests.GoOn`` continues.
+    """
     progress = _schedule(connection, request).reschedule_all(
         request.where,
         delay_ms=request.delay_ms,
@@ -1079,7 +1231,10 @@ def _reschedule_all(connection: LocalConnection, request: ask.RescheduleAll) -> 
 
 
 def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
-    """Register a bulk change of the schedule and return its number for ``requests.GoOn``."""
+    """Register a bulk change of the schedule and return its number for ``requests.GoOn``.
+
+    When 16 are registered, the oldest is dropped and not continued.
+    """
     if len(connection.steps) >= _MAX_STEPS:
         del connection.steps[next(iter(connection.steps))]
     number = next(connection.numbers)
@@ -1088,7 +1243,10 @@ def _begin_steps(connection: LocalConnection, progress: Iterator[int]) -> int:
 
 
 def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
-    """Run the next step of a bulk change; return the number of messages so far, None at its end."""
+    """Run the next step of a bulk change; return the number of messages so far, None at its end.
+
+    Raises MQRC_OPTIONS_ERROR for a number of no bulk change, or of one that has ended.
+    """
     progress = connection.steps.get(request.number)
     if progress is None:
         text = f"number: no change of the schedule is {request.number}"
@@ -1103,26 +1261,51 @@ def _go_on(connection: LocalConnection, request: ask.GoOn) -> int | None:
 
 
 def _trace(connection: LocalConnection, request: ask.AskTrace) -> MessageTrace:
+    """Return the trace of a message: its state or its end on all queue managers of the process.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.traces.of(request.identifier)
 
 
 def _run_due(connection: LocalConnection, _request: ask.RunDue) -> None:
+    """Do all work of the queue manager that is due now, such as deliveries.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     connection.operated.run_due()
 
 
 def _instance(connection: LocalConnection, _request: ask.AskInstance) -> str:
+    """Return the id of the queue manager's store, which a Spark checkpoint records.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.claims.instance_id
 
 
 def _consumers(connection: LocalConnection, _request: ask.ListConsumers) -> list[ConsumerState]:
+    """Return the state of each consumer (a Spark query that reads a queue), ordered by name.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.claims.standings()
 
 
 def _first_position(connection: LocalConnection, _request: ask.AskFirstPosition) -> int:
+    """Return the oldest position in the ledger of ended messages, one past the newest if empty.
+
+    Raises MQRC_NOT_AUTHORIZED for a user whose authority is limited.
+    """
     return connection.operated.ledger.first_position()
 
 
 def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
+    """Return the traces (states and history) of present messages that have a property.
+
+    Raises MQRC_OPTIONS_ERROR for a wrong limit or time range, and MQRC_NOT_AUTHORIZED for a user
+    whose authority is limited.
+    """
     question = PropertyQuestion(
         request.name, request.value, request.from_ms, request.before_ms, request.limit
     )
@@ -1130,7 +1313,11 @@ def _traces(connection: LocalConnection, request: ask.AskTraces) -> TracesFound:
 
 
 def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.LedgerPage:
-    """Return a page of the ledger; it has the first position if retention has removed the row."""
+    """Return up to ``request.max_rows`` rows of the ledger of ended messages; no rows at its end.
+
+    If retention has deleted the row after the position, there are no rows, and ``first_held`` is
+    the oldest position left. Otherwise ``first_held`` is None.
+    """
     try:
         rows = connection.operated.ledger.page(request.after_position, request.max_rows)
     except PositionTrimmed as trimmed:
@@ -1139,14 +1326,22 @@ def _read_ledger(connection: LocalConnection, request: ask.ReadLedger) -> ask.Le
 
 
 def _end_written(connection: LocalConnection, request: ask.EndWritten) -> int:
-    """End the claims of a consumer up to a number; return how many ended."""
+    """End the messages in the claims of a Spark consumer up to claim number ``until``.
+
+    A claim is a set of messages that a Spark batch has reserved. Returns the number of messages.
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer, and MQRC_OBJECT_CHANGED for a claim
+    that this store never made.
+    """
     claims = connection.operated.claims
     with _refusals_of_claims():
         return claims.end_written(request.consumer, claims.instance_id, request.until)
 
 
 def _release_claims(connection: LocalConnection, request: ask.ReleaseClaims) -> int:
-    """Return the claimed messages of a consumer to their queue; return how many."""
+    """Return the messages that a Spark consumer has claimed (reserved) to their queue.
+
+    Returns the number of messages. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer.
+    """
     claims = connection.operated.claims
     with _refusals_of_claims():
         return claims.release(request.consumer)
@@ -1154,7 +1349,7 @@ def _release_claims(connection: LocalConnection, request: ask.ReleaseClaims) -> 
 
 @contextmanager
 def _refusals_of_claims() -> Iterator[None]:
-    """Turn a ClaimError within the block into an MQError.
+    """Turn a ClaimError (a refused change of reserved messages) in the block into an MQError.
 
     An unknown consumer becomes MQRC_UNKNOWN_OBJECT_NAME, any other refusal MQRC_OBJECT_CHANGED.
     """

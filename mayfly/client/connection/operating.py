@@ -1,4 +1,4 @@
-"""The verbs of an operator on a connection: the schedule, claims, the ledger, administration."""
+"""The verbs of an operator: the schedule, Spark's claims, the ledger and administration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class Schedule:
     """
 
     def __init__(self, call: Calls, *, in_unit: bool = False, position: int | None = None) -> None:
-        """Send requests by ``call``, which is ``Connection.call``."""
+        """Send requests by ``call`` (``Connection.call``), with ``in_unit`` in the unit of work.
+
+        ``position`` limits changes to one message, see :meth:`at`.
+        """
         self._call, self._in_unit, self._position = call, in_unit, position
 
     def at(self, position: int) -> Schedule:
@@ -40,7 +43,11 @@ class Schedule:
     def list(
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> builtins.list[Scheduled]:
-        """Return up to ``limit`` delayed messages by delivery time, after position ``after``."""
+        """Return up to ``limit`` delayed messages that match a filter, ordered by delivery time.
+
+        With ``after`` the list begins behind that position of the schedule. Returns [] when no
+        message is left. Raises MQRC_OPTIONS_ERROR for a wrong ``limit`` or ``after``.
+        """
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
         return self._call(ask.ListSchedule(where, limit, after))
@@ -57,14 +64,14 @@ class Schedule:
         return self._call(ask.CountScheduled(queue))
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
-        """Cancel the delayed messages with a MsgId."""
+        """Remove the delayed messages with a MsgId; the receipt says how many, or why none."""
         request = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(request))
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
-        """Give the delayed messages with a MsgId another delivery time.
+        """Give the delayed messages with a MsgId another delivery time; the receipt says how many.
 
         The time is ``delay_ms`` from now, or ``deliver_at_ms`` in ms since 1970, UTC.
         """
@@ -74,12 +81,15 @@ class Schedule:
         return _receipt_of(self._call(request))
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Deliver the delayed messages with a MsgId to their queues now."""
+        """Deliver the delayed messages with a MsgId now; the receipt says how many."""
         request = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"), self._position)
         return _receipt_of(self._call(request))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Cancel all delayed messages that match a filter; yields the number done so far."""
+        """Cancel all delayed messages that match a filter, step by step.
+
+        Each step runs as the caller iterates, and yields the number of messages so far.
+        """
         return self._steps(ask.CancelAll(self._in_unit, where))
 
     def reschedule_all(
@@ -90,26 +100,33 @@ class Schedule:
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give all delayed messages that match a filter another delivery time.
+        """Give all delayed messages that match a filter another delivery time, step by step.
 
-        Yields the number so far. ``by_ms`` shifts each delivery time. Raises MQRC_OPTIONS_ERROR
-        unless exactly one of the three times is given, and MQRC_EXPIRY_ERROR for a time after the
-        expiry of a message (D7). After an error nothing is changed.
+        Each step runs as the caller iterates, and yields the number of messages so far. The time is
+        ``delay_ms`` from now, or ``deliver_at_ms``; ``by_ms`` shifts each delivery time. Raises
+        MQRC_OPTIONS_ERROR unless exactly one of the three is used, and MQRC_EXPIRY_ERROR for a time
+        after the expiry of a message. After an error nothing is changed.
         """
         request = ask.RescheduleAll(self._in_unit, where, delay_ms, deliver_at_ms, by_ms)
         return self._steps(request)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Deliver all delayed messages that match a filter now; yields the number done so far."""
+        """Deliver all delayed messages that match a filter now, step by step.
+
+        Each step runs as the caller iterates, and yields the number of messages so far.
+        """
         return self._steps(ask.ReleaseAll(self._in_unit, where))
 
     def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
-        """Return the latest ``limit`` changes of the schedule, newest first."""
+        """Return the latest ``limit`` changes of the schedule, newest first; [] without any."""
         check_page(limit)
         return [entry for _number, entry in self._call(ask.Audit(limit))]
 
     def audit_before(self, number: int, limit: int) -> builtins.list[tuple[int, AuditEntry]]:
-        """Return changes before the one with a number, newest first, each with its number."""
+        """Return up to ``limit`` changes of the schedule before change ``number``, newest first.
+
+        Each comes with its number. Raises MQRC_OPTIONS_ERROR for a wrong ``number`` or ``limit``.
+        """
         check_page(limit, number)
         return self._call(ask.Audit(limit, number))
 
@@ -118,13 +135,14 @@ class Schedule:
         return self._call(ask.Now())
 
     def _steps(self, request: ask.Request[int]) -> Iterator[int]:
+        """Begin a bulk change, then run its steps; yield the number of messages so far."""
         number = self._call(request)
         while (done_count := self._call(ask.GoOn(self._in_unit, number))) is not None:
             yield done_count
 
 
 class Claims:
-    """The messages that consumers of pipelines have claimed from queues (docs/SPARK.md)."""
+    """The claims of consumers: messages that Spark queries have reserved (docs/SPARK.md)."""
 
     def __init__(self, call: Calls) -> None:
         """Send requests by ``call``, which is ``Connection.call``."""
@@ -132,26 +150,29 @@ class Claims:
 
     @property
     def instance_id(self) -> str:
-        """The id of the queue manager's store, which checkpoints record."""
+        """The id of the queue manager's store, which Spark checkpoints record."""
         return self._call(ask.AskInstance())
 
     def standings(self) -> list[ConsumerState]:
-        """Return the state of each consumer, ordered by name."""
+        """Return the state of each consumer (a Spark query that reads a queue), ordered by name."""
         return self._call(ask.ListConsumers())
 
     def end_written(self, consumer: str, until: int) -> int:
-        """End the claims up to number ``until``, whose messages are written; return how many ended.
+        """End the messages in the claims of a consumer up to claim number ``until``.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer. Raises MQRC_OBJECT_CHANGED for
-        claims that this store has not made: it was restored from an older copy.
+        A claim is a set of messages that a Spark batch has reserved; Spark has written these.
+        Returns the number of messages. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer.
+        Raises MQRC_OBJECT_CHANGED for claims that this store has not made: it was restored from an
+        older copy.
         """
         return self._call(ask.EndWritten(consumer, until))
 
     def release(self, consumer: str) -> int:
-        """Return claimed messages to their queue and raise their backout counts; return how many.
+        """Return the messages that a consumer (Spark query) has reserved to their queue.
 
-        The reader of the consumer is refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME for an
-        unknown consumer and MQRC_STORAGE_MEDIUM_FULL.
+        Returns the number of messages, whose backout counts rise. The reader of the consumer is
+        refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown consumer, and
+        MQRC_STORAGE_MEDIUM_FULL.
         """
         return self._call(ask.ReleaseClaims(consumer))
 
@@ -164,17 +185,17 @@ class Ledger:
         self._call = call
 
     def first_position(self) -> int:
-        """Return the oldest position in the ledger.
+        """Return the oldest position in the ledger of ended messages.
 
         One past the newest when the ledger is empty.
         """
         return self._call(ask.AskFirstPosition())
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
-        """Return up to ``max_rows`` rows (LEDGER_COLUMNS) after a position; [] at the end.
+        """Return up to ``max_rows`` ended messages as rows after a ledger position; [] at the end.
 
-        Fewer rows may come even if there are more. Raises PositionTrimmed if retention has removed
-        the row after the position.
+        LEDGER_COLUMNS names the columns. Fewer rows may come even if more follow. Raises
+        PositionTrimmed if retention has removed the row after the position.
         """
         rows, first_held = self._call(ask.ReadLedger(after_position, max_rows))
         if first_held is not None:
@@ -183,21 +204,22 @@ class Ledger:
 
 
 class MessageTraces:
-    """Traces of messages, across all queue managers of the process (docs/WHY.md)."""
+    """Traces (histories) of messages, across all queue managers of the process (docs/WHY.md)."""
 
     def __init__(self, call: Calls) -> None:
         """Send requests by ``call``, which is ``Connection.call``."""
         self._call = call
 
     def of(self, identifier: bytes | str) -> MessageTrace:
-        """Return the trace of a message by its MsgId or CorrelId.
+        """Return the trace of a message by its MsgId or CorrelId: where it is, or how it ended.
 
-        Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or of another form.
+        A trace with ``is_known`` False means that nothing was found. Raises MQRC_MD_ERROR for an id
+        of zeros, of more than 24 bytes, or of another form.
         """
         return self._call(ask.AskTrace(stored_id(identifier)))
 
     def with_property(self, question: PropertyQuestion) -> TracesFound:
-        """Return traces of messages here that have a property, the latest put first.
+        """Return traces of present messages that have a property, the latest put first.
 
         Raises MQRC_OPTIONS_ERROR for a wrong limit or time range.
         """
@@ -213,40 +235,59 @@ class Administration:
 
     @property
     def traces(self) -> MessageTraces:
-        """Traces of messages here and on the other queue managers of the process."""
+        """The traces of messages (where each is, how it ended), on all queue managers here.
+
+        That is on those of the same process.
+        """
         return MessageTraces(self._call)
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of ended messages."""
+        """The ledger: a record of each message that has left a queue of this queue manager."""
         return Ledger(self._call)
 
     def mqsc(self, script: str) -> MqscResult:
-        """Run MQSC commands; a wrong one sets ``ok`` to False and does not stop the others."""
+        """Run MQSC commands and return their replies.
+
+        A wrong command sets ``ok`` to False and does not stop the others.
+        """
         return self._call(ask.RunMqsc(script))
 
     def counts(self, queue: str) -> Counts:
-        """Return the numbers of messages of a local queue by state: staged, live, locked…"""
+        """Return the numbers of messages of a local queue by state: staged, live, locked…
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME for another queue.
+        """
         return self._call(ask.AskCounts(queue))
 
     def curdepth(self, queue: str) -> int:
-        """Return CURDEPTH: committed and uncommitted messages, including expired ones (E12)."""
+        """Return CURDEPTH: committed and uncommitted messages, with expired ones still present.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
         return self._call(ask.AskCurdepth(queue))
 
     def why(self, identifier: bytes | str) -> MessageTrace:
-        """Return the trace of a message by its MsgId or CorrelId, from this queue manager only."""
+        """Return where the message with a MsgId or CorrelId is, or how it ended.
+
+        Only this queue manager is searched; ``is_known`` is False if nothing was found. Raises
+        MQRC_MD_ERROR for a wrong id.
+        """
         return self._call(ask.Why(stored_id(identifier)))
 
     def verify(self) -> Verification:
-        """Recount all counters of the queue manager and compare them with the stored ones."""
+        """Recount all counters of the queue manager and compare each with its stored value."""
         return self._call(ask.Verify())
 
     def delay_processor_status(self) -> str:
-        """Return ``running``, ``spark``, or ``stopped:`` with the reason (D28)."""
+        """Return how delayed messages are delivered: ``running``, ``spark`` or ``stopped:``.
+
+        ``spark`` means by a Spark job. The reason follows ``stopped:``.
+        """
         return self._call(ask.AskDelayProcessorStatus())
 
     def own_time(self) -> OwnTime:
-        """Return the time of the queue manager and that of its machine (docs/CLOCKS.md)."""
+        """Return the time of the queue manager and that of its machine, in ms (docs/CLOCKS.md)."""
         return self._call(ask.AskOwnTime())
 
     def follow_wall(self) -> OwnTime:
@@ -271,4 +312,5 @@ class Administration:
 
 
 def _receipt_of(row: ask.ReceiptRow) -> Receipt:
+    """Return the receipt in the answer to a change, with the number of changed messages set."""
     return row.receipt.of(row.message_count)

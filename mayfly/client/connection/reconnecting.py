@@ -44,7 +44,7 @@ _LOG = logging.getLogger("mayfly.client")
 
 
 class BegunVerb(Generic[_T]):
-    """A verb with a callback, which can be begun again on another connection."""
+    """A verb with a callback that was called once, and can be begun again on a new connection."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class BegunVerb(Generic[_T]):
 
         ``report`` gets the connection that gave the outcome, the number of that connection, and the
         outcome. A verb with ``is_wait`` has no effect when its connection is lost: its message goes
-        back. A verb with ``is_final`` is not repeated when its answer is lost: it may have taken
-        effect.
+        back to its queue. A verb with ``is_final`` is not repeated when its answer is lost: it may
+        have taken effect.
         """
         self.begin, self.report = begin, report
         self.is_wait, self.is_final = is_wait, is_final
@@ -82,6 +82,7 @@ class BegunVerbs:
     """
 
     def __init__(self, reconnection: Reconnection) -> None:
+        """Begin without verbs; ``reconnection`` has the current connection."""
         self._reconnection = reconnection
         self._changed = reconnection.runtime.condition()
         self._reporting = reconnection.runtime.reentrant_lock("reconnecting callbacks")
@@ -94,7 +95,11 @@ class BegunVerbs:
         self._is_beginning_again = self._has_thread = False
 
     def start(self, begun: BegunVerb[Any]) -> UnderWay:
-        """Begin a verb, after the verbs that wait for the new connection: puts keep their order."""
+        """Begin a verb and return it as a running verb.
+
+        During a reconnect the verb begins on the new connection, after the verbs that already wait
+        for that connection: puts keep their order.
+        """
         is_lost = self._reconnection.is_lost(self._reconnection.now[0])
         with self._changed:
             self._last_place += 1
@@ -107,7 +112,10 @@ class BegunVerbs:
         return _Started(self, begun)
 
     def cancel(self, begun: BegunVerb[Any]) -> bool:
-        """End a verb without effect and return True; False when it is decided or is not a wait."""
+        """Cancel a verb, whose callback is then never called, and return True.
+
+        Returns False when the verb has an outcome, or is no wait (``BegunVerb.is_wait``).
+        """
         while begun.is_wait:
             connection, number = self._reconnection.now
             with self._changed:
@@ -135,7 +143,10 @@ class BegunVerbs:
         return False
 
     def _begin(self, begun: BegunVerb[Any]) -> None:
-        """Begin a verb on the current connection, unless it is cancelled."""
+        """Begin a verb on the current connection, unless the verb is cancelled.
+
+        An MQError of the begin becomes the outcome of the verb.
+        """
         connection, number = self._reconnection.now
         with self._changed:
             if begun.is_over:
@@ -156,7 +167,10 @@ class BegunVerbs:
     def _done(
         self, begun: BegunVerb[Any], connection: Connection, number: int, outcome: object
     ) -> None:
-        """Report the outcome of a verb, or queue the verb for the next connection."""
+        """Report the outcome of a verb, or queue the verb to begin again on the next connection.
+
+        A lost answer of a verb that may have taken effect becomes MQRC_CALL_INTERRUPTED.
+        """
         again_in = None
         if isinstance(outcome, MQError):
             again_in = self._list_for(begun, connection, outcome)
@@ -176,9 +190,10 @@ class BegunVerbs:
     def _list_for(
         self, begun: BegunVerb[Any], connection: Connection, error: MQError
     ) -> list[BegunVerb[Any]] | None:
-        """Return the list in which a failed verb waits for its repetition.
+        """Return the list of verbs to repeat that a failed verb joins; None if it is not repeated.
 
-        None if it is not repeated.
+        ``_lost`` is for a lost connection, ``_drained`` for a wait that a quiescing server has
+        ended.
         """
         if self._reconnection.is_lost(connection):
             is_doubtful = begun.is_final and isinstance(error, LostAnswer)
@@ -188,7 +203,7 @@ class BegunVerbs:
         return None
 
     def _lose(self, begun: BegunVerb[Any], where: list[BegunVerb[Any]]) -> None:
-        """Add a verb to the list ``where`` of the repeating thread, and start it.
+        """Add a verb to the list ``where``, and start the repeating thread if it does not run.
 
         ``_changed`` is held.
         """
@@ -200,11 +215,18 @@ class BegunVerbs:
         self._changed.notify_all()
 
     def _count_down(self, number: int) -> None:
+        """Count one verb less on the connection with this number: it has called back.
+
+        ``_changed`` is held.
+        """
         self._open_counts[number] -= 1
         self._changed.notify_all()
 
     def _run(self) -> None:
-        """Reconnect and begin the lost verbs again, until none is left. Runs on a thread."""
+        """Reconnect and begin the lost verbs again, until none is left. Runs on a thread.
+
+        When the attempts to reconnect have failed, each lost verb gets their error.
+        """
         while True:
             connection, number = self._reconnection.now
             with self._changed:
@@ -247,7 +269,7 @@ class BegunVerbs:
     def _fail(
         self, begun: BegunVerb[Any], connection: Connection, number: int, failure: MQError
     ) -> None:
-        """Report that there is no new connection to a verb, unless it is cancelled."""
+        """Report the error of the failed reconnect to a verb, unless the verb has ended."""
         with self._changed:
             is_reported = not begun.is_over
             begun.is_over = True
@@ -257,13 +279,17 @@ class BegunVerbs:
 
 
 class _Started:
-    """A verb under way, on whichever connection it currently is."""
+    """A running verb of a reconnecting connection; it stays the same after a reconnect."""
 
     def __init__(self, verbs: BegunVerbs, begun: BegunVerb[Any]) -> None:
+        """Take a verb that ``verbs`` has begun."""
         self._verbs, self._begun = verbs, begun
 
     def cancel(self) -> bool:
-        """End the verb without effect and return True; False when it is decided."""
+        """Cancel the verb, whose callback is then never called, and return True.
+
+        Returns False when the verb has an outcome, or is no wait (``BegunVerb.is_wait``).
+        """
         return self._verbs.cancel(self._begun)
 
 
@@ -275,9 +301,13 @@ _WAYS = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
 
 
 class DeliveryNumbers:
-    """Delivery numbers that survive a reconnect, each with its connection and its number there."""
+    """The numbers of deliveries for the program, which stay the same after a reconnect.
+
+    Each has its connection, and its number on that connection.
+    """
 
     def __init__(self) -> None:
+        """Begin without deliveries; the first number is 1."""
         self._numbers = count(1)
         self._known: dict[int, tuple[Connection, int]] = {}
 
@@ -293,9 +323,9 @@ class DeliveryNumbers:
         return delivery._replace(number=number, handle=handle)
 
     def inner(self, numbers: Iterable[int], connection: Connection) -> list[int]:
-        """Return the delivery numbers on one connection.
+        """Return the numbers that deliveries have on a connection.
 
-        DeliveryNumbers of other connections went back to their queues and are left out. Raises
+        Deliveries of other connections are left out: they went back to their queues. Raises
         MQRC_HMSG_ERROR for a delivery that is already settled.
         """
         found = []
@@ -308,7 +338,7 @@ class DeliveryNumbers:
         return found
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Forget settled deliveries."""
+        """Forget settled deliveries; unknown numbers are ignored."""
         for number in numbers:
             self._known.pop(number, None)
 
@@ -334,7 +364,11 @@ class ReconnectingConnection(Connection):
         patience: ReconnectTiming = DEFAULT_TIMING,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> None:
-        """Connect by calling ``connect``; raises what that raises."""
+        """Connect by calling ``connect``, also at each reconnect; raises its MQError.
+
+        ``how`` says whether a reconnect must reach the same queue manager, ``patience`` how long to
+        try, and ``attempts`` who is informed and can end the attempts.
+        """
         self._reconnection = reconnection = Reconnection(connect, how, patience, attempts)
         self.number = reconnection.now[0].number
         self.runtime = reconnection.runtime
@@ -371,7 +405,11 @@ class ReconnectingConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request; repeat it on a new connection if this one is lost."""
+        """Begin a request and return the running verb; ``on_done`` gets its answer or MQError.
+
+        If this connection is lost, the request is repeated on a new one. This method raises
+        nothing: the error of a wrong request goes to ``on_done`` as well.
+        """
         try:
             self._check(request)
         except MQError as error:
@@ -390,7 +428,7 @@ class ReconnectingConnection(Connection):
         )
 
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Call ``on_done`` with a known outcome, in the order of other callbacks."""
+        """Call ``on_done`` with an outcome that is already known, after earlier callbacks."""
 
         def begin(_now: Connection, done: OnDone[_R]) -> UnderWay:
             done(outcome)
@@ -403,7 +441,10 @@ class ReconnectingConnection(Connection):
         return self._reconnection.now[0].together()
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect (MQDISC); raises MQRC_BACKED_OUT when the unit of work to commit was lost."""
+        """Disconnect (MQDISC): commit or back out; a second call does nothing.
+
+        Raises MQRC_BACKED_OUT when the unit of work to commit was lost with its connection.
+        """
         reconnection = self._reconnection
         if reconnection.is_closed:
             return
@@ -418,7 +459,7 @@ class ReconnectingConnection(Connection):
         return handle in self._opened.now.handles
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of a garbage-collected object now, or before the next verb."""
+        """Run ``end``, which closes a garbage-collected object: now, or before the next verb."""
         self._reconnection.now[0].end_dropped(end)
 
     @property
@@ -441,9 +482,9 @@ class ReconnectingConnection(Connection):
     def _check(self, request: Request[Any]) -> None:
         """Refuse a request that cannot be repeated on another connection.
 
-        Raises MQRC_RECONNECT_INCOMPATIBLE for logical order, which ends with a connection.
-        MQRC_RECONNECT_Q_MGR_REQD is for a MsgToken or a durable subscription, which belong to one
-        queue manager. MQRC_FUNCTION_NOT_SUPPORTED is for claims.
+        Raises MQRC_RECONNECT_INCOMPATIBLE for logical order, which ends with a connection, and
+        MQRC_FUNCTION_NOT_SUPPORTED for Spark's claims. Raises MQRC_RECONNECT_Q_MGR_REQD for a
+        MsgToken or a durable subscription, unless reconnects go to the same queue manager only.
         """
         if isinstance(request, ask.Put) and request.options & c.MQPMO_LOGICAL_ORDER:
             raise incompatible("MQPMO_LOGICAL_ORDER")
@@ -463,9 +504,9 @@ class ReconnectingConnection(Connection):
             raise mq_error(rc.MQRC_RECONNECT_Q_MGR_REQD, "a durable subscription")
 
     def _inner(self, request: Request[_R]) -> Request[_R]:
-        """Return the request with the handles and numbers of the current connection.
+        """Return a copy of the request with the handles and numbers of the current connection.
 
-        Raises MQRC_HOBJ_ERROR for a number that is not open.
+        Raises MQRC_HOBJ_ERROR for a handle or subscription number that is not open.
         """
         changes: dict[str, Any] = {}
         for field, what in numbers_in(type(request)).items():
@@ -479,7 +520,10 @@ class ReconnectingConnection(Connection):
         return replace(request, **changes) if changes else request
 
     def _run(self, request: Request[_R], enter: Callable[[_R], _R] | None = None) -> _R:
-        """Send a request with current handles; ``enter`` registers its answer."""
+        """Send a request with current handles, also again after a reconnect, and return the answer.
+
+        ``enter``, if present, registers the answer and returns it; see ``Reconnection.run``.
+        """
         return self._reconnection.run(
             lambda now: now.call(self._inner(request)), in_unit=request.in_unit, enter=enter
         )
@@ -487,7 +531,7 @@ class ReconnectingConnection(Connection):
     # Objects and subscriptions.
 
     def _open(self, request: ask.Open) -> Opened:
-        """Open an object under a lasting handle, and again on each new connection."""
+        """Open an object under a handle that survives reconnects; each reconnect opens it again."""
 
         def open_as(now: Connection, name: str, dynamic_name: str) -> Opened:
             return now.call(replace(request, name=name, dynamic_name=dynamic_name))
@@ -505,12 +549,19 @@ class ReconnectingConnection(Connection):
         return self._reconnection.run(lambda now: reopen(now, self._opened.now), enter=enter)
 
     def _close_object(self, request: ask.CloseObject) -> int:
+        """Close an object and forget its handle, so that no reconnect opens it again.
+
+        Returns the warning of MQCLOSE or 0.
+        """
         reason = self._run(request)
         self._opened.drop(request.handle)
         return reason
 
     def _subscribe(self, request: ask.Subscribe) -> Subscribed:
-        """Subscribe under a lasting number, and again on each new connection."""
+        """Subscribe under a number that survives reconnects; each reconnect subscribes again.
+
+        It then resumes a durable subscription, and makes another one otherwise.
+        """
         options = request.options & ~_WAYS
         if options & c.MQSO_DURABLE:
             options |= c.MQSO_RESUME
@@ -527,6 +578,8 @@ class ReconnectingConnection(Connection):
         return self._run(request, enter)
 
     def _join(self, request: ask.JoinSubscription) -> Subscribed:
+        """Open a subscription as JMS does; each reconnect opens it again under the same number."""
+
         def enter(made: Subscribed) -> Subscribed:
             return self._opened.register_subscription(
                 made, lambda now, _queue: now.call(request), c.MQHO_NONE
@@ -535,20 +588,29 @@ class ReconnectingConnection(Connection):
         return self._run(request, enter)
 
     def _close_subscription(self, request: ask.CloseSubscription) -> None:
+        """Close a subscription and forget its number: no reconnect makes the subscription again."""
         self._run(request)
         self._opened.drop_subscription(request.number)
 
     def _keep(self, what: str, request: Request[None]) -> None:
-        """Send a request now, and again on each new connection; ``what`` names it in errors."""
+        """Send a request now, and again on each new connection; error texts call it ``what``.
+
+        A later request with the same ``what`` replaces it.
+        """
         self._run(request, lambda _done: self._opened.remember(what, lambda now: now.call(request)))
 
     def _make_temporary_topic(self, request: ask.MakeTemporaryTopic) -> str:
+        """Return a new topic string; after a reconnect the topic no longer exists."""
         topic = self._run(request)
         self._temporary_topics.add(topic)
         return topic
 
     def _delete_temporary_topic(self, request: ask.DeleteTemporaryTopic) -> None:
-        """Delete a temporary topic; one that was lost with its connection is deleted already."""
+        """Delete a temporary topic of this connection; one that a reconnect has lost is no error.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME for another topic, MQRC_OBJECT_IN_USE while it has a
+        subscriber.
+        """
         try:
             self._run(request)
         except MQError as error:
@@ -560,16 +622,21 @@ class ReconnectingConnection(Connection):
     # Gets, and what is held.
 
     def _get(self, request: ask.Get) -> GetResult:
-        """Get a message; an interrupted get is repeated.
+        """Get a message and return the result; after a reconnect the get is repeated.
 
-        Outside a unit of work its message may be lost, as in IBM MQ. A browse cursor starts again
-        at the first message after a reconnect.
+        Outside a unit of work the message of an interrupted get may be lost, as in IBM MQ. A browse
+        cursor starts again at the first message after a reconnect.
         """
         return self._reconnection.wait(
             lambda now: now.call(self._inner(request)), in_unit=request.in_unit
         )
 
     def _get_held(self, request: ask.GetAny) -> Delivery:
+        """Get a message, held as a delivery under a number that survives reconnects.
+
+        An interrupted get is repeated after a reconnect.
+        """
+
         def get(now: Connection) -> Delivery:
             delivery = now.call(self._inner(request))
             return self._deliveries.register(now, delivery, request.handles[0])
@@ -577,6 +644,11 @@ class ReconnectingConnection(Connection):
         return self._reconnection.wait(get)
 
     def _take_held(self, request: ask.TakeHeld) -> list[Delivery]:
+        """Get several messages without waiting, each held as a delivery; [] when none is available.
+
+        The numbers of the deliveries survive reconnects.
+        """
+
         def take(now: Connection) -> list[Delivery]:
             taken = now.call(self._inner(request))
             return [self._deliveries.register(now, each, request.handle) for each in taken]
@@ -584,9 +656,11 @@ class ReconnectingConnection(Connection):
         return self._reconnection.run(take)
 
     def _settle(self, request: ask.Settle) -> None:
-        """Settle deliveries.
+        """Settle deliveries, and forget their numbers.
 
-        Raises MQRC_CALL_INTERRUPTED if that may have taken effect for good.
+        Raises MQRC_CALL_INTERRUPTED if the answer is lost and the settlement may have taken effect
+        for good, MQRC_BACKED_OUT if a delivery to be taken was lost with its connection, and
+        MQRC_HMSG_ERROR for a delivery that is already settled.
         """
         settling = self._settling(request)
         while True:
@@ -600,7 +674,7 @@ class ReconnectingConnection(Connection):
         self._deliveries.drop(request.deliveries)
 
     def _settling(self, request: ask.Settle) -> Callable[[Connection], ask.Settle]:
-        """Return a function that makes the settle request for the connection it gets.
+        """Return a function that takes a connection and returns the settle request for it.
 
         That function raises MQRC_BACKED_OUT if a delivery to be taken was lost with its connection.
         """
@@ -659,7 +733,7 @@ class ReconnectingConnection(Connection):
     # Changes of many delayed messages, step by step.
 
     def _begin_steps(self, request: Request[int]) -> int:
-        """Begin a bulk change of the schedule and return its lasting number."""
+        """Begin a bulk change of the schedule and return a number for ``GoOn``."""
 
         def begin(now: Connection) -> tuple[Connection, int]:
             return now, now.call(request)
@@ -669,7 +743,11 @@ class ReconnectingConnection(Connection):
         return number
 
     def _go_on(self, request: ask.GoOn) -> int | None:
-        """Continue a bulk change; raises MQRC_CALL_INTERRUPTED if its connection was lost."""
+        """Run the next step of a bulk change and return the number of messages so far.
+
+        Returns None at its end. Raises MQRC_CALL_INTERRUPTED if the connection of the bulk change
+        was lost.
+        """
         begun_on, inner = self._steps.get(request.number, (None, 0))
 
         def go_on(now: Connection) -> int | None:
@@ -687,6 +765,8 @@ class ReconnectingConnection(Connection):
     def _begun_get(
         self, request: ask.Get, on_done: OnDone[GetResult], _on_event: OnRefused | None
     ) -> BegunVerb[GetResult]:
+        """Return a get for :meth:`BegunVerbs.start`, which notes work in the unit of work."""
+
         def begin(now: Connection, done: OnDone[GetResult]) -> UnderWay:
             self._check_unit(request)
             return now.begin(self._inner(request), done)
@@ -701,6 +781,11 @@ class ReconnectingConnection(Connection):
     def _begun_get_any(
         self, request: ask.GetAny, on_done: OnDone[Delivery], on_refused: OnRefused | None
     ) -> BegunVerb[Delivery]:
+        """Return a get from several queues for :meth:`BegunVerbs.start`.
+
+        ``on_done`` gets the delivery, and ``on_refused`` refused queues, with the program's
+        numbers.
+        """
         outers: dict[int, int] = {}
 
         def refused(handle: int, error: MQError) -> None:
@@ -727,6 +812,11 @@ class ReconnectingConnection(Connection):
     def _begun_put(
         self, request: ask.Put, on_done: OnDone[Any], _on_event: OnRefused | None
     ) -> BegunVerb[Any]:
+        """Return a put for :meth:`BegunVerbs.start`.
+
+        Under syncpoint the unit of work has work as soon as the put begins. A put outside syncpoint
+        whose answer is lost is not repeated.
+        """
         unit = self._reconnection.unit
 
         def begin(now: Connection, done: OnDone[Any]) -> UnderWay:
@@ -740,6 +830,10 @@ class ReconnectingConnection(Connection):
     def _begun_commit(
         self, request: ask.Commit, on_done: OnDone[None], _on_event: OnRefused | None
     ) -> BegunVerb[None]:
+        """Return a commit for :meth:`BegunVerbs.start`; later verbs join the next unit of work.
+
+        The commit fails with MQRC_BACKED_OUT if the work was lost with an earlier connection.
+        """
         unit = self._reconnection.next_unit()
         of_unit: Connection | None = None
 
@@ -757,6 +851,10 @@ class ReconnectingConnection(Connection):
     def _begun_settle(
         self, request: ask.Settle, on_done: OnDone[None], _on_event: OnRefused | None
     ) -> BegunVerb[None]:
+        """Return a settlement for :meth:`BegunVerbs.start`.
+
+        Deliveries that went back with a lost connection need no request; see :meth:`_settling`.
+        """
         settling = self._settling(request)
 
         def begin(now: Connection, done: OnDone[None]) -> UnderWay:
@@ -780,7 +878,7 @@ class ReconnectingConnection(Connection):
 
 
 def _settle_on(now: Connection, asked: ask.Settle) -> None:
-    """Settle deliveries on a connection, unless all of them went back."""
+    """Send a settle request on a connection, unless the request has no deliveries."""
     if asked.deliveries:
         now.call(asked)
 

@@ -1,4 +1,7 @@
-"""Reconnecting after a loss, and reopening what was open (docs/CLIENTS.md)."""
+"""The reconnection of a client: attempts after a loss, and reopening of its objects.
+
+See docs/CLIENTS.md.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ class Numbers:
     whats: set[str] = field(default_factory=set)
 
     def inner(self, handle: int) -> int:
-        """Return the handle on the connection; 0 (MQHO_NONE) stays 0. Raises MQRC_HOBJ_ERROR."""
+        """Return the connection's handle for a handle of the program; 0 (MQHO_NONE) stays 0.
+
+        Raises MQRC_HOBJ_ERROR for a handle that is not open.
+        """
         if handle == c.MQHO_NONE:
             return handle
         known = self.handles.get(handle)
@@ -58,7 +64,10 @@ class Numbers:
         return known
 
     def inner_subscription(self, number: int) -> int:
-        """Return the number of a subscription on the connection; raises MQRC_HOBJ_ERROR."""
+        """Return the connection's number for a subscription number of the program.
+
+        Raises MQRC_HOBJ_ERROR for a number that is not open.
+        """
         known = self.subscriptions.get(number)
         if known is None:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"subscription {number} is not open here")
@@ -67,7 +76,7 @@ class Numbers:
 
 @dataclass
 class OpenedObjects:
-    """The open objects of a reconnecting connection, and how to reopen them in order."""
+    """The open objects of a reconnecting connection, with functions that reopen them in order."""
 
     now: Numbers = field(default_factory=Numbers)
     #: By the name of the object for error messages.
@@ -78,7 +87,10 @@ class OpenedObjects:
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def register(self, opened: Opened, reopen: Reopen) -> Opened:
-        """Give an opened object a lasting handle, and return it with that handle."""
+        """Give an opened object a handle that survives reconnects; return it with that handle.
+
+        ``reopen`` opens the object again on each new connection.
+        """
         handle = next(self._handles)
 
         def renew(connection: Connection, made: Numbers) -> None:
@@ -91,10 +103,11 @@ class OpenedObjects:
     def register_subscription(
         self, made: Subscribed, resubscribe: Resubscribe, queue: int
     ) -> Subscribed:
-        """Give a subscription and its queue handle lasting numbers; return it with these.
+        """Give a subscription and its queue handle numbers that survive reconnects.
 
-        ``queue`` is the handle of the queue that the program gave for publications, 0 for a managed
-        queue.
+        Returns the subscription with these numbers. ``resubscribe`` makes it again on each new
+        connection. ``queue`` is the handle of the queue that the program chose for publications, 0
+        for a managed queue.
         """
         number = next(
             (own for own, inner in self.now.subscriptions.items() if inner == made.number), 0
@@ -122,25 +135,25 @@ class OpenedObjects:
         return made._replace(number=number, handle=handle)
 
     def remember(self, what: str, renew: Callable[[Connection], None]) -> None:
-        """Call ``renew`` for each new connection.
+        """Call ``renew`` with each new connection; errors name its object ``what``.
 
-        It replaces an earlier one with the same ``what``.
+        A later ``renew`` with the same ``what`` replaces this one.
         """
         self._reopeners[what] = lambda connection, _made: renew(connection)
 
     def drop(self, handle: int) -> None:
-        """Forget a closed object."""
+        """Forget a closed object: it is not reopened. An unknown handle is ignored."""
         self.now.handles.pop(handle, None)
         self._reopeners.pop(_object(handle), None)
 
     def drop_subscription(self, number: int) -> None:
-        """Forget a closed subscription."""
+        """Forget a closed subscription: it is not made again. An unknown number is ignored."""
         self.now.subscriptions.pop(number, None)
         self._queues.pop(number, None)
         self._reopeners.pop(_subscription(number), None)
 
     def open_again(self, connection: Connection, made: Numbers) -> None:
-        """Reopen on a new connection everything that ``made`` does not have yet.
+        """Reopen every object that ``made`` lacks on a new connection, and add it to ``made``.
 
         Raises MQRC_RECONNECT_FAILED for an object that cannot be reopened, or the error itself if
         the new connection broke. MQRC_OBJECT_IN_USE and MQRC_SUBSCRIPTION_IN_USE mean that the lost
@@ -155,8 +168,8 @@ class OpenedObjects:
     def install(self, made: Numbers) -> bool:
         """Switch to the numbers of a new connection and return True.
 
-        False when an object is missing. The switch is one assignment: no verb sees numbers of two
-        connections.
+        Returns False and changes nothing when an object is not in ``made``. The switch is one
+        assignment: no verb sees numbers of two connections.
         """
         if not self._reopeners.keys() <= made.whats:
             return False
@@ -164,7 +177,7 @@ class OpenedObjects:
         return True
 
     def _outer_of(self, inner: int) -> int:
-        """Return the program's handle for a queue, a new one if it has none; 0 stays 0."""
+        """Return the program's handle for a handle of the connection, or a new one; 0 stays 0."""
         if inner == c.MQHO_NONE:
             return inner
         known = (own for own, each in self.now.handles.items() if each == inner)
@@ -172,16 +185,18 @@ class OpenedObjects:
 
 
 def _object(handle: int) -> str:
+    """Return the name of an open object in error texts: ``handle 3``."""
     return f"handle {handle}"
 
 
 def _subscription(number: int) -> str:
+    """Return the name of a subscription in error texts: ``subscription 3``."""
     return f"subscription {number}"
 
 
 @contextmanager
 def _explained(what: str, connection: Connection) -> Iterator[None]:
-    """Turn an error within the block into MQRC_RECONNECT_FAILED, which names the object.
+    """Turn an MQError within the block into MQRC_RECONNECT_FAILED, whose text names the object.
 
     Errors of a broken connection, and of objects that are still in use, pass unchanged.
     """
@@ -197,9 +212,10 @@ def _explained(what: str, connection: Connection) -> Iterator[None]:
 def reopen_dynamic(
     open_as: Callable[[Connection, str, str], Opened], model: str, made: str
 ) -> Reopen:
-    """Return a function that reopens a dynamic queue, or makes a new one if it is gone.
+    """Return a function that reopens a dynamic queue, or creates it again if it no longer exists.
 
-    ``open_as`` opens on a connection, with an object name and a DynamicQName.
+    ``open_as`` opens on a connection, with an object name and a DynamicQName. ``model`` is the
+    model queue, ``made`` the name of the dynamic queue.
     """
 
     def reopen(connection: Connection, _numbers: Numbers) -> Opened:
@@ -260,6 +276,7 @@ class Lost(Exception):
     """
 
     def __init__(self, error: ConnectionBroken) -> None:
+        """Take the error with which the verb failed; a LostAnswer leaves its effect in doubt."""
         super().__init__(error)
         self.is_in_doubt = isinstance(error, LostAnswer)
 
@@ -277,7 +294,11 @@ class Reconnection:
         patience: ReconnectTiming,
         attempts: Attempts = DEFAULT_ATTEMPTS,
     ) -> None:
-        """Connect by calling ``connect``; raises what that raises."""
+        """Connect by calling ``connect``, also at each reconnect; raises its MQError.
+
+        ``how`` says whether a reconnect must reach the same queue manager, ``patience`` how long to
+        try, and ``attempts`` who is informed and can end the attempts.
+        """
         self._connect, self._patience = connect, patience
         self._on_change = attempts.on_change
         self.is_to_same = how is Reconnect.QUEUE_MANAGER
@@ -308,7 +329,7 @@ class Reconnection:
         in_unit: bool = False,
         enter: Callable[[_T], _T] | None = None,
     ) -> _T:
-        """Run a verb, and repeat it on a new connection if the current one is lost.
+        """Run a verb and return its result; repeat it on a new connection if this one is lost.
 
         ``in_unit`` is True for a verb in the unit of work. ``enter`` registers the result and
         returns it, while the connection of the result is still the current one.
@@ -332,9 +353,10 @@ class Reconnection:
         in_unit: bool = False,
         enter: Callable[[_T], _T] | None = None,
     ) -> _T:
-        """Run a verb once; raises Lost when its connection was lost and another one is made.
+        """Run a verb once and return its result; the parameters are those of :meth:`run`.
 
-        Other errors are those of :meth:`run`.
+        Raises Lost when its connection was lost and another one is made, else the errors of
+        :meth:`run`.
         """
         if in_unit and self.is_backed_out:
             raise backed_out()
@@ -376,10 +398,11 @@ class Reconnection:
                 self.is_backed_out = True
 
     def wait(self, verb: Callable[[Connection], _T], *, in_unit: bool = False) -> _T:
-        """Run a verb that may wait, and repeat it on each new connection until it ends.
+        """Run a verb that may wait, repeat it on each new connection, and return its result.
 
-        A draining server ends waits. A program with an open unit of work then gets the error, so
-        that it can end the unit of work.
+        A draining server ends waits, and the verb is then repeated on the next connection. A
+        program with an open unit of work gets the error instead, so that it can end the unit of
+        work.
         """
         while True:
             try:
@@ -394,8 +417,9 @@ class Reconnection:
     def begin_work(self, connection: Connection, unit: int) -> None:
         """Record that the unit of work has work, before the verb that adds it is answered.
 
-        Raises MQRC_BACKED_OUT for a unit of work that was lost, also if its program has ended it
-        since. Raises MQRC_CONNECTION_BROKEN when the connection is no longer the current one.
+        ``unit`` is the number of the verb's unit of work. Raises MQRC_BACKED_OUT for a unit of work
+        that was lost, also if its program has ended it since. Raises MQRC_CONNECTION_BROKEN when
+        the connection is no longer the current one.
         """
         with self._state:
             if self.is_backed_out or self._begun_unit != unit:
@@ -405,13 +429,13 @@ class Reconnection:
             self.has_work = True
 
     def next_unit(self) -> int:
-        """Return the number of the unit of work; later calls belong to the next unit of work."""
+        """Return the number of the unit of work that ends now, and begin the next one."""
         with self._state:
             self.unit += 1
             return self.unit - 1
 
     def end_unit(self, unit: int) -> tuple[Connection, bool]:
-        """Return the connection that has a unit of work, and whether it has any work.
+        """Return the connection that has a unit of work, and True if the unit of work has any work.
 
         The next unit of work begins on that connection. Raises MQRC_BACKED_OUT for one that was
         lost.
@@ -425,14 +449,14 @@ class Reconnection:
             return self.now[0], had_work
 
     def is_lost(self, connection: Connection) -> bool:
-        """Return True if the connection is broken and attempts to reconnect are allowed."""
+        """Return True if the connection is broken and attempts to reconnect have not ended."""
         return connection.is_broken and not self.has_ended
 
     def reconnect(self, number: int) -> None:
         """Reconnect, unless another thread has already replaced the connection with this number.
 
         Raises MQRC_HCONN_ERROR after a close, MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH
-        or MQRC_RECONNECT_TIMED_OUT.
+        or MQRC_RECONNECT_TIMED_OUT. Later calls then raise the same error at once.
         """
         with self._lock:
             if self.failure is not None:
@@ -459,7 +483,7 @@ class Reconnection:
             self._ends.wait(_LOOK_SECONDS)
 
     def close(self) -> Connection:
-        """End all attempts and return the current connection, which stays open."""
+        """End all attempts to reconnect and return the current connection, which stays open."""
         self.is_closed = True
         self._ends.set()
         return self.now[0]
@@ -498,11 +522,17 @@ class Reconnection:
                 raise mq_error(rc.MQRC_RECONNECT_TIMED_OUT, text) from last
 
     def _report(self, change: MQError) -> None:
+        """Call ``Attempts.on_change`` with a change of the connection; do nothing if it is None."""
         if self._on_change is not None:
             self._on_change(change)
 
     def _take_over(self, number: int) -> None:
-        """Connect, reopen all objects and make this the current connection."""
+        """Connect, reopen all objects, and make the new connection the current one.
+
+        After an error the new connection is closed and the old one stays current. Raises
+        MQRC_RECONNECT_QMID_MISMATCH for another queue manager, and the errors of
+        :meth:`OpenedObjects.open_again`.
+        """
         made = self._connect()
         try:
             if self.is_to_same and _identifier_of(made) != self._identifier:
@@ -519,9 +549,9 @@ class Reconnection:
             raise
 
     def _install(self, made: Connection, number: int, numbers: Numbers) -> bool:
-        """Make a connection current if all objects are open on it.
+        """Make a connection current if all objects are open on it; return False if one is missing.
 
-        Return False if one is missing.
+        Work in the unit of work of the former connection is then lost: ``is_backed_out`` is set.
         """
         with self._state:
             if not self.objects.install(numbers):
@@ -533,12 +563,13 @@ class Reconnection:
 
 
 def incompatible(option: str) -> MQError:
-    """Return the MQRC_RECONNECT_INCOMPATIBLE error of an option that needs one connection."""
+    """Return the MQRC_RECONNECT_INCOMPATIBLE error of an option that a reconnect would break."""
     text = f"{option}: the order of a group is lost with a connection"
     return mq_error(rc.MQRC_RECONNECT_INCOMPATIBLE, text)
 
 
 def _closed() -> MQError:
+    """Return the MQRC_HCONN_ERROR for a connection that the program has closed."""
     return mq_error(rc.MQRC_HCONN_ERROR, "the connection was closed")
 
 

@@ -1,4 +1,4 @@
-"""A connection to a queue manager that another process serves (docs/WIRE.md)."""
+"""The connection to a queue manager that another process serves (docs/WIRE.md)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def _connect_address(
     application: str,
     sharing: Sharing | None,
 ) -> RemoteConnection:
-    """Connect over a shared socket that has space for a conversation, else over a new socket."""
+    """Connect to one address: over a shared socket with space for a conversation, or a new socket.
+
+    Raises the errors of :func:`connect`.
+    """
     way, group = None, None
     if sharing is not None:
         group = sharing.group
@@ -122,7 +125,11 @@ def _connect_address(
 def _connect_conversation(
     conversation: Conversation, endpoint: Endpoint, user: str, password: str, application: str
 ) -> RemoteConnection:
-    """Begin a conversation with Connect and agree on heartbeat, sharing and message length."""
+    """Send Connect on a conversation, and agree on heartbeat, sharing and message length.
+
+    Raises MQError if the server refuses, such as MQRC_NOT_AUTHORIZED; the caller ends the
+    conversation.
+    """
     # A user or program name from the environment may contain bytes that are not text.
     account, program = (each.encode(errors="replace").decode() for each in (user, application))
     terms = conversation.call(
@@ -145,7 +152,7 @@ def _connect_conversation(
 
 
 class RemoteConnection(Connection):
-    """A connection to a queue manager of another process, over one conversation of a link."""
+    """A connection to a queue manager of another process, over one conversation on a socket."""
 
     def __init__(
         self, conversation: Conversation, name: str, number: int, max_message_bytes: int
@@ -164,7 +171,10 @@ class RemoteConnection(Connection):
         self._finish.atexit = False
 
     def call(self, request: Request[_R]) -> _R:
-        """Send a request and return its answer; raises MQError."""
+        """Send a request, wait for its answer and return it; raises MQError.
+
+        Some puts return without an answer of the server, see :meth:`_prepare_put`.
+        """
         prepares = _PREPARES.get(type(request))
         if prepares is not None:
             done = prepares(self, request)
@@ -182,7 +192,10 @@ class RemoteConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Send a request; another thread calls ``on_done`` with its answer or MQError."""
+        """Send a request and return the running verb; another thread calls ``on_done``.
+
+        ``on_done`` gets the answer or an MQError; this method raises nothing.
+        """
         try:
             if isinstance(request, ask.Put):
                 self._check_length(request)
@@ -197,18 +210,18 @@ class RemoteConnection(Connection):
         return DECIDED if is_decided else _RemoteGet(self.conversation, number)
 
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
+        """Call ``on_done`` with an outcome that is already known, after earlier callbacks."""
         self.conversation.link.notify(lambda _payload: on_done(outcome))
 
     def together(self) -> AbstractContextManager[object]:
-        """Send the puts of a ``with`` block in common frames."""
+        """Send the puts that begin within a ``with`` block in common frames, at its end."""
         return self._callback_puts.together()
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect (MQDISC): commit or back out the unit of work, and close everything.
+        """Disconnect (MQDISC): commit or back out the unit of work, and close all objects.
 
-        A commit raises MQRC_CONNECTION_BROKEN when the server is gone, and MQRC_BACKED_OUT after an
-        asynchronous put that failed.
+        A second call does nothing. A commit raises MQRC_CONNECTION_BROKEN when the server is gone,
+        and MQRC_BACKED_OUT after an asynchronous put that failed.
         """
         conversation = self.conversation
         if conversation.is_closed:
@@ -231,7 +244,7 @@ class RemoteConnection(Connection):
         return handle in self.conversation.open_handles
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of a garbage-collected object now, or before the next verb."""
+        """Run ``end``, which closes a garbage-collected object: now, or before the next verb."""
         end_dropped(end, self.conversation.dropped.append)
 
     @property
@@ -264,9 +277,10 @@ class RemoteConnection(Connection):
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, text)
 
     def _prepare_put(self, request: ask.Put) -> PutResult | None:
-        """Send a put that needs no answer and return its result.
+        """Send a put that needs no answer (see ``UnansweredPuts.is_one``) and return its result.
 
-        None if the put must wait for one.
+        Returns None if the put must wait for its answer: nothing is sent yet. Raises
+        MQRC_MSG_TOO_BIG_FOR_CHANNEL.
         """
         self._check_length(request)
         if request.options & c.MQPMO_ASYNC_RESPONSE and self._unanswered.is_one(request):
@@ -274,16 +288,20 @@ class RemoteConnection(Connection):
         return None
 
     def _prepare_status(self, _request: ask.AskStatus) -> None:
-        """Raise the error of an asynchronous put whose call failed."""
+        """Wait for the answers of all asynchronous puts; raise the error of the first failed call.
+
+        Before MQSTAT, which reports only messages that a queue refused.
+        """
         failure = self._unanswered.end()
         if failure is not None:
             raise failure
 
 
 class _RemoteGet:
-    """A get or wait that the server has not answered yet."""
+    """The running get or wait of a remote connection, which the server has still to answer."""
 
     def __init__(self, conversation: Conversation, request: int) -> None:
+        """Take the number of a request that was sent on a conversation."""
         self.conversation, self._request = conversation, request
 
     def is_pending(self) -> bool:
@@ -292,9 +310,9 @@ class _RemoteGet:
         return self.conversation.link.awaits(self._request)
 
     def cancel(self) -> bool:
-        """End the request without effect and return True.
+        """Cancel the request, whose callback is then never called, and return True.
 
-        False when it is answered or broken off.
+        False when the server has answered it, or the connection is broken.
         """
         conversation = self.conversation
         try:
@@ -308,17 +326,20 @@ class _RemoteGet:
 
 
 def _note_opened(handles: dict[int, int], _request: ask.Open, opened: Opened) -> None:
+    """Add an opened object to the open handles, with its kind (MQOT_*)."""
     handles[opened.handle] = opened.kind
 
 
 def _note_subscribed(
     handles: dict[int, int], _request: Request[Subscribed], subscribed: Subscribed
 ) -> None:
+    """Add the queue handle of a subscription to the open handles, unless it is MQHO_NONE."""
     if subscribed.handle != c.MQHO_NONE:
         handles[subscribed.handle] = c.MQOT_Q
 
 
 def _note_closed(handles: dict[int, int], request: ask.CloseObject, _reason: int) -> None:
+    """Remove a closed object from the open handles."""
     handles.pop(request.handle, None)
 
 

@@ -1,4 +1,4 @@
-"""Conversations over the sockets of this process; SHARECNV conversations share a socket."""
+"""The conversations of clients with servers; SHARECNV conversations share a socket."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _R = TypeVar("_R")
 
 
 class Conversation:
-    """One conversation with a server, over a link that it may share."""
+    """One conversation with a server, over a link (socket) that other conversations may share."""
 
     def __init__(self, link: Link) -> None:
         """Join a link; the first request must be Connect."""
@@ -54,7 +54,10 @@ class Conversation:
         self.dropped: deque[Callable[[], None]] = deque()
 
     def call(self, request: Request[_R]) -> _R:
-        """Send a request and return its answer; raises MQError, see ``Link.call``."""
+        """Send a request, wait for its answer and return it; raises MQError, see ``Link.call``.
+
+        Raises MQRC_HCONN_ERROR when the conversation is closed.
+        """
         if self.is_closed or self.dropped:
             self._run_dropped()
         time, kind = self.virtual_time, answer_type(type(request))
@@ -76,10 +79,11 @@ class Conversation:
         *,
         on_refused: OnRefused | None = None,
     ) -> int:
-        """Send a request and return its number; ``on_done`` gets its answer or MQError.
+        """Send a request and return its number; another thread calls ``on_done`` with its outcome.
 
-        ``on_refused`` gets the handle and error of a queue that a pending get cannot read. Raises
-        MQError when the request cannot be sent.
+        The outcome is the answer or an MQError. ``on_refused`` gets the handle and error of a queue
+        that a pending get cannot read. Raises MQError when the request cannot be sent; ``on_done``
+        is then not called.
         """
         if self.is_closed or self.dropped:
             self._run_dropped()
@@ -105,20 +109,27 @@ class Conversation:
         )
 
     def packed_message(self, message: NewMessage) -> bytes:
-        """Return the bytes of one message of a frame of puts; raises MQError for a wrong value."""
+        """Return the encoded message of a put, which joins others in one frame.
+
+        Raises MQError for a wrong value, and MQRC_HCONN_ERROR when the conversation is closed.
+        """
         if self.is_closed or self.dropped:
             self._run_dropped()
         return _encoded(message)
 
     def gather(self, made: Callable[[], bytes], slot: SentRequest) -> None:
-        """Send a request soon.
+        """Send a request within about a millisecond; ``made`` returns its bytes when it is sent.
 
-        ``made`` returns its bytes then. Raises MQError, see ``FrameSender.gather``.
+        The answer goes to ``slot``. The caller holds the lock of the sender. Raises MQError when
+        the link is closed or broken; see ``Link.gather``.
         """
         self.link.gather(self.number, made, slot)
 
     def close(self) -> None:
-        """Leave the link without a request to the server; the last conversation closes the link."""
+        """Leave the link without a request to the server; the last conversation closes the link.
+
+        A second call does nothing.
+        """
         if not self.is_closed:
             while self.dropped:
                 self.dropped.popleft()()
@@ -129,7 +140,10 @@ class Conversation:
                 self.link.close()
 
     def leave(self) -> None:
-        """Disconnect without waiting for the answer; the server backs out."""
+        """Disconnect without waiting for the answer; the server backs out the unit of work.
+
+        Raises no MQError, even when the connection is broken.
+        """
         with suppress(MQError):
             self.link.post(self.number, _encoded(Disconnect(commit=False)))
         self.close()
@@ -153,9 +167,10 @@ class Conversation:
     def _wait_for(
         self, time: VirtualTime, request: Request[Any]
     ) -> Callable[[int, SentRequest], None] | None:
-        """Return the wait function of a request under a virtual clock.
+        """Return a function that waits for a get under a virtual clock, for ``Link.call``.
 
-        None for a request without a wait.
+        Returns None for a request that does not wait. The function raises RuntimeError when the get
+        could never end.
         """
         clock = time.clock
         if clock.autojump:
@@ -189,7 +204,7 @@ class Conversation:
         return not slot.is_open
 
     def _run_dropped(self) -> None:
-        """Close dropped objects before a verb.
+        """Close the objects that Python has garbage-collected, before a verb.
 
         Raises MQRC_HCONN_ERROR if the connection is closed.
         """
@@ -241,14 +256,15 @@ class Way(NamedTuple):
 
 
 class SharedLinks:
-    """The links of a process that more conversations may join; thread-safe."""
+    """The links (sockets) of a process that more conversations may join; thread-safe."""
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without links."""
         self._lock = runtime.lock("shared links")
         self._links: dict[Way, weakref.WeakSet[Link]] = {}
 
     def place(self, way: Way) -> Conversation | None:
-        """Begin a conversation on a link that has space; None when there is no such link.
+        """Begin a conversation on a link that has space and return it; None if no link has space.
 
         The link may already be ending: the caller must handle errors of the first request.
         """

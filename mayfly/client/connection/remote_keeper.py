@@ -52,7 +52,7 @@ class Keeper:
                 raise
 
     def leave(self, kept: Kept) -> None:
-        """Stop checking a connection."""
+        """Stop checking a connection; one that is not checked is ignored."""
         with self._changed:
             self._due.pop(kept, None)
             self._changed.notify_all()

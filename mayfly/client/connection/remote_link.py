@@ -1,4 +1,4 @@
-"""The socket of a client to a server: requests, answers, callbacks, heartbeats and forks.
+"""The socket of a client to a server (link): requests, answers, callbacks, heartbeats and forks.
 
 One waiting thread reads the answers for all threads. A separate thread calls callbacks.
 """
@@ -57,6 +57,10 @@ class SentRequest:
         on_answer: OnAnswer | None = None,
         on_refused: OnRefused | None = None,
     ) -> None:
+        """Begin without an answer; ``on_answer`` and ``on_refused`` are its callbacks, if any.
+
+        ``is_doubtful`` is True if the request may have taken effect when its answer is lost.
+        """
         self.payload: bytes | MQError | None = None
         self.event: Event | None = None
         #: Whether it may have taken effect when its answer is lost.
@@ -72,7 +76,8 @@ class SentRequest:
 def answer_of(payload: bytes | MQError | None, kind: Any) -> Any:
     """Return the value in the payload of an answer, decoded as type ``kind``.
 
-    Raises the MQError that the payload is or has, MQRC_CONNECTION_BROKEN for an invalid payload.
+    A payload that is an MQError, or that encodes a failure, is raised as MQError. Raises
+    MQRC_CONNECTION_BROKEN for an invalid payload.
     """
     assert payload is not None
     if isinstance(payload, MQError):
@@ -101,8 +106,9 @@ class FrameSender:
 
     A send costs the client as much as the rest of a put, and the server more. So puts that nobody
     can see before the commit are gathered. They go out when the frame is full, when another frame
-    is sent, or after a millisecond. They must not wait longer: a life begins when the server has
-    the put. The thread that watches the time exists only while frames are gathered.
+    is sent, or after a millisecond. They must not wait longer: the time to live of a message begins
+    when the server has the put. The thread that watches the time exists only while frames are
+    gathered.
     """
 
     def __init__(
@@ -122,7 +128,10 @@ class FrameSender:
         self._has_thread = self._is_watched = self._is_over = False
 
     def send(self, frame: bytes) -> None:
-        """Send a frame; after an OSError nothing more may be sent."""
+        """Send a frame after the gathered ones; raises OSError.
+
+        After an OSError nothing more may be sent.
+        """
         with self.lock:
             if self._gathered:
                 self._gathered.append(frame)
@@ -132,14 +141,14 @@ class FrameSender:
         self.has_sent = True
 
     def gather(self, frame: bytes | MakesFrame) -> None:
-        """Add a frame that is sent within about a millisecond.
+        """Add a frame, or a function that returns it, to be sent within about a millisecond.
 
         The caller holds ``lock``, and then calls :meth:`watch` without it.
         """
         self._gathered.append(frame)
 
     def watch(self) -> None:
-        """Make sure that a thread sends the gathered frames in time."""
+        """Start the thread that sends the gathered frames in time, if it does not run."""
         if not self._is_watched:
             self._watch()
 
@@ -156,7 +165,10 @@ class FrameSender:
             raise
 
     def try_send(self, frame: bytes) -> None:
-        """Send a heartbeat, unless another thread is sending: its frame serves as one."""
+        """Send a heartbeat, unless another thread is sending: its frame serves as one.
+
+        An OSError goes to ``on_failure``.
+        """
         failure: OSError | None = None
         if self.lock.acquire(blocking=False):
             try:
@@ -169,13 +181,16 @@ class FrameSender:
             self._on_failure(failure)
 
     def close(self) -> None:
-        """Close the socket after a send under way; the caller knows that no thread is receiving."""
+        """Close the socket, after a send of another thread if one is going on.
+
+        The caller makes sure that no thread is receiving.
+        """
         with self.lock:
             self._gathered.clear()
             self._stream.close()
 
     def end(self) -> None:
-        """Let the thread end; nothing more is sent."""
+        """Let the sending thread end; it sends nothing more."""
         self._is_over = True
 
     def leave_to_parent(self) -> None:
@@ -185,7 +200,7 @@ class FrameSender:
         self._gathered.clear()
 
     def _send_gathered(self) -> None:
-        """Send the gathered frames; the caller holds the lock."""
+        """Send the gathered frames, if any; the caller holds the lock. Raises OSError."""
         if self._gathered:
             gathered, self._gathered = self._gathered, []
             self._stream.send(
@@ -229,16 +244,17 @@ _LOG = logging.getLogger("mayfly.client")
 
 
 class CallbackThread:
-    """A queue of callbacks, which a thread calls in order. They may call verbs."""
+    """A queue of callbacks, and the thread that calls them in order; callbacks may call verbs."""
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without callbacks; the first one starts the thread."""
         self._runtime = runtime
         self._changed = runtime.condition()
         self._calls: deque[Callable[[], object]] = deque()
         self._has_thread = self._is_over = False
 
     def add(self, call: Callable[[], object]) -> None:
-        """Queue a function for the thread to call."""
+        """Queue a function for the thread to call; start the thread if it does not run."""
         with self._changed:
             self._calls.append(call)
             is_new, self._has_thread = not self._has_thread, True
@@ -336,9 +352,9 @@ class Link:
         is_doubtful: bool = False,
         wait: Callable[[int, SentRequest], None] | None = None,
     ) -> Any:
-        """Send a request and return its answer; raises MQError.
+        """Send a request, wait for its answer and return it as type ``kind``; raises MQError.
 
-        ``wait``, if given, is called with the number of the request before its answer is read.
+        ``wait``, unless None, is called with the number of the request before its answer is read.
         Raises MQRC_CONNECTION_BROKEN when the connection is gone. That is a LostAnswer if
         ``is_doubtful``: the server may have run the request.
         """
@@ -362,9 +378,10 @@ class Link:
         is_doubtful: bool = False,
         on_refused: OnRefused | None = None,
     ) -> int:
-        """Send a request and return its number; another thread calls ``on_answer``.
+        """Send a request and return its number; another thread calls ``on_answer`` with the answer.
 
-        Raises MQRC_CONNECTION_BROKEN when the request cannot be sent.
+        ``on_answer`` gets an MQError when the connection breaks. Raises MQRC_CONNECTION_BROKEN when
+        the request cannot be sent; ``on_answer`` is then not called.
         """
         slot = SentRequest(is_doubtful=is_doubtful, on_answer=on_answer, on_refused=on_refused)
         self._count_callback()
@@ -375,7 +392,7 @@ class Link:
             raise
 
     def forget(self, request: int) -> None:
-        """Drop a cancelled request, which gets no answer."""
+        """Drop a cancelled request, which gets no answer; an unknown number is ignored."""
         if self._slots.pop(request, None) is not None:
             self._uncount_callback()
 
@@ -384,15 +401,19 @@ class Link:
         return request in self._slots
 
     def post(self, conversation: int, payload: bytes) -> SentRequest:
-        """Send a request and return it without waiting; see :meth:`read_until`."""
+        """Send a request and return it without waiting for its answer; see :meth:`read_until`.
+
+        Raises MQRC_CONNECTION_BROKEN when the request cannot be sent.
+        """
         slot = SentRequest(is_doubtful=False)
         self._send(conversation, payload, slot)
         return slot
 
     def gather(self, conversation: int, packed: Callable[[], bytes], slot: SentRequest) -> None:
-        """Send a request within about a millisecond.
+        """Send a request within about a millisecond; ``packed`` returns its bytes when it is sent.
 
-        ``packed`` is called then. See ``FrameSender.gather``.
+        The answer goes to ``slot``. The caller holds the lock of the sender. Raises the error of a
+        link that is closed or broken.
         """
         self._check_running()
         if slot.on_answer is not None:
@@ -417,12 +438,15 @@ class Link:
         return self._error is not None
 
     def close(self) -> None:
-        """Close the connection; the server backs out uncommitted work."""
+        """Close the socket; the server backs out uncommitted work. A second call does nothing."""
         keeper().leave(self)
         self.abandon(mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed"))
 
     def abandon(self, error: MQError) -> None:
-        """Break the connection off: all requests without an answer fail with ``error``."""
+        """Break the connection off: all requests without an answer fail with ``error``.
+
+        A doubtful request fails with LostAnswer. After an earlier abandon its error is used again.
+        """
         # The first cause counts: the reader finds the end of the stream as well.
         error = self._error = self._error or error
         self.sender.end()
@@ -439,7 +463,10 @@ class Link:
             self._stop_reading()
 
     def abort(self) -> None:
-        """End the socket without taking a lock: Python may collect the connection at any moment."""
+        """End the socket without taking a lock, when Python has garbage-collected the connection.
+
+        Collection can happen at any moment, also while the lock is held.
+        """
         if self._error is None:
             self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
         self.sender.end()
@@ -454,7 +481,10 @@ class Link:
         self.sender.leave_to_parent()
 
     def check(self) -> None:
-        """Read what has arrived without waiting, which detects that a server is gone."""
+        """Read what has arrived without waiting, which detects that a server is gone.
+
+        Does nothing while another thread reads the socket.
+        """
         if self._error is None and self._become_reader():
             try:
                 while not self.is_over and (data := self._receive_now()) is not None:
@@ -476,19 +506,21 @@ class Link:
     # Sending.
 
     def _enter(self, slot: SentRequest) -> int:
-        """Register a request and return its number."""
+        """Register a request that waits for its answer, and return its new number."""
         request = next(self._numbers) & 0xFFFFFFFF
         self._slots[request] = slot
         return request
 
     def _check_running(self) -> None:
+        """Raise the error with which the link was closed or abandoned; do nothing before that."""
         if self._error is not None:
             raise self._error
 
     def _send(self, conversation: int, payload: bytes, slot: SentRequest) -> int:
         """Send a request and return its number; raises MQRC_CONNECTION_BROKEN.
 
-        After an error the server has not received the complete frame.
+        After an error the server has not received the complete frame. A request whose callback
+        already has the error raises nothing.
         """
         if self._error is not None:
             raise self._error
@@ -509,7 +541,10 @@ class Link:
         return request
 
     def _wait_for(self, slot: SentRequest, *, once: bool = False) -> None:
-        """Wait for an answer: read the socket, or let the thread that already reads it do so."""
+        """Wait for an answer: read the socket, or let the thread that already reads it do so.
+
+        With ``once`` return after one read, even without the answer.
+        """
         while slot.payload is None:
             if self._become_reader():
                 try:
@@ -531,13 +566,14 @@ class Link:
                 return
 
     def _read_until(self, slot: SentRequest, *, once: bool) -> None:
+        """Read the socket until a request has its answer; with ``once`` read one time."""
         while slot.is_open:
             self._receive()
             if once:
                 return
 
     def _become_reader(self) -> bool:
-        """Return True if this thread is now the one that reads the socket."""
+        """Make this thread the one that reads the socket; return False if another thread reads."""
         with self._roles:
             if self._is_reading:
                 return False
@@ -558,7 +594,7 @@ class Link:
                     return
 
     def _receive(self) -> None:
-        """Wait for data and process it."""
+        """Wait for data from the server and process it; an error abandons the link."""
         try:
             data = self._stream.receive()
         except OSError as error:
@@ -578,7 +614,10 @@ class Link:
             return None
 
     def _process(self, data: bytes) -> None:
-        """Process received data; empty data is the end of the stream."""
+        """Process received data; empty data is the end of the stream, which abandons the link.
+
+        Wrong frames abandon the link as well.
+        """
         if not data:
             self._abandon(broken("the server has closed it"))
             return
@@ -601,7 +640,10 @@ class Link:
         return False
 
     def _on_frame(self, conversation: int, request: int, payload: bytes) -> None:
-        """Pass a frame to its request, or process a message of the server about the link."""
+        """Pass a frame to its request, or process a message of the server about the link.
+
+        The answer of an unknown request is ignored.
+        """
         if conversation:
             slot = self._slots.pop(request, None)
             if slot is not None:
@@ -645,17 +687,22 @@ class Link:
         self._notify(on_answer, b"")
 
     def _notify(self, on_answer: OnAnswer, payload: bytes | MQError) -> None:
+        """Queue the callback of a request with its payload, and count one running request less."""
         with self._calls:
             self._begun_count -= 1
         self._callbacks.add(partial(on_answer, payload))
 
     def _uncount_callback(self) -> None:
+        """Count one request with a callback less: it failed or was cancelled."""
         with self._calls:
             self._begun_count -= 1
             self._calls.notify_all()
 
     def _read_for_callbacks(self) -> None:
-        """Read while verbs with callbacks are under way. Runs on a thread."""
+        """Read answers while requests with callbacks are without one. Runs on a thread.
+
+        An exception abandons the link, and is raised.
+        """
         try:
             self._read_while_begun()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""Puts of a remote connection that share a frame, or do not wait for their answers (P13)."""
+"""The puts of a remote connection that share a frame, or do not wait for their answers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ _FRAME_BYTES = 32_768
 
 
 def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
-    """Return the fields that all puts of one frame have in common."""
+    """Return descriptor, options, handle and context, which all puts of one frame share."""
     return put.descriptor, put.options, put.handle, put.context
 
 
 class PutFrame:
-    """Puts to one object that travel in one frame, and its request; the sender's lock guards it."""
+    """Puts to one object that are sent in one frame, and the request of that frame.
+
+    The lock of the sender guards it.
+    """
 
     __slots__ = ("_byte_count", "_first", "_is_complete", "_messages", "request")
 
@@ -87,7 +90,7 @@ class OpenPutFrame:
     """The frame that the next put may join; thread-safe."""
 
     def __init__(self, conversation: Conversation, begin: Callable[[Put], PutFrame]) -> None:
-        """Begin without a frame; ``begin`` makes and gathers one for the first put."""
+        """Begin without a frame; ``begin`` makes one for a first put and queues it to be sent."""
         self._conversation, self._begin = conversation, begin
         self._frame: PutFrame | None = None
 
@@ -112,9 +115,10 @@ class OpenPutFrame:
 
 
 class CallbackPuts:
-    """Puts with callbacks that share frames."""
+    """Puts with callbacks that share frames within ``with`` blocks."""
 
     def __init__(self, conversation: Conversation) -> None:
+        """Begin without a frame, outside of a ``with`` block of :meth:`together`."""
         self._conversation = conversation
         self._open = OpenPutFrame(conversation, self._begun)
         #: The callbacks of frames that are not answered.
@@ -151,7 +155,11 @@ class CallbackPuts:
             self._conversation.link.sender.flush()
 
     def _begun(self, put: Put) -> PutFrame:
-        """Begin a frame for puts like this one."""
+        """Begin an empty frame for puts with the handle, options and descriptor of ``put``.
+
+        The frame is sent later, and its answer goes to :meth:`_answered`. Raises the error of a
+        broken link.
+        """
         request = SentRequest(
             is_doubtful=True, on_answer=lambda payload: self._answered(frame, payload)
         )
@@ -161,7 +169,10 @@ class CallbackPuts:
         return frame
 
     def _answered(self, frame: PutFrame, payload: bytes | MQError) -> None:
-        """Call the callbacks of a frame with its results, or all with the error of the frame."""
+        """Call the callbacks of a frame, each with its result or MQError.
+
+        If the whole frame failed, each gets the error of the frame.
+        """
         with self._conversation.link.sender.lock:
             # The connection may be gone before the frame was sent.
             frame.complete()
@@ -194,6 +205,7 @@ class UnansweredPuts:
     """
 
     def __init__(self, conversation: Conversation) -> None:
+        """Begin without puts."""
         self._conversation = conversation
         self._frames: deque[PutFrame] = deque()
         self._open = OpenPutFrame(conversation, self._begun)
@@ -206,7 +218,7 @@ class UnansweredPuts:
     def is_one(self, put: Put) -> bool:
         """Return True if a put need not wait for its answer.
 
-        That is a put with MQPMO_ASYNC_RESPONSE to a queue, of a nonpersistent message or under
+        Such a put has MQPMO_ASYNC_RESPONSE, goes to a queue, and is nonpersistent or under
         syncpoint. A publication waits: its result is needed at once.
         """
         options = put.options
@@ -216,10 +228,11 @@ class UnansweredPuts:
         return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
 
     def send(self, put: Put) -> PutResult:
-        """Send a put and return its result.
+        """Send a put and return its result without waiting for an answer.
 
-        MsgId and CorrelId, without fields of the queue manager. Waits for older answers when
-        MAX_UNANSWERED_PUTS have none.
+        The result has MsgId and CorrelId, but no fields that the queue manager sets. Waits for
+        older answers when MAX_UNANSWERED_PUTS have none. Raises MQError when the put cannot be
+        sent.
         """
         if not put.message.msg_id:
             put = replace(put, message=replace(put.message, msg_id=self._new_id()))
@@ -234,7 +247,10 @@ class UnansweredPuts:
         )
 
     def end(self) -> MQError | None:
-        """Wait for all answers; return the error of the first failed call, once, or None."""
+        """Wait for all answers; return the error of the first failed call, None if none failed.
+
+        A second call does not return the same error again.
+        """
         if self._frames:
             self._wait_for(self._frames[-1])
         failure, self._failure = self._failure, None
@@ -254,7 +270,10 @@ class UnansweredPuts:
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
     def _begun(self, put: Put) -> PutFrame:
-        """Begin a frame for puts like this one."""
+        """Begin an empty frame for puts with the handle, options and descriptor of ``put``.
+
+        The frame is sent later, and joins the frames without an answer.
+        """
         request = SentRequest(is_doubtful=False)
         frame = PutFrame(put, request)
         self._conversation.gather(frame.packed, request)
@@ -262,10 +281,14 @@ class UnansweredPuts:
         return frame
 
     def _note(self, _frame: PutFrame) -> None:
+        """Count a put that has no answer yet."""
         self._put_count += 1
 
     def _wait_for(self, frame: PutFrame) -> None:
-        """Wait for the answer to a frame, and process all answers up to it."""
+        """Wait for the answer to a frame, and process all answers up to it.
+
+        The error of the first failed put is kept for :meth:`end`.
+        """
         self._conversation.link.read_until(frame.request)
         while self._frames and not self._frames[0].request.is_open:
             answered = self._frames.popleft()
@@ -273,7 +296,7 @@ class UnansweredPuts:
             self._failure = self._failure or _failure_in(answered.request.payload)
 
     def _new_id(self) -> bytes:
-        """Return a new MsgId; requests 256 of them at a time."""
+        """Return a new MsgId of the queue manager; requests 256 of them at a time."""
         if not self._ids:
             now_ms, ids = self._conversation.call(NewIds(_IDS_AT_A_TIME))
             self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""Sockets of a client: TCP, TLS and UNIX; one thread may write while another reads."""
+"""The sockets of a client: TCP, TLS and UNIX; one thread may write while another reads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class Stream(Protocol):
         """
 
     def limit(self, seconds: float | None) -> None:
-        """Let later calls raise TimeoutError (an OSError) after ``seconds``; None is no limit."""
+        """Set a timeout for later calls: after ``seconds`` they raise TimeoutError, an OSError.
+
+        None is no timeout.
+        """
 
     def abort(self) -> None:
         """End both directions, which wakes a receiving thread."""
@@ -69,7 +72,10 @@ class PlainStream:
         self._passes, self._next_passes = 0, 1
 
     def receive(self) -> bytes:
-        """Wait for bytes: look for them for a moment, then block."""
+        """Wait for bytes and return them; empty at the end of the stream. Raises OSError.
+
+        It polls for about 250 µs, then blocks: waking a thread takes long.
+        """
         if self._passes:
             self._passes -= 1
         elif _CAN_LOOK and not self._is_limited:
@@ -79,7 +85,7 @@ class PlainStream:
         return self._socket.recv(_CHUNK_BYTES)
 
     def receive_now(self) -> bytes | None:
-        """Return received bytes without waiting; None when there are none."""
+        """Return received bytes without waiting: None when there are none, empty at the end."""
         return self._socket.recv(_CHUNK_BYTES) if _is_ready(self._socket, True, 0) else None
 
     def limit(self, seconds: float | None) -> None:
@@ -134,7 +140,7 @@ class TlsStream:
                 self._wait(to_read=False)
 
     def receive(self) -> bytes:
-        """Wait for bytes and return them; empty at the end."""
+        """Wait for bytes and return them; empty at the end of the stream. Raises OSError."""
         while True:
             data = self.receive_now()
             if data is not None:
@@ -164,6 +170,7 @@ class TlsStream:
         self._socket.close()
 
     def _wait(self, *, to_read: bool) -> None:
+        """Wait until the socket can be read or written; raises TimeoutError at the limit."""
         if not _is_ready(self._socket, to_read, self._limit_seconds):
             raise TimeoutError("timed out")
 
@@ -176,11 +183,11 @@ class NoStream:
         raise OSError(errno.EBADF, "not connected")
 
     def receive(self) -> bytes:
-        """Return the end of the stream."""
+        """Return b"", the end of the stream."""
         return b""
 
     def receive_now(self) -> bytes | None:
-        """Return the end of the stream."""
+        """Return b"", the end of the stream."""
         return b""
 
     def limit(self, _seconds: float | None) -> None:
@@ -251,6 +258,10 @@ def broken(error: OSError | str) -> MQError:
 
 
 def _connect_socket(address: AnyAddress) -> socket.socket:
+    """Return a socket connected to a TCP address or to the path of a UNIX socket.
+
+    Raises OSError, also after CONNECT_SECONDS without an answer.
+    """
     if isinstance(address, Path):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(CONNECT_SECONDS)
@@ -266,9 +277,9 @@ def _connect_socket(address: AnyAddress) -> socket.socket:
 
 
 def _is_ready(of: socket.socket, to_read: bool, seconds: float | None) -> bool:
-    """Wait until a socket can be read or written.
+    """Wait until a socket can be read, or written without ``to_read``, and return True.
 
-    Return False after ``seconds``, None is no limit.
+    Return False when that is not possible within ``seconds``; None is no limit.
     """
     if hasattr(select, "poll"):
         # Unlike select it takes any number of a socket.
@@ -280,5 +291,6 @@ def _is_ready(of: socket.socket, to_read: bool, seconds: float | None) -> bool:
 
 
 def _shut_down(of: socket.socket) -> None:
+    """Shut a socket down in both directions; do nothing if it is not connected any more."""
     with contextlib.suppress(OSError):
         of.shutdown(socket.SHUT_RDWR)

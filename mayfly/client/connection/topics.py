@@ -1,4 +1,4 @@
-"""Names that topic clients make: of subscriptions of a client id, and of temporary topics."""
+"""The names that topic clients make: of subscriptions of a client id, and of temporary topics."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ _QUOTED: Final = str.maketrans({"%": "%25", ":": "%3A"})
 
 
 def quoted_client_id(client_id: str) -> str:
-    """Return a client id escaped for use in a subscription name, where ``:`` separates the parts.
+    """Return a client id escaped for use in a subscription name: ``a:b`` -> ``a%3Ab``.
 
-    No two clients get the same name: ``a`` with ``b:c`` differs from ``a:b`` with ``c``.
+    ``:`` separates the parts of such a name. So no two clients get the same name: ``a`` with
+    ``b:c`` differs from ``a:b`` with ``c``.
     """
     return client_id.translate(_QUOTED)
 
 
 def is_temporary_topic(name: str) -> bool:
-    """Return True if a topic string has the form that ``MakeTemporaryTopic`` makes."""
+    """Return True if a topic string has the form of ``MakeTemporaryTopic``.
+
+    The form is ``TEMP/`` and 48 hexadecimal digits.
+    """
     return _TEMPORARY.fullmatch(name) is not None

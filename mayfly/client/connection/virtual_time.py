@@ -1,4 +1,4 @@
-"""Waits of clients under a virtual clock, whose server is in the same process."""
+"""The virtual time of a client: waits under the virtual clock of a server in the same process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 
 class PendingRequest(Protocol):
-    """A get that is under way on a connection with virtual time."""
+    """A running get on a connection whose queue manager has a virtual clock."""
 
     def is_pending(self) -> bool:
-        """Return False once the get is decided, even if the callback is not called yet."""
+        """Return False once the get has its outcome, even if the callback is not called yet."""
 
     def cancel(self) -> bool:
-        """End the get without effect and return True; False when it is decided."""
+        """Cancel the get, whose callback is then never called, and return True.
+
+        Returns False when the get has its outcome.
+        """
 
 
 class VirtualTime:
@@ -31,12 +34,15 @@ class VirtualTime:
         self.clock, self._visitors = clock, visitors
 
     def check(self) -> None:
-        """Raise RuntimeError if a wait of this thread can never end; see ``check_wait``."""
+        """Raise RuntimeError if a wait of this thread can never end; see ``check_wait``.
+
+        That is so when no other thread or program could advance the clock or put a message.
+        """
         check_wait(self.clock, self._visitors())
 
 
 def open_here() -> dict[str, QueueManager]:
-    """Return the open queue managers of this process by name, without loading the engine."""
+    """Return the open queue managers of this process by name, without importing the engine."""
     module = sys.modules.get("mayfly.queue_manager")
     return {} if module is None else module.managers_here()
 

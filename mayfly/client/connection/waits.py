@@ -1,4 +1,4 @@
-"""The waits of one thread for the end of verbs with a callback; any other thread may end a wait."""
+"""The waits of one thread for verbs with a callback; any other thread may end a wait."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Begins: TypeAlias = Callable[[OnDone[_T]], UnderWay]
 
 
 class Wait:
-    """Lets one thread wait for a verb.
+    """The waits of one thread for verbs with a callback, one after the other.
 
     Other threads may :meth:`wake`, :meth:`end` or :meth:`join`.
     """
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without a verb; the condition and event come from ``runtime``."""
         self._changed = runtime.condition()
         #: Set when the first verb is pending, or has ended at once.
         self.begun = runtime.event()
@@ -33,7 +34,7 @@ class Wait:
     def attempt(self, take: Callable[[], _T]) -> _T | None:
         """Call ``take``, which does not wait, and return its result.
 
-        None when the wait is to end.
+        Returns None, without calling ``take``, after :meth:`wake` or :meth:`end`.
         """
         # No lock is taken on this path. The order makes it safe: this thread sets ``is_busy``, then
         # looks at ``_is_over``; the thread that ends the wait sets that, then looks at ``is_busy``.
@@ -93,7 +94,7 @@ class Wait:
                 self._is_to_end()
 
     def wake(self) -> None:
-        """End the current wait, or else the next one; returns at once."""
+        """End the current wait, or the next one if no wait is going on; returns at once."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
@@ -105,13 +106,16 @@ class Wait:
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Wait until no verb is under way; another thread calls this after :meth:`end`."""
+        """Wait until no verb is running; another thread calls this after :meth:`end`."""
         with self._changed:
             while self.is_busy:
                 self._changed.wait()
 
     def _await(self, under_way: UnderWay, outcomes: list[_T | MQError]) -> None:
-        """Wait for the outcome of a verb; if the wait is ended first, cancel the verb."""
+        """Wait for the outcome of a running verb; if the wait is ended first, cancel the verb.
+
+        A verb that cannot be cancelled any more is waited for.
+        """
         if outcomes:
             return
         with self._changed:
@@ -127,6 +131,6 @@ class Wait:
                 self._changed.wait()
 
     def _is_to_end(self) -> bool:
-        """Return True if the wait was woken or ended; clears the wake."""
+        """Return True if the wait was woken or ended; a wake ends only one wait, so reset it."""
         is_woken, self._is_woken = self._is_woken, False
         return is_woken or self._is_over

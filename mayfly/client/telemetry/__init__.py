@@ -1,1 +1,1 @@
-"""OpenTelemetry; `mayfly.telemetry` has the public names."""
+"""The OpenTelemetry spans and metrics of connections; `mayfly.telemetry` has the public names."""

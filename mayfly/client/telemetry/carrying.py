@@ -1,4 +1,4 @@
-"""The trace context in the properties of a message: W3C's traceparent and tracestate.
+"""The carrying of a trace context in message properties: W3C's traceparent and tracestate.
 
 Both are properties in the ``usr`` folder. OpenTelemetry's instrumentation of JMS and AMQP writes
 the same ones, so that programs in other languages continue the trace.
@@ -56,7 +56,8 @@ def with_context(content: Content, context: Context) -> Content | None:
 def context_of(message: Message) -> tuple[SpanContext | None, Content | None]:
     """Return the creation context of a message, and its content without the context properties.
 
-    The content is None for a message that has other properties as well, or no context.
+    The creation context is the span in which the message was put, None without a valid one. The
+    content is None for a message that has other properties as well, or no context.
     """
     descriptor = message.descriptor
     if descriptor.format.strip() != FORMAT:
@@ -93,7 +94,7 @@ def _properties(context: Context) -> list[Property]:
 
 
 def _texts_of(properties: Iterable[Property]) -> dict[str, str]:
-    """Return the values of traceparent and tracestate by name, of those that are present."""
+    """Return traceparent and tracestate by name, without those that the properties lack."""
     return {found.name: str(found.typed.value) for found in properties if found.name in NAMES}
 
 
@@ -128,7 +129,7 @@ class TracedMessage(Message):
 
 
 def creation_of(message: Message) -> SpanContext | None:
-    """Return the creation context of a received message, None for a message without one."""
+    """Return the context of the span in which a received message was put, None without one."""
     if isinstance(message, TracedMessage):
         return message.creation
     return context_of(message)[0]

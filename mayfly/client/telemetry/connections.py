@@ -1,4 +1,4 @@
-"""A connection that records spans and metrics; programs get it once telemetry is switched on."""
+"""The connections that record spans and metrics, which programs get while telemetry is on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DYNAMIC = frozenset({c.MQQDT_TEMPORARY_DYNAMIC, c.MQQDT_PERMANENT_DYNAMIC})
 
 
 class Observed:
-    """What telemetry knows of one connection: open objects, the unit of work, held deliveries."""
+    """The state that telemetry keeps of one connection: open objects, unit of work, deliveries."""
 
     def __init__(self, recorder: Recorder, manager: str, *, shows_contexts: bool) -> None:
         """Begin with nothing open.
@@ -60,7 +60,7 @@ class Observed:
         self.held: dict[int, tuple[str, SpanContext | None]] = {}
 
     def opened(self, found: Opened, name: str) -> None:
-        """Record that an object was opened under a name."""
+        """Record that an object was opened under ``name``, so that later spans can name it."""
         is_topic = found.kind == c.MQOT_TOPIC
         destination = found.topic if is_topic else found.made or name or found.queue
         is_temporary = found.definition_type in _DYNAMIC
@@ -69,21 +69,24 @@ class Observed:
             self._topics.add(found.handle)
 
     def closed(self, handle: int) -> None:
-        """Record that a handle was closed."""
+        """Record that a handle was closed; an unknown one is ignored."""
         self._targets.pop(handle, None)
         self._topics.discard(handle)
 
     def target(self, handle: int) -> Target:
-        """Return the target of a handle; that of a subscription's queue has no name."""
+        """Return the queue or topic of a handle; its name is empty for a handle not opened by name.
+
+        The queue of a subscription is such a handle.
+        """
         return self._targets.get(handle) or Target("", self.manager)
 
     def begin_put(self, handle: int) -> RunningOperation:
-        """Begin the span of a put or publication."""
+        """Begin the span of a put or publication and return its operation."""
         operation = names.PUBLISH if handle in self._topics else names.PUT
         return self.recorder.begin(operation, self.target(handle))
 
     def begin_get(self, handle: int, options: int) -> RunningOperation:
-        """Begin the span of a get or browse."""
+        """Begin the span of a get or browse and return its operation."""
         operation = names.BROWSE if options & _BROWSES else names.GET
         return self.recorder.begin(operation, self.target(handle))
 
@@ -98,7 +101,10 @@ class Observed:
     def note_one_of_many(
         self, running: RunningOperation, message: Message, options: int
     ) -> Message:
-        """Record one of several messages of a get, and return it as the program sees it."""
+        """Record one of several messages of a get, and return it as the program sees it.
+
+        That is without the trace context in its properties.
+        """
         result = GetResult(message, rc.MQRC_NONE, len(message.body))
         result, creation = shown(result, keeps_context=self._shows_contexts)
         if creation is not None:
@@ -115,7 +121,7 @@ class Observed:
         return delivery
 
     def shown(self, delivery: Delivery) -> tuple[Delivery, SpanContext | None]:
-        """Return a delivery as its program sees it, and the creation context of its message."""
+        """Return a delivery as its program sees it, and the message's trace context or None."""
         result, creation = shown(delivery.result, keeps_context=self._shows_contexts)
         return delivery._replace(result=result), creation
 
@@ -135,7 +141,10 @@ class Observed:
         return running
 
     def begin_settling(self, request: ask.Settle) -> RunningOperation:
-        """Begin the span of a settlement, with a link to the context of each message."""
+        """Begin the span of a settlement and return it, with a link to the context of each message.
+
+        The deliveries are forgotten.
+        """
         numbers = request.deliveries
         known = [found for number in numbers if (found := self.held.pop(number, None))]
         queues = {queue for queue, _creation in known}
@@ -151,7 +160,7 @@ class Observed:
     def _note_got(
         self, target: Target, result: GetResult, creation: SpanContext | None, options: int
     ) -> None:
-        """Record a message that was got.
+        """Count a message that was got, in the metrics and in the unit of work.
 
         Browsed messages and those that stay on the queue do not count.
         """
@@ -164,10 +173,13 @@ class Observed:
 
 
 class _TracedPut:
-    """A put under way: first with the trace context in its message, then without if too big."""
+    """A running put: first with the trace context in its message, then without if too big."""
 
     def __init__(self, running: RunningOperation, request: ask.Put | ask.Put1) -> None:
-        """Take the request of the program."""
+        """Take the program's request, and add the trace context to a copy of its message.
+
+        A message that has a trace context, or cannot carry one, is sent unchanged.
+        """
         self._running, self._given = running, request
         self._body_bytes = len(request.message.body)
         message = request.message
@@ -188,7 +200,7 @@ class _TracedPut:
     def may_try_again(self, error: MQError) -> bool:
         """Return True if the put failed because the context made the message too big.
 
-        ``request`` is then the one without the context.
+        ``request`` is then the one without the context. A second call returns False.
         """
         if self.request is not self._given and error.reason in TOO_BIG:
             self.request = self._given
@@ -204,7 +216,7 @@ class TracedConnection(Connection):
     """A connection that records spans and metrics for requests that concern messages."""
 
     def __init__(self, made: Connection, observed: Observed) -> None:
-        """Wrap the connection that does the work."""
+        """Wrap the connection ``made``, which does the work."""
         self._made, self.observed = made, observed
         self.number, self.runtime = made.number, made.runtime
 
@@ -233,22 +245,25 @@ class TracedConnection(Connection):
         on_done: OnDone[_R],
         on_event: OnRefused | None = None,
     ) -> UnderWay:
-        """Begin a request; its span ends before ``on_done`` is called."""
+        """Begin a request and return the running verb.
+
+        Its span ends before ``on_done`` is called.
+        """
         traces = _BEGINS.get(type(request))
         if traces is None:
             return self._made.begin(request, on_done, on_event)
         return traces(self._made, self.observed, request, on_done, on_event)
 
     def notify(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
-        """Call ``on_done`` with a known outcome; it keeps the order of callbacks."""
+        """Call ``on_done`` with an outcome that is already known, after earlier callbacks."""
         self._made.notify(on_done, outcome)
 
     def together(self) -> AbstractContextManager[object]:
-        """Send the puts of a ``with`` block in common frames."""
+        """Send the puts that begin within a ``with`` block in common frames, at its end."""
         return self._made.together()
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect (MQDISC): commit or back out the unit of work."""
+        """Disconnect (MQDISC): commit or back out the unit of work. A second call does nothing."""
         self._made.close(commit=commit)
 
     def has_open(self, handle: int) -> bool:
@@ -256,7 +271,7 @@ class TracedConnection(Connection):
         return self._made.has_open(handle)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of a garbage-collected object now, or before the next verb."""
+        """Run ``end``, which closes a garbage-collected object: now, or before the next verb."""
         self._made.end_dropped(end)
 
     @property
@@ -266,7 +281,7 @@ class TracedConnection(Connection):
 
     @property
     def is_broken(self) -> bool:
-        """True when the queue manager is gone."""
+        """True when the queue manager, or the way to it, is gone."""
         return self._made.is_broken
 
     @property
@@ -279,23 +294,27 @@ class TracedConnection(Connection):
 
 
 def _open(made: Connection, observed: Observed, request: ask.Open) -> Opened:
+    """Open an object, and record its name for later spans; an open has no span."""
     opened = made.call(request)
     observed.opened(opened, request.name)
     return opened
 
 
 def _close_object(made: Connection, observed: Observed, request: ask.CloseObject) -> int:
+    """Close an object, and forget its name; a close has no span. Returns the warning or 0."""
     reason = made.call(request)
     observed.closed(request.handle)
     return reason
 
 
 def _put(made: Connection, observed: Observed, request: ask.Put) -> PutResult | None:
+    """Put a message within a span and return the result; raises the MQError of the put."""
     put: PutResult | None = _traced_put(made, observed.begin_put(request.handle), request)
     return put
 
 
 def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult:
+    """Put one message to a named object (MQPUT1) within a span and return the result."""
     target = Target(request.topic or request.name, observed.manager)
     operation = names.PUBLISH if request.kind == c.MQOT_TOPIC else names.PUT
     running = observed.recorder.begin(operation, target)
@@ -304,9 +323,9 @@ def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult:
 
 
 def _traced_put(made: Connection, running: RunningOperation, request: ask.Put | ask.Put1) -> Any:
-    """Put with the trace context in the message, again without it if that is too big.
+    """Put a message with the trace context in its properties, and end the span.
 
-    End the span.
+    A message that its context makes too big is put again without it. Returns the result of the put.
     """
     put = _TracedPut(running, request)
     while True:
@@ -322,6 +341,10 @@ def _traced_put(made: Connection, running: RunningOperation, request: ask.Put | 
 
 
 def _get(made: Connection, observed: Observed, request: ask.Get) -> GetResult:
+    """Get or browse a message within a span; return the result as the program sees it.
+
+    A get that finds no message raises NoMessage and leaves no span.
+    """
     running = observed.begin_get(request.handle, request.options)
     with _failing(running):
         result = made.call(request)
@@ -329,6 +352,7 @@ def _get(made: Connection, observed: Observed, request: ask.Get) -> GetResult:
 
 
 def _get_held(made: Connection, observed: Observed, request: ask.GetAny) -> Delivery:
+    """Get a message within a span, held as a delivery; return it as the program sees it."""
     running = observed.begin_get(request.handles[0], request.options)
     with _failing(running):
         delivery = made.call(request)
@@ -336,7 +360,10 @@ def _get_held(made: Connection, observed: Observed, request: ask.GetAny) -> Deli
 
 
 def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> list[Delivery]:
-    """Get available messages: one span, with a link to the context of each message."""
+    """Get available messages as deliveries, with one span that links to each message's context.
+
+    Without a message the result is [] and no span is recorded.
+    """
     options = request.options
     running = observed.begin_get(request.handle, options)
     with _failing(running):
@@ -357,7 +384,10 @@ def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> l
 
 
 def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> list[Message]:
-    """Get available messages: one span, with a link to the context of each message."""
+    """Get available messages with one span, which links to the context of each message.
+
+    Without a message the result is [] and no span is recorded.
+    """
     running = observed.begin_get(request.handle, request.options)
     with _failing(running):
         found = made.call(request)
@@ -372,7 +402,7 @@ def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> lis
 def _end_unit(
     operation: names.SpanOperation, made: Connection, observed: Observed, request: Request[None]
 ) -> None:
-    """Commit or back out; there is a span if the unit of work has got messages."""
+    """Commit or back out; a span is recorded only if the unit of work has got messages."""
     running = observed.begin_end_of_unit(operation)
     if running is None:
         made.call(request)
@@ -383,6 +413,7 @@ def _end_unit(
 
 
 def _settle(made: Connection, observed: Observed, request: ask.Settle) -> None:
+    """Settle deliveries within a span, which links to the context of each message."""
     running = observed.begin_settling(request)
     with _failing(running):
         made.call(request)
@@ -391,9 +422,10 @@ def _settle(made: Connection, observed: Observed, request: ask.Settle) -> None:
 
 @contextmanager
 def _failing(running: RunningOperation) -> Iterator[None]:
-    """Record an exception within the block in a span, and end that span.
+    """Record an exception within the block as the failure of an operation, and end its span.
 
-    A get that finds no message never ends its span: polling leaves no records.
+    The exception goes on. A get that finds no message never ends its span: polling leaves no
+    records.
     """
     try:
         yield
@@ -414,6 +446,10 @@ def _begin_put(
     on_done: OnDone[Any],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Begin a put with a span, which ends with the outcome; return the running verb.
+
+    A message that its context makes too big is put again without it.
+    """
     running = observed.begin_put(request.handle)
     put = _TracedPut(running, request)
 
@@ -437,6 +473,7 @@ def _begin_get(
     on_done: OnDone[GetResult],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Begin a get with a span, which ends with the outcome; return the running verb."""
     running = observed.begin_get(request.handle, request.options)
     on_outcome = _reporting(
         running, lambda found: observed.end_get(running, found, request.options), on_done
@@ -451,10 +488,10 @@ def _begin_get_any(
     on_done: OnDone[Delivery],
     on_event: OnRefused | None,
 ) -> UnderWay:
-    """Begin a get of a message that is held.
+    """Begin a get of a message that is held, and return it; ``on_done`` gets the delivery.
 
     A get of several queues is that of a message listener, whose processing span records the
-    message. Here it is only counted.
+    message. Such a get has no span, and its message is only counted.
     """
     options = request.options
     if not request.tells_refusals and len(request.handles) == 1:
@@ -482,6 +519,7 @@ def _begin_commit(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Begin a commit; a span is recorded only if the unit of work has got messages."""
     running = observed.begin_end_of_unit(names.COMMIT)
     if running is None:
         return made.begin(request, on_done)
@@ -495,6 +533,7 @@ def _begin_settle(
     on_done: OnDone[None],
     _on_event: OnRefused | None,
 ) -> UnderWay:
+    """Begin to settle deliveries with a span, which ends with the outcome."""
     running = observed.begin_settling(request)
     return made.begin(request, _reporting(running, lambda _none: running.end(), on_done))
 
@@ -519,7 +558,10 @@ def _reporting(
 
 
 def _properties_of(content: Content, properties: Sequence[Property]) -> list[Property]:
-    """Return the properties in an MQRFH2 of the content and the given ones."""
+    """Return the properties in the MQRFH2 of a content, followed by ``properties``.
+
+    An MQRFH2 that cannot be read is left out.
+    """
     try:
         return [*parts_of(*content).properties, *properties]
     except MQError:

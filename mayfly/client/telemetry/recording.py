@@ -1,4 +1,4 @@
-"""The spans and metrics of what programs do with messages."""
+"""The recording of spans and metrics for what programs do with messages."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Recorder:
     def begin(
         self, operation: names.SpanOperation, target: Target, parent: Context | None = None
     ) -> RunningOperation:
-        """Begin an operation and its span, a child of ``parent`` or of the current span."""
+        """Begin and return an operation; its span is a child of ``parent`` or the current span."""
         attributes = _attributes_of(operation, target)
         name = operation.name
         if target.name:
@@ -109,10 +109,11 @@ class Recorder:
     def processing(
         self, message: Message | None, creation: SpanContext | None, manager: str
     ) -> Iterator[Span]:
-        """Record a span for the processing of a message within a ``with`` block.
+        """Record a span for the processing of a message within a ``with`` block; yield the span.
 
-        The span is a child of the current span, else of the message's creation context. It has a
-        link to that context in both cases.
+        The span is a child of the current span, else of ``creation``, the context of the span that
+        put the message. It has a link to that context in both cases. An exception is recorded and
+        raised.
         """
         target = Target("" if message is None else destination_of(message), manager)
         parent = None
@@ -134,26 +135,26 @@ class Recorder:
         running.end()
 
     def consume(self, operation: names.SpanOperation, target: Target) -> None:
-        """Count a message that was delivered to the program."""
+        """Count a message that was delivered to the program in the metrics."""
         self.consumed.add(1, _labels(operation, target))
 
 
 class RunningOperation:
-    """An operation under way: its span and its metrics."""
+    """A running operation of a program, such as a put: its span and its metrics."""
 
     __slots__ = ("_began_s", "_operation", "_recorder", "span", "target")
 
     def __init__(
         self, recorder: Recorder, operation: names.SpanOperation, target: Target, span: Span
     ) -> None:
-        """Take a started span."""
+        """Take a started span, and start to measure the duration."""
         self._recorder, self._operation, self.target = recorder, operation, target
         self.span = span
         self._began_s = perf_counter()
 
     @property
     def context(self) -> Context:
-        """The context of the span."""
+        """A context with only this span, for children and for messages."""
         return trace.set_span_in_context(self.span, Context())
 
     def set_attributes(self, attributes: Mapping[str, str | int]) -> None:
@@ -175,7 +176,10 @@ class RunningOperation:
         self.end()
 
     def got(self, message: Message, creation: SpanContext | None, body_bytes: int) -> None:
-        """Record one message that was got or browsed."""
+        """Record one message that was got or browsed in the span, which stays open.
+
+        ``creation`` is the context of the span in which it was put; None adds no link.
+        """
         if creation is not None:
             self.span.add_link(creation)
         if self.span.is_recording():

@@ -1,4 +1,4 @@
-"""Switching telemetry on and off."""
+"""The switch that turns telemetry on and off for the connections of a process."""
 
 from __future__ import annotations
 
@@ -30,16 +30,24 @@ class _Instrument:
     """Wraps connections and message listeners so that they record spans and metrics."""
 
     def __init__(self, recorder: Recorder) -> None:
+        """Take the recorder of spans and metrics."""
         self._recorder = recorder
 
     def connection(self, made: Connection, *, for_others: bool) -> Connection:
-        """Return a connection that records; one for remote programs also shows trace contexts."""
+        """Return a connection that records the spans and metrics of its verbs.
+
+        With ``for_others`` its programs also see the trace context in the properties of messages.
+        """
         observed = Observed(self._recorder, made.name, shows_contexts=for_others)
         traced = TracedConnection(made, observed)
         return cast("Connection", traced)
 
     def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
-        """Return a function that calls a message listener within a processing span."""
+        """Return a function that calls a message listener within a processing span.
+
+        A listener of a connection that was made before telemetry was switched on is returned
+        unchanged.
+        """
         traced: object = mq
         if not isinstance(traced, TracedConnection):
             # It was made before telemetry was switched on.
@@ -73,7 +81,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Stop recording connections that are made from now on."""
+    """Do not record connections made from now on; those made before are still recorded."""
     _recorders.clear()
     install(None)
 
@@ -81,7 +89,7 @@ def uninstrument() -> None:
 def watch(
     manager: QueueManager, *, tracer_provider: TracerProvider | None = None
 ) -> Callable[[], None]:
-    """Record the expiry of messages whose senders recorded them; return a function that stops this.
+    """Record the expiry of messages that carry a trace context; return a function that stops this.
 
     Each expiry is a span in the trace of the sender, from the deadline until the expiry was
     detected and is durable.
