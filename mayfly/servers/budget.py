@@ -33,6 +33,10 @@ class Reservation:
     """Bytes of a budget for one message: already reserved (``is_granted``), or still waited for."""
 
     def __init__(self, budget: Budget, count: int, on_granted: Callable[[], object] | None) -> None:
+        """Prepare to reserve ``count`` bytes of a budget.
+
+        Only :meth:`Budget.reserve` creates one.
+        """
         self._budget, self.count, self.on_granted = budget, count, on_granted
         self.is_granted = self.is_over = False
 
@@ -45,6 +49,7 @@ class Budget:
     """The memory budget of one server, in bytes; any thread may call its methods."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        """Begin with no byte in use; ``limit_bytes`` is the limit of all connections together."""
         self._changing = threading.Lock()
         self._limit = self.left_bytes = limit_bytes
         #: The first one is served first, so that a long message is not passed over for ever.
@@ -132,7 +137,7 @@ class Budget:
     def _fits(self, count: int) -> bool:
         """Return True if ``count`` bytes are free, or if nothing else is counted.
 
-        Under ``_changing``.
+        The caller holds ``_changing``.
         """
         # The limit may have been lowered since: a longer message then has all of it.
         return count <= self.left_bytes or (self.left_bytes == self._limit)
@@ -165,6 +170,7 @@ class MemoryUse:
     __slots__ = ("_budget", "counted")
 
     def __init__(self, budget: Budget) -> None:
+        """Begin with no byte in memory; later bytes count against ``budget``."""
         self._budget = budget
         self.counted = 0
 
@@ -189,6 +195,10 @@ class SlowClientTimer:
     def __init__(
         self, budget: Budget, loop: asyncio.AbstractEventLoop, end: Callable[[], None]
     ) -> None:
+        """Begin without a time limit.
+
+        ``end`` is called in the event loop to close the connection.
+        """
         self._budget, self._loop, self._end = budget, loop, end
         self._timer: asyncio.TimerHandle | None = None
 

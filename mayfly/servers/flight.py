@@ -118,6 +118,7 @@ class FlightServer:
         self.is_held = False
 
     def __enter__(self) -> FlightServer:
+        """Start to listen and return the server; raises OSError if that is not possible."""
         self.start()
         return self
 
@@ -127,6 +128,7 @@ class FlightServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop the server, also after an error."""
         self.stop()
 
     @property
@@ -205,6 +207,7 @@ class FlightServer:
 
     @property
     def _scheme(self) -> str:
+        """The scheme of the URL: ``grpc``, with TLS ``grpc+tls``."""
         return "grpc" if self._tls_certificate is None else "grpc+tls"
 
     def _listen_on_port(self) -> None:
@@ -292,6 +295,11 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         budget: Budget,
         **options: Any,
     ):
+        """Listen at a location such as ``grpc://HOST:PORT``; raises ArrowException if not possible.
+
+        ``stopping`` is set when the server stops. ``options`` are those of pyarrow's server, such
+        as TLS.
+        """
         self._managers, self._budget = managers, budget
         #: Set when the server is to stop.
         self._stopping = stopping
@@ -474,6 +482,7 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyar
     """Refuses calls whose header ``authorization`` is not ``Bearer`` and the server's token."""
 
     def __init__(self, token: str) -> None:
+        """Take the token that each call must have."""
         super().__init__()
         self._expected = f"Bearer {token}".encode()
 

@@ -1,8 +1,9 @@
-"""The verbs of the Flight server: read the ledger, claim messages of queues, put staged rows.
+"""The verbs of the Flight server: read the ledger, reserve messages of queues, put staged rows.
 
 A verb is a function of the queue manager and of the JSON object with its arguments. It raises
-BulkError, ClaimError or MQError. Tables at the end map names to verbs: ``TICKETS`` send rows,
-``ACTIONS`` are answered by JSON, ``PUTS`` receive rows. A new verb is a function and a line there.
+BulkError, ClaimError or MQError. A claim is a group of messages that a reader, such as a Spark
+batch, has reserved. Tables at the end map names to verbs: ``TICKETS`` send rows, ``ACTIONS`` are
+answered by JSON, ``PUTS`` receive rows. A new verb is a function and a line there.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class VerbRefused(BulkError):
     """A refusal with the reason code of a verb, one of ``verbs/contracts/reasons.py``."""
 
     def __init__(self, reason: str, text: str) -> None:
+        """Take the reason code, one of ``verbs/contracts/reasons.py``, and a text for people."""
         super().__init__(text)
         self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
 
@@ -260,10 +262,11 @@ def attach(manager: ServedManager, request: Request) -> Answer:
 
 
 def claim(manager: ServedManager, request: Request) -> Answer:
-    """Reserve the next messages of a queue for a reader (a claim), within limits of rows and bytes.
+    """Reserve the next messages of a queue for a reader (a claim), up to limits of rows and bytes.
 
-    Returns the number of the last claim and how many messages the claims after ``after`` hold.
-    Without messages these are ``after`` and 0. Raises ClaimError if a newer reader has attached.
+    Returns the number of the last claim, and how many messages the claims after ``after`` hold.
+    Without messages these are ``after`` and 0. Raises BadRequest for wrong arguments,
+    MQRC_GET_INHIBITED, and ClaimError if a newer reader has attached.
     """
     queues, asked = _with_queues(manager), request_of(claims.ClaimRequest, request)
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
@@ -272,64 +275,72 @@ def claim(manager: ServedManager, request: Request) -> Answer:
 
 
 def mark(manager: ServedManager, request: Request) -> Answer:
-    """Return a number for ``up_to`` of :func:`claim`, which then takes no message put after now."""
+    """Return a number that marks the present moment in the order of puts.
+
+    With this number as ``up_to``, :func:`claim` reserves no message that is put later.
+    """
     queues = _with_queues(manager)
     fields_of(request)
     return claims.Mark(queues.claims.mark())._asdict()
 
 
 def end(manager: ServedManager, request: Request) -> Answer:
-    """End the messages that a reader's claims up to ``until`` hold, as if they had been got.
+    """End the messages reserved by a reader's claims up to ``until``, as if they had been got.
 
-    Returns the number of messages. Raises ClaimError if a newer reader has attached.
+    Returns the number of messages. Claims are numbered groups of reserved messages. Raises
+    BadRequest for wrong arguments, and ClaimError if a newer reader has attached.
     """
     count = _with_queues(manager).claims.end(*request_of(claims.EndRequest, request))
     return claims.Counted(count)._asdict()
 
 
 def end_written(manager: ServedManager, request: Request) -> Answer:
-    """End the claims up to ``until`` that a Spark checkpoint records as written.
+    """End the messages of claims (reserved groups) that a Spark checkpoint records as written.
 
-    Returns the number of messages. Works without a reader. Raises ClaimError for another store, an
-    unknown consumer, or a claim that never existed.
+    These are the claims up to number ``until``. Returns the number of messages. Any caller may do
+    this, not only the reader. Raises ClaimError for another store, an unknown consumer, or a claim
+    that never existed.
     """
     queues, asked = _with_queues(manager), request_of(claims.EndWrittenRequest, request)
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
 
 def quiesce(manager: ServedManager, request: Request) -> Answer:
-    """Give a reader no further claims; return {}.
+    """Let a reader reserve no further messages; return {}.
 
-    The reader may still read its claims. Raises ClaimError if a newer reader has attached.
+    The reader may still read the messages it has reserved. Raises ClaimError if a newer reader has
+    attached.
     """
     _with_queues(manager).claims.quiesce(*request_of(claims.Reader, request))
     return {}
 
 
 def renew(manager: ServedManager, request: Request) -> Answer:
-    """Renew the lease of a reader's claims; return {}.
+    """Renew the lease of the messages that a reader has reserved; return {}.
 
-    Raises ClaimError if the consumer is unknown or a newer reader has attached.
+    Without it, leased messages return to their queue after a time. Raises ClaimError if the
+    consumer is unknown or a newer reader has attached.
     """
     _with_queues(manager).claims.renew(*request_of(claims.Reader, request))
     return {}
 
 
 def claimed_rows(manager: ServedManager, request: Request) -> Answer:
-    """Return the row numbers in a reader's claims after ``after`` up to ``until``, as ranges.
+    """Return the row numbers of the messages that a reader's claims have reserved, as ranges.
 
-    Raises ClaimError if a newer reader has attached.
+    The claims are those after number ``after`` up to ``until``. Raises ClaimError if a newer reader
+    has attached.
     """
     ranges = _with_queues(manager).claims.ranges(*request_of(claims.ClaimsRequest, request))
     return claims.ClaimedRows(ranges)._asdict()
 
 
 def back_out(manager: ServedManager, request: Request) -> Answer:
-    """Back out single claimed messages that a reader cannot process.
+    """Back out single reserved messages that a reader cannot process, by row number.
 
     Returns how many went back to their queue and how many to the backout or dead-letter queue. Rows
-    that are not claimed are skipped. Raises BadRequest for rows that are not whole numbers, and
-    ClaimError.
+    that are not reserved are skipped. Raises BadRequest for rows that are not whole numbers, and
+    ClaimError if a newer reader has attached.
     """
     queues, asked = _with_queues(manager), request_of(claims.BackOutRequest, request)
     if not all(type(row) is int for row in asked.rows):
@@ -338,7 +349,7 @@ def back_out(manager: ServedManager, request: Request) -> Answer:
 
 
 def release(manager: ServedManager, request: Request) -> Answer:
-    """Return all messages that a consumer has claimed to their queue; return their number.
+    """Return all messages that a consumer has reserved to their queue; return their number.
 
     The present reader of the consumer gets errors from now on. Raises ClaimError for an unknown
     consumer or an old epoch.
@@ -348,7 +359,7 @@ def release(manager: ServedManager, request: Request) -> Answer:
 
 
 def consumers(manager: ServedManager, request: Request) -> Answer:
-    """Return the state of all consumers: queue, epoch, open claims, number of claimed messages."""
+    """Return the state of all consumers: queue, epoch, and number of reserved messages."""
     queues = _with_queues(manager)
     fields_of(request)
     return {"consumers": [standing._asdict() for standing in queues.claims.standings()]}
@@ -367,18 +378,19 @@ def browse_ranges(manager: ServedManager, request: Request) -> Answer:
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
-    """Return batches of the claimed messages with row numbers after ``after_row`` to ``until_row``.
+    """Return batches of the messages that a reader has reserved, by row number.
 
-    While the batches are read, ClaimError is raised if a row is no longer claimed.
+    The rows are those after ``after_row`` up to ``until_row``. While the batches are read,
+    ClaimError is raised if a row is no longer reserved.
     """
     asked = request_of(claims.ClaimedRequest, request)
     return _claimed(_with_queues(manager), asked)
 
 
 def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[pa.RecordBatch]:
-    """Yield the claimed messages in pages of about 4 MiB.
+    """Yield reserved messages in pages of about 4 MiB.
 
-    Raises ClaimError if a row is not claimed.
+    Raises ClaimError if a row is no longer reserved.
     """
     consumer, epoch, after, until = asked
     while after < until:

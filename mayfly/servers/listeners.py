@@ -39,7 +39,7 @@ class Listener:
     name = ""
 
     def start(self) -> str:
-        """Start to listen; return the address for clients, or "" if there is none to show.
+        """Start to listen; return the address for clients, or "" if no address is to be shown.
 
         Raises OSError, which names the address.
         """
@@ -179,6 +179,7 @@ class _IdleConnections:
     """Counts, once a second, for how long each connection has sent no request."""
 
     def __init__(self, idle_seconds: int) -> None:
+        """Take the number of seconds without a request after which a connection is idle."""
         self._idle_seconds = idle_seconds
         #: Number of a conversation -> its requests, and for how many looks these are as many.
         self._seen: dict[int, tuple[int, int]] = {}

@@ -19,6 +19,7 @@ class ListenAddress(NamedTuple):
     port: int
 
     def __str__(self) -> str:
+        """Return ``HOST:PORT``, or ``[HOST]:PORT`` for an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property

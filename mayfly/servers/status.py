@@ -35,6 +35,7 @@ class ServerStatus:
     """The status of a server: the host sets ``state``, listeners answer health probes from it."""
 
     def __init__(self, managers: Sequence[QueueManager]) -> None:
+        """Begin with the state STARTING for the queue managers of the server."""
         self._managers = list(managers)
         self.state = State.STARTING
 
@@ -43,7 +44,7 @@ class ServerStatus:
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
     def ended_threads(self) -> list[str]:
-        """Return the sorted names of server threads that have ended by an error; empty if all run.
+        """Return the sorted names of server threads that have ended by an error; [] if all run.
 
         The work of such a thread is no longer done, so the process should be restarted.
         """

@@ -504,6 +504,7 @@ class _DefinitionWatch:
     """Tells a bridge of each change of object definitions, until closed or disconnected."""
 
     def __init__(self, bridge: ImsBridge, connection: Connection) -> None:
+        """Begin to watch the definitions of the connection's queue manager; raises MQError."""
         self._bridge, self._connection = bridge, connection
         self._is_closed = False
         self._under_way: UnderWay = connection.begin(ask.AwaitDefinitions(), self._on_change)

@@ -283,7 +283,10 @@ class TriggerMonitor:
         return self.counts - before
 
     def run(self) -> None:
-        """Handle trigger messages as they come, until :meth:`stop`; raises as :meth:`run_once`."""
+        """Handle trigger messages as they come, until :meth:`stop`.
+
+        Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or MQRC_CONNECTION_BROKEN.
+        """
         while (message := self._next(c.MQWI_UNLIMITED)) is not None:
             self._process(message)
 
@@ -316,6 +319,7 @@ class TriggerMonitor:
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
+        """Return the monitor, which the end of the ``with`` block closes; nothing is started."""
         return self
 
     def __exit__(
@@ -324,6 +328,7 @@ class TriggerMonitor:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop the monitor, and disconnect from the queue manager."""
         self.close()
 
     def _serve(self) -> None:

@@ -156,6 +156,7 @@ class OwnNodes:
     """
 
     def __init__(self, nodes: DeletedTopics) -> None:
+        """Begin without a node; ``nodes`` are the deleted temporary topics of all clients."""
         self.all = nodes
         self._names: frozenset[str] = frozenset()
 

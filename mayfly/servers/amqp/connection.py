@@ -244,9 +244,9 @@ class AmqpConnection(asyncio.Protocol):
         self.links.clear()
 
     def pause_writing(self) -> None:
-        """Stop to write while the client does not read, and count the waiting bytes.
+        """Stop writing while the client does not read, and count the bytes that wait.
 
-        Called by asyncio.
+        asyncio calls it.
         """
         self._is_paused = True
         self._count_unread()
@@ -518,7 +518,7 @@ class AmqpConnection(asyncio.Protocol):
     def _flush(self) -> None:
         """Write the bytes that proton has for the client, unless writing is paused.
 
-        Closes the socket once proton has ended.
+        Closes the socket once the AMQP connection is closed.
         """
         engine, wire = self._engine, self.wire
         if engine is None or wire is None:
@@ -612,7 +612,7 @@ class AmqpConnection(asyncio.Protocol):
         handler(endpoint)
 
     def _opened(self, connection: Connection) -> None:
-        """Answer the client's open frame: open the connection, or also close it with an error."""
+        """Answer the client's open frame with an open, followed by a close if it is refused."""
         hostname = connection.remote_hostname or ""
         wanted = self.service.manager_named(hostname)
         client = self._client

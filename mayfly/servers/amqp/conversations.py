@@ -51,6 +51,10 @@ class AmqpClient:
     def __init__(
         self, service: AmqpService, number: int, applicant: Applicant, admitted: Admitted
     ) -> None:
+        """Take a client that admission has accepted; nothing is opened yet.
+
+        ``number`` tells the sockets of all servers of the process apart.
+        """
         self._service, self._number = service, number
         self.applicant, self._admitted = applicant, admitted
         self._place: ChannelClient | None = None
@@ -232,6 +236,7 @@ class ClientConversations:
         report = self.awaited(on_done)
 
         def done(outcome: MQError | None) -> None:
+            """Settle the noted deliveries, keep the conversation, and report the outcome."""
             self._reuse(connection)
             is_committed = outcome is None and not fail
             for each in at_end:
@@ -243,6 +248,7 @@ class ClientConversations:
             return
 
         def back_out() -> None:
+            """Back the transaction out, on a thread that may block."""
             outcome: MQError | None = mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed")
             try:
                 connection.call(ask.Backout())
@@ -266,6 +272,10 @@ class ClientConversations:
         number, settlement, reason, on_refused = delivery
 
         def noted(outcome: MQError | None) -> None:
+            """Log an error of the settlement.
+
+            Back a message out that could not be dead-lettered.
+            """
             if outcome is None:
                 return
             if settlement is Settlement.DEAD_LETTERED:
@@ -283,6 +293,7 @@ class ClientConversations:
             self._awaited_count += 1
 
         def done(outcome: MQError | None) -> None:
+            """Call the wrapped callback, then count its verb as ended."""
             try:
                 on_done(outcome)
             finally:

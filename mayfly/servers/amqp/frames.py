@@ -275,6 +275,7 @@ class ServerFrames:
     __slots__ = ("_channels", "_links")
 
     def __init__(self) -> None:
+        """Begin without sessions and links."""
         #: The client's channel by that of the server.
         self._channels: dict[int, int] = {}
         #: By the client's channel, and their names.

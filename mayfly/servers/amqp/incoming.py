@@ -647,6 +647,7 @@ class MessageReader:
     """Reads the messages of one link, and decodes only values that differ from the last message."""
 
     def __init__(self) -> None:
+        """Begin without a last message: the first message is decoded completely."""
         self._front = b""
         self._is_text = False
         #: The last message; None when those with the same front may be put differently.

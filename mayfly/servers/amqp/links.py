@@ -107,10 +107,7 @@ class LinkEndpoint(ABC):
 
     @abstractmethod
     def end(self, *, is_closed: bool) -> None:
-        """End the link.
-
-        The client has closed it (``is_closed``) or detached it to resume it later.
-        """
+        """End the link after its client has closed it (``is_closed``) or has only detached it."""
 
     @abstractmethod
     def lost(self) -> None:
@@ -124,6 +121,7 @@ class BatchedPuts:
     """
 
     def __init__(self, conversations: ClientConversations, host: LinkHost) -> None:
+        """Begin without puts; ``host`` is the connection of the client."""
         self._conversations, self._host = conversations, host
         #: The callbacks of puts that are not committed, and the bytes of the messages.
         self._waiting: list[OnPut] = []

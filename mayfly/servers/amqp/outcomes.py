@@ -59,7 +59,7 @@ class Postponed:
         self._is_log_due = False
 
     def has(self, msg_id: bytes) -> bool:
-        """Return True while a message pauses; False for an unknown one."""
+        """Return True while a message waits for its next try; False for an unknown message."""
         pause = self._pauses.get(msg_id) if self._pauses else None
         return pause is not None and pause.until_ms > self._now_ms()
 
@@ -144,6 +144,7 @@ class Unsettled:
         self.unwanted: set[bytes] = set()
 
     def __len__(self) -> int:
+        """Return how many messages the client holds without an outcome."""
         return len(self._held)
 
     @property
@@ -180,7 +181,7 @@ class Unsettled:
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
 
     def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
-        """Finish :meth:`set_aside`: after an error, postpone the message and return it."""
+        """Finish :meth:`set_aside`: after an error, return the message and let it pause."""
         msg_id = held.result.message.msg_id
         if outcome is None:
             self.postponed.forget(msg_id)

@@ -342,7 +342,7 @@ def _annotations(
 def _reply_kind(descriptor: Descriptor, known: _Folders) -> int | None:
     """Return the x-opt-jms-reply-to of a message: 0 queue, 1 topic, 2 or 3 temporary.
 
-    None for none.
+    Returns None if the message wants no reply.
     """
     queue = descriptor.reply_to_q.strip()
     if queue:
@@ -426,7 +426,7 @@ def _kept_time(message: _AnyMessage, kept: Typed | None) -> str | None:
 def _message_id(message: _AnyMessage, own: dict[str, Typed]) -> Value:
     """Return the message-id: the sender's, or the MsgId as ``ID:`` and hex digits.
 
-    None for zeros.
+    Returns None for a MsgId of zeros.
     """
     # A report contains the header of its original, whose id is not that of the report.
     is_report = message.descriptor.msg_type == c.MQMT_REPORT
@@ -437,7 +437,7 @@ def _message_id(message: _AnyMessage, own: dict[str, Typed]) -> Value:
 def _correlation_id(message: _AnyMessage, known: _Folders) -> Value:
     """Return the correlation-id: the sender's, or the CorrelId as ``ID:`` and hex digits.
 
-    Else None.
+    Returns None for a CorrelId of zeros.
     """
     kept = known.jms.get("Cid")
     shown = correlation_text(message.correl_id, None if kept is None else _text(kept))
@@ -521,7 +521,7 @@ def _body(parts: Parts, known: _Folders) -> Section:
 def _structured(kind: str, data: bytes) -> Value:
     """Return the map or list in the XML of a JMS message.
 
-    None for another kind, or malformed XML.
+    ``kind`` is ``jms_map`` or ``jms_stream``. Returns None for another kind, or malformed XML.
     """
     if kind not in ("jms_map", "jms_stream"):
         return None
@@ -536,9 +536,9 @@ def _structured(kind: str, data: bytes) -> Value:
 
 
 def _decoded_text(data: bytes, name: str | None) -> Value:
-    """Return data as a string value.
+    """Decode data with the Python codec ``name``, and return an AMQP string value.
 
-    None if the character set is unknown or does not fit the data.
+    Returns None if ``name`` is None or the data do not fit it.
     """
     if name is None:
         return None
@@ -593,9 +593,9 @@ def _number(value: Typed) -> int:
 
 
 def _patterned(message: Message, destination: str, manager: str) -> bytes | None:
-    """Return a message without properties by a cached pattern.
+    """Return a message without properties as AMQP bytes, from a cached pattern.
 
-    None if the message does not qualify.
+    Returns None for a message that does not qualify, such as a report or one with a CorrelId.
     """
     descriptor, body = message.descriptor, message.body
     is_text = descriptor.format.strip() == _TEXT_FORMAT

@@ -117,10 +117,10 @@ class AmqpServer:
         return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
-        """Close the client with conversation ``number`` once its work is done.
+        """Close the client with conversation ``number`` once its work is done; does not wait.
 
-        False if none has it. Does not wait. The client gets no more messages. Once it holds none
-        and has no open transaction, it gets amqp:connection:forced.
+        Returns False if no client has this conversation. The client gets no more messages. Once it
+        holds none and has no open transaction, it gets amqp:connection:forced.
         """
 
         def ask() -> bool:
@@ -143,7 +143,7 @@ class AmqpServer:
         return None
 
     def _quiesce_until_gone(self, connection: AmqpConnection) -> None:
-        """Quiesce a connection, and again every 50 ms until it has ended."""
+        """Ask a connection to end once its work is done, now and every 50 ms until it has ended."""
         if connection in self.open_connections:
             connection.quiesce(FORCED, "the channel was stopped by an operator")
             self.loop.call_later(_POLL_SECONDS, self._quiesce_until_gone, connection)
@@ -155,6 +155,7 @@ class AmqpServer:
         """
 
         async def stop_listening() -> None:
+            """Close the listening sockets, and quiesce the connections until all have ended."""
             for acceptor in self._acceptors:
                 acceptor.close()
             deadline = self.loop.time() + timeout_ms / 1000
@@ -171,6 +172,7 @@ class AmqpServer:
         """
 
         async def end() -> None:
+            """Close the connections, wait at most one second, and cut the rest off."""
             for acceptor in self._acceptors:
                 acceptor.close()
                 await acceptor.cut()
@@ -226,6 +228,7 @@ class _Handler:
     """The server as its acceptor sees it."""
 
     def __init__(self, server: AmqpServer) -> None:
+        """Take the server whose connections the acceptor accepts."""
         self._server, self.log = server, _LOG
 
     @property

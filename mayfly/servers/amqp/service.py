@@ -140,6 +140,7 @@ class DeferredSettlements:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin without settlements; ``loop`` is the event loop of the server."""
         self._loop = loop
         self.calls: list[Call] = []
         self._timer: asyncio.TimerHandle | None = None

@@ -49,6 +49,7 @@ class Coordinator(LinkEndpoint):
     """The link on which a client declares (begins) and discharges (ends) its transactions."""
 
     def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
+        """Open the link and give credit for 100 requests."""
         super().__init__(host, link, conversations)
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.copy(link.remote_target.capabilities)
@@ -130,6 +131,7 @@ class Coordinator(LinkEndpoint):
         """
 
         def done(outcome: MQError | None) -> None:
+            """Count the transaction as ended, and report its outcome."""
             self._ending_count -= 1
             on_done(outcome)
 

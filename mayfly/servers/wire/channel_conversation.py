@@ -58,6 +58,10 @@ class ChannelConversation:
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
+        """Begin a conversation, ``number`` on its link.
+
+        The receiver is opened by :meth:`negotiate`.
+        """
         self._link, self.number, self._manager = link, number, manager
         self._server_loop = link.server_loop
         self._applicant, self._admitted = applicant, admitted
@@ -154,7 +158,7 @@ class ChannelConversation:
     def end(self) -> None:
         """Close the receiver, which backs out an unconfirmed batch.
 
-        Call it on a thread that may block.
+        Call it on a thread that may block. Does nothing to the receiver before NEGOTIATE.
         """
         self._is_over = True
         if self._incoming is not None:
@@ -330,7 +334,7 @@ class ChannelConversation:
         self._batch_ms = None
 
     def ping(self, _asked: object) -> None:
-        """Raise the MQError that would refuse this channel; a successful ping is a sign of life."""
+        """Raise the MQError that would refuse this channel; also note that the sender is alive."""
         channel = self._applicant.channel
         if self._incoming is None:
             self._channels.check_receiver(channel)

@@ -112,6 +112,7 @@ class ProgramConversation:
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
+        """Begin a conversation, ``number`` on its link, with an open connection."""
         self._link, self.number, self.connection = link, number, connection
         self._server_loop = link.server_loop
         self.applicant, self.admitted = applicant, admitted
@@ -425,6 +426,7 @@ class _Completion:
     __slots__ = ("_conversation", "_request", "is_over")
 
     def __init__(self, conversation: ProgramConversation, request: int) -> None:
+        """Take the conversation, and the number of the request to answer."""
         self._conversation, self._request = conversation, request
         #: Whether the request is answered, or its answer is left to the loop.
         self.is_over = False
@@ -478,7 +480,7 @@ def _wire_answer(kind: type[ask.Request[Any]], answer: Any) -> Any:
 
 
 def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
-    """Return a request, reduced to what one answer can hold, such as a number of messages.
+    """Return a request, reduced to the number of messages or rows that fit into one answer.
 
     Raises MQRC_OPTIONS_ERROR for a number of messages or rows that is out of range.
     """

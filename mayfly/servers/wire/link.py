@@ -200,6 +200,7 @@ class Outbox:
     __slots__ = ("_writers", "is_open")
 
     def __init__(self) -> None:
+        """Begin outside a turn: frames are written at once."""
         #: Whether a turn is under way; outside of one, frames are written at once.
         self.is_open = False
         self._writers: list[Writer] = []
@@ -269,7 +270,7 @@ class ServerLoop:
     def link_of(self, number: int) -> ClientLink | None:
         """Return the link with the conversation of connection number ``number``.
 
-        None without one.
+        Returns None if no link has it.
         """
         found = (link for link in self.members.values() if link.has_conversation(number))
         return next(found, None)
@@ -519,6 +520,10 @@ class ClientLink(asyncio.Protocol):
     """The server's end of one client socket; only the event loop uses it."""
 
     def __init__(self, server_loop: ServerLoop, number: int) -> None:
+        """Begin without a socket, which :meth:`connection_made` brings.
+
+        ``number`` tells the sockets of all servers of the process apart.
+        """
         self.server_loop, self.number = server_loop, number
         self._outbox = server_loop.outbox
         #: Frames that go out at the end of the turn.
@@ -605,7 +610,7 @@ class ClientLink(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """Release everything of the connection, and back out its conversations.
 
-        Called by asyncio.
+        asyncio calls it.
         """
         self._transport = None
         self._unsent.clear()

@@ -136,7 +136,7 @@ class WireServer:
         return self._in_loop(ask)
 
     def _quiesce_until_gone(self, link: ClientLink) -> None:
-        """Quiesce a connection, and again every 20 ms until it has ended."""
+        """Ask a connection to end once its work is done, now and every 20 ms until it has ended."""
         if self._server_loop.members.get(link.number) is link:
             text = f"channel {link.channel} was stopped by an operator"
             link.quiesce(

@@ -53,10 +53,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def since_ms(self) -> int | None:
-        """The epoch ms of the move to the dead-letter queue.
-
-        None if the header has no valid date.
-        """
+        """The epoch ms of the move to the dead-letter queue; None without a valid date."""
         date, time = str(self.header["PutDate"]), str(self.header["PutTime"])
         try:
             seconds = datetime.strptime(date + time[:6], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

@@ -71,11 +71,13 @@ class RequeuedLetters:
     """The letters that were put elsewhere in the last two retry intervals, with their progress."""
 
     def __init__(self, retry_interval_ms: int) -> None:
+        """Begin without letters; each is remembered for two retry intervals."""
         self._memory_ms = 2 * retry_interval_ms
         #: By a hash, as there may be many: two that share one would only share their attempts.
         self._by_identity: OrderedDict[int, _RequeuedLetter] = OrderedDict()
 
     def __len__(self) -> int:
+        """Return how many letters are remembered, outdated ones included."""
         return len(self._by_identity)
 
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
@@ -137,8 +139,8 @@ def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLet
 def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
     """Move the letter under the cursor to the queue that its rule names, without a commit.
 
-    Returns a sequence number as :func:`apply_rule`. Raises MQError, for example if the letter names
-    no queue.
+    Returns a sequence number that is lower than the arrival numbers of all later letters. Raises
+    MQError, for example if the letter names no queue.
     """
     queue, manager = rule.destination(letter)
     if not queue:
@@ -300,6 +302,7 @@ class DeadLetterHandler:
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
+        """Return the handler, which the end of the ``with`` block closes."""
         return self
 
     def __exit__(
@@ -308,6 +311,7 @@ class DeadLetterHandler:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Disconnect from the queue manager, without a commit."""
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:

@@ -46,8 +46,7 @@ class MessageEndpoint:
     ) -> None:
         """Store the settings; timeouts that are not safe (see ``check_timeouts``) are logged.
 
-        ``pool`` supplies the threads of the sessions; None means a pool of its own, without a
-        limit.
+        ``pool`` supplies the threads of the sessions; None means a new pool without a limit.
         """
         self._factory = factory_of(manager)
         self._settings = settings
@@ -280,10 +279,15 @@ class MessageListenerService:
             port.stop()
 
     def __enter__(self) -> MessageListenerService:
+        """Start all ports and return the service.
+
+        Raises the JMSException of the first port that cannot be started; none runs then.
+        """
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop all ports, and wait for the messages in work."""
         self.stop()
 
 

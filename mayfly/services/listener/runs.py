@@ -36,13 +36,15 @@ from mayfly.verbs.messages import Delivery
 
 
 class ThreadPool:
-    """Counts the threads, and permits to start a thread, of several ports; None is no limit.
+    """Counts the threads of several ports, and their permits to start a thread.
 
-    Its methods, and the methods of runs it calls, run with ``changed`` held, and so does every
-    change of a run's state. No verb is called, and no other lock waited for, while it is held.
+    ``max_threads`` None means no limit. The methods, and the methods of runs that they call, run
+    with ``changed`` held, and so does every change of a run's state. No verb is called, and no
+    other lock waited for, while it is held.
     """
 
     def __init__(self, runtime: Runtime, max_threads: int | None = None) -> None:
+        """Begin with no thread in use; ``max_threads`` None means no limit."""
         self.changed = runtime.condition()
         self.max_threads = max_threads
         self.used_count = 0
@@ -81,26 +83,26 @@ class ThreadPool:
         self._grant_waiting()
 
     def try_permit(self, run: ASF) -> bool:
-        """Grant a permit to a run that has none; return False if no thread is free."""
+        """Grant a run the permit to start one thread; return False if no thread is free."""
         if self._exceeds_limit(len(self.permitted) + 1):
             return False
         self.permitted.append(run)
         return True
 
     def use_permit(self, run: ASF) -> None:
-        """Exchange the permit of a run for a used thread."""
+        """Exchange a run's permit to start a thread for a used thread."""
         self.permitted.remove(run)
         self.used_count += 1
         # A run may be waiting until this permit is given up: another one is asked back for it.
         self._grant_waiting()
 
     def return_permit(self, run: ASF) -> None:
-        """Take back the unused permit of a run; a waiting run may get it."""
+        """Take back a run's unused permit to start a thread; a waiting run may get it."""
         self.permitted.remove(run)
         self._grant_waiting()
 
     def request_permit(self, run: ASF) -> None:
-        """Queue a run for a permit; its :meth:`ASF.grant` is called, perhaps at once.
+        """Queue a run for a permit to start a thread; :meth:`ASF.grant` gives it, perhaps at once.
 
         If no thread is free, unused permits or an idle thread are recalled for it.
         """
@@ -108,20 +110,23 @@ class ThreadPool:
         self._grant_waiting()
 
     def cancel_request(self, run: ASF) -> None:
-        """Remove a run from the queue for permits; ignored if it is not in the queue."""
+        """Remove a run from the queue for permits to start a thread; ignored if it is not there."""
         if run in self.waiting:
             self.waiting.remove(run)
 
     def is_wanted_by_others(self, run: ASF) -> bool:
-        """Return True if another run waits for a permit."""
+        """Return True if another run waits for a permit to start a thread."""
         return any(waiting is not run for waiting in self.waiting)
 
     def add(self, run: ASF) -> None:
-        """Register a run in ASF mode that begins."""
+        """Register a run in ASF mode, whose idle threads may be recalled for other runs."""
         self._runs.append(run)
 
     def remove(self, run: ASF) -> None:
-        """Remove a run that ends, with its permit and its request for one; ignored if unknown."""
+        """Remove a run that ends, with its permit to start a thread or its request.
+
+        Ignored if unknown.
+        """
         if run in self._runs:
             self._runs.remove(run)
         self.cancel_request(run)
@@ -133,7 +138,7 @@ class ThreadPool:
         return self.max_threads is not None and self.used_count + count > self.max_threads
 
     def _grant_waiting(self) -> None:
-        """Grant permits to the waiting runs, in order, as long as threads are free."""
+        """Grant waiting runs their permits to start a thread, in order, while threads are free."""
         while self.waiting and not self._exceeds_limit(len(self.permitted) + 1):
             run = self.waiting.pop(0)
             self.permitted.append(run)
@@ -143,7 +148,7 @@ class ThreadPool:
         self.changed.notify_all()
 
     def _reclaim(self) -> None:
-        """Recall all unused permits or, without any, one thread that waits for a message."""
+        """Recall all unused permits to start a thread or, without any, one idle thread."""
         for run in self.permitted:
             run.give_up_permit()
         if not self.permitted:
@@ -366,7 +371,7 @@ class Recovery:
         return True
 
     def _may_retry(self) -> bool:
-        """Return True if the run is not stopping and retries are left."""
+        """Return True if the run of the port is not stopping and retries are left."""
         run, limit = self._run, self._run.settings.max_recovery_retries
         return not (run.is_stopping or run.factory.has_ended) and self._retry_count < limit
 
@@ -404,6 +409,7 @@ class NonASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
+        """Store the arguments; :meth:`start` opens the sessions."""
         super().__init__(factory, settings, counters, pool)
         self._receivers: list[_Receiver] = []
 
@@ -444,6 +450,7 @@ class _Receiver:
     """A thread of non-ASF mode, with its session."""
 
     def __init__(self, run: NonASF, session: ServerSession) -> None:
+        """Take an open session; call with ``pool.changed`` held."""
         self._run = run
         self._session: ServerSession | None = session
         self.wait = run.new_wait()
@@ -508,6 +515,7 @@ class ASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
+        """Store the arguments; :meth:`start` opens the first session."""
         super().__init__(factory, settings, counters, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
@@ -555,18 +563,24 @@ class ASF(PortRun):
     # Called by the pool.
 
     def grant(self) -> None:
-        """Accept the permit that the run has requested; called by the pool."""
+        """Accept the permit to start a thread that the run has requested; called by the pool."""
         self._has_permit, self._is_asking = True, False
         self._wait.wake()
 
     def give_up_permit(self) -> None:
-        """Ask the dispatcher to return its permit, unless a message is available for it."""
+        """Ask the dispatcher to return its permit to start a thread; called by the pool.
+
+        If a message is available for it, the dispatcher uses the permit instead.
+        """
         if not self._is_permit_wanted:
             self._is_permit_wanted = True
             self._wait.wake()
 
     def give_up_idle(self) -> bool:
-        """Ask an idle worker to end its thread; return False if no idle worker has a thread."""
+        """Ask an idle worker to end its thread; return False if no idle worker has a thread.
+
+        The session of the worker stays open.
+        """
         for worker in self._free:
             if worker.has_thread and not worker.is_unwanted:
                 worker.is_unwanted = True
@@ -691,7 +705,7 @@ class ASF(PortRun):
         return None, len(self._workers) < self.settings.max_sessions
 
     def _settle_permit(self, *, is_needed: bool) -> bool:
-        """Get a permit if one is needed and free, or return it; return True if the run has one."""
+        """Get a permit to start a thread if needed and free, or return it; return True if held."""
         if not is_needed:
             if self._has_permit:
                 self._return_permit()
@@ -702,12 +716,12 @@ class ASF(PortRun):
         return self._has_permit
 
     def _return_permit(self) -> None:
-        """Return the permit to the pool."""
+        """Return the permit to start a thread to the pool."""
         self._has_permit = self._is_permit_wanted = False
         self.pool.return_permit(self)
 
     def _ask_for_thread(self, worker: _Worker) -> None:
-        """Wait until a message is available, then request a permit for it.
+        """Wait until a message is available, then request a permit to start a thread for it.
 
         Until the permit comes, the message stays on its queue, where it may expire or another
         program may get it.
@@ -718,7 +732,7 @@ class ASF(PortRun):
                 self.pool.request_permit(self)
 
     def _receive(self, worker: _Worker) -> Delivery | None:
-        """Get a message while the run has a permit; None if none came.
+        """Get a message while the run has a permit to start a thread; None if none came.
 
         If another run needs the permit and no message is available, the permit is returned.
         """
@@ -785,6 +799,7 @@ class _Worker:
     """A session of ASF mode, and its thread while it has one."""
 
     def __init__(self, run: ASF, session: ServerSession, wait: Wait) -> None:
+        """Take an open session; until it has a thread, the dispatcher waits with ``wait``."""
         self._run = run
         self.session = session
         self.has_thread = False

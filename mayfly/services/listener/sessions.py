@@ -106,6 +106,7 @@ class SharedConnections:
     """
 
     def __init__(self, factory: ConnectionFactory, settings: PortSettings) -> None:
+        """Begin without connections, which ``factory`` creates when needed."""
         self._factory = factory
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.

@@ -48,6 +48,7 @@ class TransactionRolledBack(MQError):
     """MQRC_BACKED_OUT: a commit was refused, and the transaction was rolled back instead."""
 
     def __init__(self, detail: str) -> None:
+        """Take the reason of the rollback in words."""
         super().__init__(rc.MQRC_BACKED_OUT, detail)
 
 
@@ -265,7 +266,10 @@ class TransactionService:
                 self._own.close()
 
     def _wait_for(self, due_ms: int) -> None:
-        """Call :meth:`_on_due` at a moment of the queue manager's clock."""
+        """Let :meth:`_on_due` be called at a moment of the queue manager's clock.
+
+        Returns at once.
+        """
         self._connection.begin(ask.WaitUntil(due_ms), partial(self._on_due, due_ms))
 
     def _on_due(self, due_ms: int, error: MQError | None) -> None:
@@ -300,7 +304,10 @@ class TransactionService:
             return 0
 
     def _mark_if_late(self, transaction: Transaction, now_ms: int) -> None:
-        """Mark a transaction and call ``on_timeout`` if it is active and its timeout is over."""
+        """Mark an active transaction for rollback if its timeout is over; then call ``on_timeout``.
+
+        Does nothing if the timeout is not over at ``now_ms``.
+        """
         due_ms = transaction.due_ms
         if due_ms is None or not transaction.is_active or now_ms < due_ms:
             return
@@ -318,4 +325,5 @@ class TransactionService:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop the timeouts; open transactions may still end."""
         self.close()
