@@ -114,8 +114,8 @@ class Handshake:
     def _feed_header(self, buffer: bytearray) -> None:
         """Answer the protocol header of 8 bytes: offer SASL mechanisms, admit, or close.
 
-        A client without SASL is admitted only if ANONYMOUS is offered. Another protocol is closed
-        with the reason.
+        A client without SASL is admitted only if ANONYMOUS is offered. Any other client gets the
+        SASL header, and its connection is closed with the reason in the log.
         """
         mechanisms = self._offered()
         header = bytes(buffer[:_HEADER_BYTES])

@@ -281,7 +281,8 @@ class MessageListenerService:
     def __enter__(self) -> MessageListenerService:
         """Start all ports and return the service.
 
-        Raises the JMSException of the first port that cannot be started; none runs then.
+        Raises the JMSException of the first port that cannot be started; those started before are
+        stopped.
         """
         self.start()
         return self

@@ -617,8 +617,9 @@ class ASF(PortRun):
     def leave(self, worker: _Worker, *, is_unused: bool) -> bool:
         """Return True if the thread of an idle worker must end, False if it must go on waiting.
 
-        The thread ends if it is unused for too long, another port needs it, or the run stops. The
-        session stays open if the dispatcher has no other session to find a message with.
+        The thread ends if it is unused for too long, another port needs it, the run stops, or the
+        worker was removed. The session stays open if the dispatcher has no other session to find a
+        message with.
         """
         with self.pool.changed:
             if not (is_unused or worker.is_unwanted or self.is_stopping):

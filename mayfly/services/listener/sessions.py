@@ -267,10 +267,10 @@ class ServerSession:
     def deliver(self, transaction: Transaction, delivery: Delivery) -> bool:
         """Call on_message and commit, or roll back if it fails; False means: stop the port.
 
-        That is the case if the message has failed ``max_retries`` times. A message whose backout
-        count has reached BOTHRESH is moved away instead. Raises MQError, after a rollback, if no
-        queue accepts it or the queue manager cannot commit. Raises JMSException if the outcome of
-        the commit is unknown.
+        That is the case if the message has failed after ``max_retries`` retries. A message whose
+        backout count has reached BOTHRESH is moved away instead. Raises MQError, after a rollback,
+        if no queue accepts it or the queue manager cannot commit. Raises JMSException if the
+        outcome of the commit is unknown.
         """
         try:
             received = self._consumer.accept(delivery)
