@@ -1,4 +1,4 @@
-"""Accepts the connections of a server: sockets that listen, and TLS handshakes.
+"""Accepts the connections of a server: listening sockets and TLS handshakes.
 
 asyncio's own server does not log a failed handshake, and drops a connection that comes while it is
 being closed.
@@ -41,31 +41,36 @@ _OTHER_CAUSE = "AMQ9620E", "the handshake has failed"
 
 
 class ConnectionHandler(Protocol):
-    """What an acceptor needs of a server; all calls come from the server's event loop."""
+    """A server as its acceptor sees it.
+
+    The acceptor calls all methods in the server's event loop.
+    """
 
     log: logging.Logger
 
     @property
     def handshake_seconds(self) -> float | None:
-        """The longest time for a TLS handshake in seconds; None for no limit."""
+        """The longest time for a TLS handshake in seconds; None means no limit."""
 
     def capacity(self) -> int:
-        """Return how many more connections the server accepts."""
+        """Return how many more connections the server accepts now; 0 or less means none."""
 
     def new(self) -> asyncio.BaseProtocol:
         """Return the asyncio protocol for a new connection."""
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Return the answer to a client that does not use TLS where it must.
+        """Return the bytes to send to a client that does not use TLS on a TLS port.
 
-        ``first`` are its first bytes.
+        ``client`` is the address of the client, for the log. ``first`` are the first bytes (up to
+        8) that the client sent. The acceptor closes the connection after the answer.
         """
 
 
 def tcp_sockets(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on all addresses of a host; port 0 is any free port.
+    """Return TCP sockets that listen on all addresses of a host; port 0 is any free port.
 
-    Raises OSError.
+    An empty ``host`` means all interfaces. Raises OSError if an address is unknown or in use; no
+    socket stays open then.
     """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
@@ -81,7 +86,7 @@ def tcp_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def unix_socket(path: Path) -> socket.socket:
-    """Return a UNIX socket that listens, and that only its owner may open; raises OSError."""
+    """Return a listening UNIX socket at a path, with file mode 0600; raises OSError."""
     made = socket.socket(socket.AF_UNIX)
     try:
         made.bind(str(path))
@@ -95,7 +100,7 @@ def unix_socket(path: Path) -> socket.socket:
 
 
 class Acceptor:
-    """Accepts connections on listening sockets; belongs to the event loop that makes it."""
+    """Accepts connections on listening sockets, in the event loop that creates the acceptor."""
 
     def __init__(
         self,
@@ -103,7 +108,10 @@ class Acceptor:
         handler: ConnectionHandler,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Start to accept connections, over TLS if there is a context."""
+        """Start to accept connections.
+
+        With ``context`` each connection begins with a TLS handshake.
+        """
         self._handler, self._context = handler, context
         #: Connections whose handshake has not ended.
         self._handshaking: set[asyncio.Task[None]] = set()
@@ -113,7 +121,10 @@ class Acceptor:
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Stop to listen; connections that the system has already accepted are still served."""
+        """Close the listening sockets; a second call does nothing.
+
+        Connections that the system has already accepted are still served.
+        """
         listening, self._listening = self._listening, []
         for each in listening:
             self._loop.remove_reader(each)
@@ -123,16 +134,16 @@ class Acceptor:
                     self._begin(each.accept()[0])
 
     async def cut(self) -> None:
-        """Close connections whose TLS handshake has not ended."""
+        """Close connections whose TLS handshake has not ended; return when all are closed."""
         handshaking = list(self._handshaking)
         for each in handshaking:
             each.cancel()
         await asyncio.gather(*handshaking, return_exceptions=True)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Accept up to 64 connections.
+        """Accept up to 64 waiting connections of one listening socket.
 
-        Pause for a second if the process has no descriptor or memory.
+        If the process has no descriptor or memory, log a warning and stop to accept for one second.
         """
         # asyncio's sock_accept loses a connection when it is cancelled behind the accept.
         try:
@@ -147,11 +158,15 @@ class Acceptor:
                 self._loop.call_later(_PAUSE_SECONDS, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
+        """Accept connections on a socket again after the pause.
+
+        Does nothing after :meth:`close`.
+        """
         if listening in self._listening:
             self._loop.add_reader(listening, self._accept, listening)
 
     def _begin(self, made: socket.socket) -> None:
-        """Start a task for a new connection; close it if there are too many."""
+        """Start a task for a new connection; close the connection if the server has no capacity."""
         made.setblocking(False)
         free = self._handler.capacity()
         if len(self._handshaking) >= free:
@@ -163,6 +178,7 @@ class Acceptor:
         self._handshaking.add(task)
 
         def end(task: asyncio.Task[None]) -> None:
+            """Forget a finished task; close the socket if the task was cancelled."""
             self._handshaking.discard(task)
             if task.cancelled():
                 made.close()
@@ -170,9 +186,9 @@ class Acceptor:
         task.add_done_callback(end)
 
     async def _authenticate(self, made: socket.socket) -> None:
-        """Connect a client to its protocol, after a TLS handshake if there is a context.
+        """Connect a new socket to a protocol of the server, after a TLS handshake if TLS is on.
 
-        Failures are logged.
+        A failed or late handshake is logged and the socket is closed; no error is raised.
         """
         log, client = self._handler.log, _name(made)
         try:
@@ -193,7 +209,11 @@ class Acceptor:
         made.close()
 
     async def _shake_hands(self, made: socket.socket, client: str, context: ssl.SSLContext) -> None:
-        """Do the TLS handshake; a client that does not use TLS gets an answer in its protocol."""
+        """Do the TLS handshake of one connection; raises ssl.SSLError or OSError.
+
+        A client that does not begin a handshake gets the answer of ``without_tls``. A client that
+        closes without sending anything is ignored. The socket is closed in both cases.
+        """
         first = await _first_bytes(made)
         if not first:
             # A program that only looks whether a server listens sends nothing.
@@ -207,7 +227,10 @@ class Acceptor:
 
 
 async def _first_bytes(made: socket.socket) -> bytes:
-    """Return the first bytes of a client without consuming them; b"" if it has closed."""
+    """Wait for the first bytes of a client and return up to 8 of them, without consuming them.
+
+    Returns b"" if the client has closed the connection.
+    """
     loop = asyncio.get_running_loop()
     there = asyncio.Event()
     loop.add_reader(made, there.set)
@@ -219,7 +242,7 @@ async def _first_bytes(made: socket.socket) -> bytes:
 
 
 async def _refuse(made: socket.socket, answer: bytes) -> None:
-    """Send a client an answer, and wait until it closes the connection."""
+    """Send an answer to a client, then wait until the client closes the connection."""
     loop = asyncio.get_running_loop()
     # With bytes that are not read, a close would reset the connection before the client reads.
     await loop.sock_recv(made, _CHUNK_BYTES)
@@ -230,13 +253,20 @@ async def _refuse(made: socket.socket, answer: bytes) -> None:
 
 
 def _cause(error: ssl.SSLError) -> tuple[str, str]:
-    """Return IBM's message number and text for a TLS error."""
+    """Return IBM's message number and a text for a TLS error.
+
+    Example: ``("AMQ9616E", "none of its CipherSpecs is enabled here")``. Unknown errors give
+    AMQ9620E.
+    """
     reason = error.reason or ""
     return _CAUSES.get(reason, _ALERT if "_ALERT_" in reason else _OTHER_CAUSE)
 
 
 def _name(made: socket.socket) -> str:
-    """Return the client's address and port for the log."""
+    """Return the client's address and port for the log, such as ``10.0.0.5(40112)``.
+
+    A UNIX socket gives ``a UNIX socket``, a closed connection ``a client that has gone``.
+    """
     try:
         name = made.getpeername()
     except OSError:
@@ -264,5 +294,5 @@ _BUFFER_BYTES: Final = 16_384
 
 
 def lower_tls_buffers() -> None:
-    """Set the read buffers of later TLS connections of this process to one record, 16 KiB."""
+    """Set the read buffer of later TLS connections of this process to 16 KiB, one TLS record."""
     sslproto.SSLProtocol.max_size = _BUFFER_BYTES

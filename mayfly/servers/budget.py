@@ -1,4 +1,4 @@
-"""The limit on the memory for messages of all connections of a server together.
+"""The memory budget of a server: a limit on the bytes of messages of all its connections together.
 
 docs/SERVING.md says which bytes are counted, and what happens when all are used. No client holds
 bytes of the budget while it waits for more. So one connection can always proceed, and no wait is
@@ -30,14 +30,18 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Reservation:
-    """Bytes of a budget for one message: they are reserved (``is_granted``), or waited for."""
+    """Bytes of a budget for one message: already reserved (``is_granted``), or still waited for."""
 
     def __init__(self, budget: Budget, count: int, on_granted: Callable[[], object] | None) -> None:
+        """Prepare to reserve ``count`` bytes of a budget.
+
+        Only :meth:`Budget.reserve` creates one.
+        """
         self._budget, self.count, self.on_granted = budget, count, on_granted
         self.is_granted = self.is_over = False
 
     def end(self) -> None:
-        """Return the bytes, or stop to wait for them; a second call does nothing."""
+        """Return the bytes to the budget, or stop to wait for them; a second call does nothing."""
         self._budget.end(self)
 
 
@@ -45,17 +49,21 @@ class Budget:
     """The memory budget of one server, in bytes; any thread may call its methods."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        """Begin with no byte in use; ``limit_bytes`` is the limit of all connections together."""
         self._changing = threading.Lock()
         self._limit = self.left_bytes = limit_bytes
         #: The first one is served first, so that a long message is not passed over for ever.
         self._waiting: deque[Reservation] = deque()
 
     def longest(self, message_bytes: int) -> int:
-        """Return the longest message that can be reserved, in bytes; never above the limit."""
+        """Return the smaller of ``message_bytes`` and the limit of the budget, in bytes."""
         return min(message_bytes, self._limit)
 
     def limit(self, limit_bytes: int) -> None:
-        """Set another limit, which applies to reservations from now on."""
+        """Set another limit in bytes; calls ``on_granted`` of waiting reservations that fit now.
+
+        Bytes that are already counted stay counted.
+        """
         with self._changing:
             self.left_bytes += limit_bytes - self._limit
             self._limit = limit_bytes
@@ -64,21 +72,27 @@ class Budget:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether no byte is left: clients get no more messages."""
+        """Whether more bytes are counted than the limit allows.
+
+        Clients then get no more messages.
+        """
         return self.left_bytes < 0
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a reservation is waiting for bytes."""
+        """Whether at least one reservation waits for bytes."""
         return bool(self._waiting)
 
     def take(self, count: int) -> None:
-        """Count bytes that are already in memory, even above the limit."""
+        """Count bytes that are already in memory, even above the limit; never waits or raises."""
         with self._changing:
             self.left_bytes -= count
 
     def give(self, count: int) -> None:
-        """Return counted bytes; this may end the wait of reservations."""
+        """Subtract bytes that were counted by :meth:`take`.
+
+        Calls ``on_granted`` of reservations that fit.
+        """
         with self._changing:
             self.left_bytes += count
             granted = self._grant()
@@ -87,10 +101,11 @@ class Budget:
     def reserve(
         self, count: int, on_granted: Callable[[], object] | None = None
     ) -> Reservation | None:
-        """Return a reservation of ``count`` bytes.
+        """Return a reservation of ``count`` bytes; ``is_granted`` says whether it has them already.
 
-        If they are not free, the reservation waits, and ``on_granted`` is called once, from any
-        thread, when it has them; without ``on_granted`` the result is None.
+        If the bytes are not free, the reservation waits in a queue. ``on_granted`` is then called
+        once, from any thread, when the bytes are free. Without ``on_granted`` nothing waits, and
+        the result is None.
         """
         made = Reservation(self, count, on_granted)
         with self._changing:
@@ -104,7 +119,10 @@ class Budget:
         return made
 
     def end(self, reservation: Reservation) -> None:
-        """Return the bytes of a reservation, or stop its wait; a second call does nothing."""
+        """Return the bytes of a reservation to the budget, or stop its wait.
+
+        A second call does nothing.
+        """
         with self._changing:
             if reservation.is_over:
                 return
@@ -117,12 +135,19 @@ class Budget:
         _notify(granted)
 
     def _fits(self, count: int) -> bool:
-        """Return True if bytes are free, or if nothing else is counted."""
+        """Return True if ``count`` bytes are free, or if nothing else is counted.
+
+        The caller holds ``_changing``.
+        """
         # The limit may have been lowered since: a longer message then has all of it.
         return count <= self.left_bytes or (self.left_bytes == self._limit)
 
     def _grant(self) -> list[Reservation]:
-        """Give bytes to waiting reservations in their order; return those that have them now."""
+        """Give free bytes to waiting reservations, first come first served.
+
+        Return the granted ones. The caller holds ``_changing``, and calls :func:`_notify` after it
+        has released this lock.
+        """
         granted: list[Reservation] = []
         while self._waiting and self._fits(self._waiting[0].count):
             reservation = self._waiting.popleft()
@@ -133,7 +158,7 @@ class Budget:
 
 
 def _notify(granted: list[Reservation]) -> None:
-    """Call ``on_granted`` of reservations; not to be called under the lock."""
+    """Call ``on_granted`` of each granted reservation; the budget's lock must not be held."""
     for reservation in granted:
         if reservation.on_granted is not None:
             reservation.on_granted()
@@ -145,11 +170,12 @@ class MemoryUse:
     __slots__ = ("_budget", "counted")
 
     def __init__(self, budget: Budget) -> None:
+        """Begin with no byte in memory; later bytes count against ``budget``."""
         self._budget = budget
         self.counted = 0
 
     def note(self, count: int) -> None:
-        """Set how many bytes the connection has in memory now."""
+        """Set how many bytes the connection has in memory now; the first 64 KiB are not counted."""
         change = max(0, count - OWN_BYTES) - self.counted
         if change > 0:
             self._budget.take(change)
@@ -159,9 +185,9 @@ class MemoryUse:
 
 
 class SlowClientTimer:
-    """Closes a connection whose client is slow while others wait for memory; belongs to its loop.
+    """Closes the connection of a slow client while others wait for memory.
 
-    A client has 30 seconds, and a second more for each 64 KiB.
+    Used in its event loop only. A client has 30 seconds, and a second more for each 64 KiB.
     """
 
     __slots__ = ("_budget", "_end", "_loop", "_timer")
@@ -169,23 +195,30 @@ class SlowClientTimer:
     def __init__(
         self, budget: Budget, loop: asyncio.AbstractEventLoop, end: Callable[[], None]
     ) -> None:
+        """Begin without a time limit.
+
+        ``end`` is called in the event loop to close the connection.
+        """
         self._budget, self._loop, self._end = budget, loop, end
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, count: int) -> None:
-        """Start the time limit for sending or reading this number of bytes."""
+        """Start the time limit for sending or reading ``count`` bytes.
+
+        An earlier limit is dropped.
+        """
         self.stop()
         seconds = REQUEST_SECONDS + count / BYTES_A_SECOND
         self._timer = self._loop.call_later(seconds, self._check)
 
     def stop(self) -> None:
-        """Stop the time limit: all bytes are sent or read."""
+        """Stop the time limit, since all bytes are sent or read; a second call does nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _check(self) -> None:
-        """Close the connection if others wait; else check again a second later."""
+        """Close the connection if reservations wait; otherwise check again one second later."""
         self._timer = None
         if self._budget.is_waited_for:
             self._end()
@@ -194,18 +227,18 @@ class SlowClientTimer:
 
 
 class CallsAwaitingMemory:
-    """Calls of one connection that wait until the memory budget is no longer used up."""
+    """Function calls of one connection that wait until the memory budget is no longer used up."""
 
     __slots__ = ("_budget", "_call_soon", "_calls", "_reservation")
 
     def __init__(self, budget: Budget, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        """Take ``call_soon``, which calls a function in the connection's event loop."""
+        """Begin without calls; ``call_soon`` runs a function in the connection's event loop."""
         self._budget, self._call_soon = budget, call_soon
         self._calls: list[Callable[[], None]] = []
         self._reservation: Reservation | None = None
 
     def call(self, call: Callable[[], None]) -> None:
-        """Call a function as soon as the budget is not used up."""
+        """Run a function in the event loop, as soon as the budget is not used up."""
         self._calls.append(call)
         if self._reservation is None:
             self._reservation = self._budget.reserve(0, lambda: self._call_soon(self._run))
@@ -213,17 +246,19 @@ class CallsAwaitingMemory:
                 self._call_soon(self._run)
 
     def end(self) -> None:
-        """Drop the calls that are waiting."""
+        """Drop the functions that still wait; they are never run."""
         self._calls.clear()
         self._leave()
 
     def _run(self) -> None:
+        """Run all waiting functions in their order, after the wait in the budget is over."""
         self._leave()
         calls, self._calls = self._calls, []
         for call in calls:
             call()
 
     def _leave(self) -> None:
+        """End the reservation in the budget; does nothing without one."""
         reservation, self._reservation = self._reservation, None
         if reservation is not None:
             reservation.end()

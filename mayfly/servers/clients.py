@@ -24,7 +24,7 @@ INSTANCE_NUMBERS = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a connection: its address, and the names in its certificate.
+    """The client's end of a connection: its address, and the names in its certificate.
 
     ``address`` is the IP address without the port, "" for a UNIX socket. Subject and issuer are
     written as in SSLPEER, ``CN=anna,O=Shop,C=DE``, and empty without a certificate.
@@ -38,7 +38,7 @@ class Peer:
 
     @classmethod
     def of(cls, transport: asyncio.BaseTransport) -> Peer:
-        """Return the other end of an asyncio transport."""
+        """Return the address of a transport's client, and the names in its TLS certificate."""
         name = transport.get_extra_info("peername")
         address, port = (name[0], name[1]) if isinstance(name, tuple) else ("", 0)
         has_tls = transport.get_extra_info("ssl_object") is not None
@@ -48,15 +48,19 @@ class Peer:
         return cls(address, has_tls, port, *names)
 
     def __str__(self) -> str:
-        """Return address and port for the log."""
+        """Return ``address(port)`` for the log; ``a UNIX socket`` without an address."""
         return f"{self.address}({self.port})" if self.address else "a UNIX socket"
 
 
 class Admits(Protocol):
-    """Decides which programs may connect; implemented by ``security.Admission``."""
+    """Decides whether a program may connect; implemented by ``security.Admission``."""
 
     def submit(self, applicant: Applicant) -> Future[Admitted]:
-        """Start to decide; the future gets the terms, or an MQError, perhaps much later."""
+        """Start to check a program that wants to connect; return a future.
+
+        The future gets the user and limits for the connection, or the MQError of a refusal. This
+        can take long.
+        """
 
 
 class ChannelClient(NamedTuple):
@@ -68,13 +72,16 @@ class ChannelClient(NamedTuple):
 
 
 class ChannelInstances:
-    """Counts the instances of each channel, for MAXINST, and for MAXINSTC by client address."""
+    """Counts the connections of each channel, to enforce MAXINST and (per client) MAXINSTC."""
 
     def __init__(self) -> None:
         self._by_place: Counter[ChannelClient] = Counter()
 
     def enter(self, place: ChannelClient, admitted: Admitted) -> None:
-        """Count one instance more; raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC."""
+        """Count one more connection of a channel and client address.
+
+        Raises MQRC_CHANNEL_NOT_AVAILABLE, and counts nothing, if MAXINST or MAXINSTC is reached.
+        """
         same = sum(count for other, count in self._by_place.items() if other[:2] == place[:2])
         is_full = same >= admitted.max_instances
         if is_full or self._by_place[place] >= admitted.max_instances_per_client:
@@ -83,16 +90,16 @@ class ChannelInstances:
         self._by_place[place] += 1
 
     def leave(self, place: ChannelClient) -> None:
-        """Count one instance less."""
+        """Count one connection less; the connection must have been counted by :meth:`enter`."""
         self._by_place[place] -= 1
         if not self._by_place[place]:
             del self._by_place[place]
 
 
 def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:
-    """Return the queue manager that a client asks for.
+    """Return the queue manager whose name a client asks for.
 
-    Raises MQRC_Q_MGR_NAME_ERROR if not served.
+    Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve it.
     """
     manager = managers.get(applicant.queue_manager)
     if manager is None:
@@ -104,9 +111,10 @@ def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> Qu
 def connection_of(
     managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
 ) -> LocalConnection:
-    """Open a connection to a queue manager with the authority that admission has granted.
+    """Open a local connection to the queue manager that an admitted client asks for.
 
-    Raises MQRC_Q_MGR_NAME_ERROR if the queue manager is not served here.
+    The connection has the user and groups that admission has decided; an operator has all
+    authority. Raises MQRC_Q_MGR_NAME_ERROR if this server does not serve the queue manager.
     """
     manager = manager_of(managers, applicant)
     # An operator has all authority; messages, ledger and audit show the user's name.

@@ -59,7 +59,10 @@ _LOOK_SECONDS = 0.25
 
 
 class FlightServer:
-    """An Arrow Flight server for one or several queue managers; open from start() to stop()."""
+    """An Arrow Flight server for one or several queue managers.
+
+    It listens from start() to stop().
+    """
 
     def __init__(
         self,
@@ -115,6 +118,7 @@ class FlightServer:
         self.is_held = False
 
     def __enter__(self) -> FlightServer:
+        """Start to listen and return the server; raises OSError if that is not possible."""
         self.start()
         return self
 
@@ -124,11 +128,12 @@ class FlightServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop the server, also after an error."""
         self.stop()
 
     @property
     def port(self) -> int:
-        """The port it listens on, also if 0 was asked for."""
+        """The port on which the server listens; before start() the configured port."""
         return int(self._services[0].port) if self._services else self._port
 
     @property
@@ -137,9 +142,9 @@ class FlightServer:
         return f"{self._scheme}://{self._host}:{self.port}"
 
     def start(self) -> None:
-        """Start to listen.
+        """Start to listen on the port and in each folder; a second call does nothing.
 
-        Raises OSError if the port is in use or a folder cannot have a socket.
+        Raises OSError if the port is in use or a folder cannot have a socket; nothing listens then.
         """
         if self._services:
             return
@@ -158,7 +163,11 @@ class FlightServer:
         self._loading.start()
 
     def stop(self) -> None:
-        """Refuse new calls and end those that run; returns after a few seconds at most."""
+        """Refuse new calls and end running ones; returns after a few seconds at most.
+
+        Sets ``is_held`` if a silent client still holds gRPC. Does nothing if the server has not
+        been started.
+        """
         services, self._services = self._services, []
         sockets, self._sockets = self._sockets, []
         if self._loading is not None:
@@ -186,7 +195,10 @@ class FlightServer:
                 folder_socket.close()
 
     def _count(self, change: int) -> None:
-        """Tell the engines that calls may come from other processes (1), or no longer (-1)."""
+        """Add 1 or -1 to the engines' number of servers for other processes.
+
+        A repeated call does nothing.
+        """
         if self._is_counted != (change > 0):
             self._is_counted = change > 0
             for manager in self._managers.values():
@@ -195,9 +207,14 @@ class FlightServer:
 
     @property
     def _scheme(self) -> str:
+        """The scheme of the URL: ``grpc``, with TLS ``grpc+tls``."""
         return "grpc" if self._tls_certificate is None else "grpc+tls"
 
     def _listen_on_port(self) -> None:
+        """Listen on host and port, over TLS if a certificate is set.
+
+        Raises OSError with the reason.
+        """
         options: dict[str, Any] = {}
         if self._tls_certificate is not None:
             options["tls_certificates"] = [self._tls_certificate]
@@ -212,6 +229,10 @@ class FlightServer:
             raise OSError(f"cannot listen on {place}: {why}") from None
 
     def _listen_in_folder(self, name: str, folder: Path) -> None:
+        """Listen on a UNIX socket in a queue manager's folder, which only its owner may open.
+
+        The socket serves this queue manager only, without TLS. Raises OSError.
+        """
         folder_socket = FlightSocket(folder)
         self._sockets.append(folder_socket)
         place = f"a socket in {folder}"
@@ -225,7 +246,10 @@ class FlightServer:
         managers: Mapping[str, ServedManager],
         options: Mapping[str, Any],
     ) -> None:
-        """Start a gRPC service at a location; raises OSError, which names ``place``."""
+        """Start a gRPC service at a location such as ``grpc://HOST:PORT``, and keep it.
+
+        ``place`` names the location in errors. Raises OSError if gRPC cannot listen there.
+        """
         try:
             service = _Service(
                 location,
@@ -242,7 +266,10 @@ class FlightServer:
 
 
 def _why_not_bound(host: str, port: int) -> str:
-    """Return why the system refuses to bind; if it does not, the certificates must be wrong."""
+    """Return the system's reason why a port cannot be bound, such as ``Address already in use``.
+
+    If the port can be bound, the text says that the certificate files cannot be used.
+    """
     try:
         [(family, _, _, _, address), *_] = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -257,7 +284,7 @@ def _why_not_bound(host: str, port: int) -> str:
 
 
 class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
-    """Answers Flight calls, in gRPC's own threads."""
+    """Answers the Flight calls of one port or socket, in gRPC's own threads."""
 
     def __init__(
         self,
@@ -268,6 +295,11 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         budget: Budget,
         **options: Any,
     ):
+        """Listen at a location such as ``grpc://HOST:PORT``; raises ArrowException if not possible.
+
+        ``stopping`` is set when the server stops. ``options`` are those of pyarrow's server, such
+        as TLS.
+        """
         self._managers, self._budget = managers, budget
         #: Set when the server is to stop.
         self._stopping = stopping
@@ -276,6 +308,10 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         super().__init__(location, **options)
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
+        """Return the rows that a ticket asks for, as a stream of record batches.
+
+        A wrong request becomes an error that Flight sends to the client.
+        """
         with _errors_for_flight():
             name, request = _one_verb(_object(ticket.ticket), "ticket", TICKETS)
             verb = TICKETS[name]
@@ -285,6 +321,11 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         return flight.GeneratorStream(verb.schema, self._slices(batches, max_bytes))
 
     def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
+        """Run an action and return its answer: one element, JSON as bytes.
+
+        ``ADDRESS_ACTION`` returns the server's URL. Errors, such as an unknown action, are sent to
+        the client.
+        """
         with _errors_for_flight():
             request = _object(action.body.to_pybytes())
             answer: Any
@@ -299,6 +340,10 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         return [json.dumps(answer).encode()]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Pass the record batches of an upload to its verb, and send the verb's answer as JSON.
+
+        Errors are sent to the client, for example if the columns differ from the verb's schema.
+        """
         with _errors_for_flight():
             name, request = _one_verb(_object(descriptor.command or b""), "descriptor", PUTS)
             verb = PUTS[name]
@@ -309,9 +354,10 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         writer.write(json.dumps(answer).encode())
 
     def _read(self, reader: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of an upload; each is read when the memory budget allows it.
+        """Yield the batches of an upload; after each, wait while the memory budget is used up.
 
-        gRPC has read a batch completely by then, and reads ahead only a few of them.
+        A batch is counted in the budget until the caller asks for the next one. gRPC reads a few
+        batches ahead.
         """
         for chunk in reader:
             batch: pa.RecordBatch = chunk.data
@@ -324,7 +370,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
             self._wait_for_memory()
 
     def _wait_for_memory(self) -> None:
-        """Wait until the memory budget is not used up, or the server stops."""
+        """Wait until the memory budget is not used up, or until the server stops."""
         if self._budget.is_used_up:
             granted = threading.Event()
             reservation = self._budget.reserve(0, granted.set)
@@ -334,13 +380,15 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
             reservation.end()
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
+        """Return name and description of all actions."""
         known = [(name, verb.description) for name, verb in ACTIONS.items()]
         return [(ADDRESS_ACTION, "where the port of the server is"), *known]
 
     def _manager(self, verb: str, request: dict[str, Any]) -> ServedManager:
         """Return the queue manager that a request names, and remove its name from the request.
 
-        Raises UnknownManager, and BadRequest for another version of the protocol.
+        The name may be missing if only one queue manager is served. Raises UnknownManager for an
+        unknown name, and BadRequest for another version of the verb's protocol.
         """
         _check_protocol(verb, request)
         name = request.pop("manager", None)
@@ -355,7 +403,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
     def _slices(
         self, batches: Iterator[pa.RecordBatch], max_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches in slices of at most ``max_bytes``, until the server stops."""
+        """Yield batches in slices of at most ``max_bytes``; end early when the server stops."""
         with _errors_for_flight():
             for batch in batches:
                 yield from pages(batch, max_bytes)
@@ -365,7 +413,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
 
 @contextmanager
 def _errors_for_flight() -> Iterator[None]:
-    """Turn errors of verbs into errors that Flight sends to the client."""
+    """Turn BulkError, ClaimError and MQError of a ``with`` block into errors of Flight."""
     try:
         yield
     except BulkError as error:
@@ -377,7 +425,10 @@ def _errors_for_flight() -> Iterator[None]:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a ticket or body; raises BadRequest."""
+    """Return the JSON object in the bytes of a ticket or action.
+
+    Raises BadRequest if they have none.
+    """
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -390,9 +441,11 @@ def _object(body: bytes) -> dict[str, Any]:
 def _one_verb(
     asked: dict[str, Any], what: str, known: Collection[str]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name and the arguments of the one verb of a ticket or descriptor.
+    """Return the only key of a request and its arguments, which must be a JSON object.
 
-    Raises BadRequest for anything else.
+    Example: ``{"ledger": {"after": 0}}`` -> ``("ledger", {"after": 0})``. Raises BadRequest for no
+    key, several keys, or a key that is not in ``known``. ``what`` names the kind of request in the
+    error.
     """
     if len(asked) != 1 or next(iter(asked)) not in known:
         verbs = " or ".join(map(repr, known))
@@ -404,13 +457,19 @@ def _one_verb(
 
 
 def _check_protocol(verb: str, request: dict[str, Any]) -> None:
-    """Raise BadRequest if a client asks for another version of a verb's protocol."""
+    """Remove the protocol version from a request; raises BadRequest if it is not the served one.
+
+    A request without a version is accepted.
+    """
     if verb in PROTOCOLS and request.pop(PROTOCOL, PROTOCOLS[verb]) != PROTOCOLS[verb]:
         raise BadRequest(f"{verb}: only protocol {PROTOCOLS[verb]} is spoken here")
 
 
 def _max_bytes(request: dict[str, Any]) -> int:
-    """Remove the argument max_bytes from a request and return it; raises BadRequest below 1."""
+    """Remove the argument ``max_bytes`` from a request and return it; the default if it is missing.
+
+    Raises BadRequest if the value is not a whole number of at least 1.
+    """
     value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
     if type(value) is not int:
         raise BadRequest(f"{_MAX_BYTES} must be one of the whole numbers, not {value!r}")
@@ -420,13 +479,18 @@ def _max_bytes(request: dict[str, Any]) -> int:
 
 
 class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ships no types
-    """Refuses calls without the token in their header ``authorization``."""
+    """Refuses calls whose header ``authorization`` is not ``Bearer`` and the server's token."""
 
     def __init__(self, token: str) -> None:
+        """Take the token that each call must have."""
         super().__init__()
         self._expected = f"Bearer {token}".encode()
 
     def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
+        """Return if a header ``authorization`` has the token.
+
+        Otherwise raise WrongToken for Flight.
+        """
         for shown in headers.get("authorization", []):
             # Takes the same time wherever the first wrong byte stands.
             if hmac.compare_digest(shown.encode(), self._expected):

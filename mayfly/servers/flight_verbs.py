@@ -1,8 +1,9 @@
-"""The verbs of the Flight server: read the ledger, claim messages of queues, put staged rows.
+"""The verbs of the Flight server: read the ledger, reserve messages of queues, put staged rows.
 
 A verb is a function of the queue manager and of the JSON object with its arguments. It raises
-BulkError, ClaimError or MQError. Tables at the end map names to verbs: ``TICKETS`` send rows,
-``ACTIONS`` are answered by JSON, ``PUTS`` receive rows. A new verb is a function and a line there.
+BulkError, ClaimError or MQError. A claim is a group of messages that a reader, such as a Spark
+batch, has reserved. Tables at the end map names to verbs: ``TICKETS`` send rows, ``ACTIONS`` are
+answered by JSON, ``PUTS`` receive rows. A new verb is a function and a line there.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ RowT = TypeVar("RowT", bound=NamedTuple)
 
 
 class ServedManager(Protocol):
-    """A queue manager that is served.
+    """A queue manager that is served by Flight.
 
     One that is not a QueueManager has a ledger, but no queues.
     """
@@ -77,7 +78,7 @@ class ServedManager(Protocol):
 
 
 class TicketVerb(NamedTuple):
-    """A verb that sends rows of a schema.
+    """A verb that sends rows of ``schema`` to the client.
 
     ``open`` checks the request at once and returns record batches, each read when it is sent.
     Between two batches it must not hold a lock or a read transaction, since the client may be slow.
@@ -108,17 +109,21 @@ class VerbRefused(BulkError):
     """A refusal with the reason code of a verb, one of ``verbs/contracts/reasons.py``."""
 
     def __init__(self, reason: str, text: str) -> None:
+        """Take the reason code, one of ``verbs/contracts/reasons.py``, and a text for people."""
         super().__init__(text)
         self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
 
 
 def request_of(kind: type[RowT], request: Request) -> RowT:
-    """Return the arguments of a request as the NamedTuple of their contract; raises BadRequest."""
+    """Return the arguments of a request as the NamedTuple ``kind``, checked by type.
+
+    Raises BadRequest if an argument is missing, unknown, or of another type.
+    """
     return kind(*fields_of(request, **field_types(kind)))
 
 
 def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a request, checked by type, in the order of ``kinds``.
+    """Return the values of a request in the order of ``kinds``, after a check of their types.
 
     Raises BadRequest if one is missing, unknown, of another type, or a number beyond 64 bits.
     """
@@ -136,7 +141,7 @@ def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, 
 
 
 def _with_queues(manager: ServedManager) -> QueueManager:
-    """Return a queue manager with queues; raises BadRequest for one that has only a ledger."""
+    """Return the queue manager itself; raises BadRequest if it has a ledger but no queues."""
     if not isinstance(manager, QueueManager):
         raise BadRequest(f"{manager.name} is served without its queues")
     return manager
@@ -146,7 +151,12 @@ def _with_queues(manager: ServedManager) -> QueueManager:
 
 
 def open_ledger(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
-    """Return the ledger rows after position ``after``, up to and including ``until``."""
+    """Return batches of the ledger rows after position ``after``, up to and including ``until``.
+
+    Raises BadRequest for wrong arguments. Raises OtherInstance, PositionBeyondEnd or
+    PositionTrimmed if the ledger does not have all these rows. Also notes how far the ledger has
+    been read.
+    """
     asked = _ledger_request(request)
     _check_range(manager.ledger, asked)
     manager.ledger.asked_position = max(asked.after, manager.ledger.asked_position or 0)
@@ -156,6 +166,11 @@ def open_ledger(manager: ServedManager, request: Request) -> Iterator[pa.RecordB
 def _ledger_batches(
     manager: ServedManager, request: ledger.LedgerRequest
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the asked ledger rows in batches of up to 4096 rows.
+
+    Raises PositionTrimmed if rows are removed meanwhile, and PositionBeyondEnd if rows are missing
+    at the end.
+    """
     lives, after = manager.ledger, request.after
     while after < request.until:
         try:
@@ -169,7 +184,11 @@ def _ledger_batches(
 
 
 def ledger_info(manager: ServedManager, request: Request) -> Answer:
-    """Return the name of the queue manager, and the first and last position of its ledger."""
+    """Return the queue manager's name, its store's id, and the first and last ledger position.
+
+    For an empty ledger the first position is the last one plus 1. Raises BadRequest if the request
+    has arguments.
+    """
     if request:
         filled = f"{ledger.INFO_ACTION} takes nothing but a manager, not {sorted(request)}"
         raise BadRequest(filled)
@@ -181,7 +200,10 @@ def ledger_info(manager: ServedManager, request: Request) -> Answer:
 
 
 def _ledger_request(asked: Request) -> ledger.LedgerRequest:
-    """Return the range of positions that is asked for; raises BadRequest."""
+    """Return the range of ledger positions in a request.
+
+    Raises BadRequest unless ``after`` and ``until`` are whole numbers with 0 <= after <= until.
+    """
     try:
         request = ledger.LedgerRequest(**asked)
     except TypeError as error:
@@ -195,10 +217,10 @@ def _ledger_request(asked: Request) -> ledger.LedgerRequest:
 
 
 def _check_range(lives: Ledger, request: ledger.LedgerRequest) -> None:
-    """Raise OtherInstance, PositionBeyondEnd or PositionTrimmed if positions are missing.
+    """Raise an error unless the ledger has all rows after ``after`` up to ``until``.
 
-    That is: another store is meant, ``until`` is after the last row, or the first rows were
-    removed.
+    OtherInstance: the request names the id of another store. PositionBeyondEnd: ``until`` is after
+    the last row. PositionTrimmed: the first rows were removed by retention.
     """
     if request.instance_id not in (None, lives.instance_id):
         raise OtherInstance(
@@ -212,6 +234,7 @@ def _check_range(lives: Ledger, request: ledger.LedgerRequest) -> None:
 
 
 def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
+    """Return the error for a position after the last row of the ledger."""
     return PositionBeyondEnd(
         f"position {until} was asked for and the ledger ends at {lives.last_position()}"
     )
@@ -221,9 +244,10 @@ def _beyond_end(lives: Ledger, until: int) -> PositionBeyondEnd:
 
 
 def attach(manager: ServedManager, request: Request) -> Answer:
-    """Register a consumer of a queue.
+    """Register a reader of a queue under a consumer's name; return the consumer's new state.
 
-    The reader that had its name before gets errors from now on.
+    An earlier reader of this name gets errors from now on. Raises BadRequest, the MQError of
+    opening the queue, and ClaimError if the consumer belongs to another queue.
     """
     queues = _with_queues(manager)
     standing = queues.claims.attach(*request_of(claims.AttachRequest, request))
@@ -238,7 +262,12 @@ def attach(manager: ServedManager, request: Request) -> Answer:
 
 
 def claim(manager: ServedManager, request: Request) -> Answer:
-    """Claim the next messages after a claim, within limits of rows and bytes."""
+    """Reserve the next messages of a queue for a reader (a claim), up to limits of rows and bytes.
+
+    Returns the number of the last claim, and how many messages the claims after ``after`` hold.
+    Without messages these are ``after`` and 0. Raises BadRequest for wrong arguments,
+    MQRC_GET_INHIBITED, and ClaimError if a newer reader has attached.
+    """
     queues, asked = _with_queues(manager), request_of(claims.ClaimRequest, request)
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
     claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
@@ -246,44 +275,73 @@ def claim(manager: ServedManager, request: Request) -> Answer:
 
 
 def mark(manager: ServedManager, request: Request) -> Answer:
-    """Return a mark of now; a claim with this ``up_to`` takes no message that is put later."""
+    """Return a number that marks the present moment in the order of puts.
+
+    With this number as ``up_to``, :func:`claim` reserves no message that is put later.
+    """
     queues = _with_queues(manager)
     fields_of(request)
     return claims.Mark(queues.claims.mark())._asdict()
 
 
 def end(manager: ServedManager, request: Request) -> Answer:
-    """End messages that claims hold, as if they had been got."""
+    """End the messages reserved by a reader's claims up to ``until``, as if they had been got.
+
+    Returns the number of messages. Claims are numbered groups of reserved messages. Raises
+    BadRequest for wrong arguments, and ClaimError if a newer reader has attached.
+    """
     count = _with_queues(manager).claims.end(*request_of(claims.EndRequest, request))
     return claims.Counted(count)._asdict()
 
 
 def end_written(manager: ServedManager, request: Request) -> Answer:
-    """End the claims that a checkpoint shows as written."""
+    """End the messages of claims (reserved groups) that a Spark checkpoint records as written.
+
+    These are the claims up to number ``until``. Returns the number of messages. Any caller may do
+    this, not only the reader. Raises ClaimError for another store, an unknown consumer, or a claim
+    that never existed.
+    """
     queues, asked = _with_queues(manager), request_of(claims.EndWrittenRequest, request)
     return claims.Counted(queues.claims.end_written(*asked))._asdict()
 
 
 def quiesce(manager: ServedManager, request: Request) -> Answer:
-    """Give a reader no more claims."""
+    """Let a reader reserve no further messages; return {}.
+
+    The reader may still read the messages it has reserved. Raises ClaimError if a newer reader has
+    attached.
+    """
     _with_queues(manager).claims.quiesce(*request_of(claims.Reader, request))
     return {}
 
 
 def renew(manager: ServedManager, request: Request) -> Answer:
-    """Note that a reader is alive, so that its claims do not lapse."""
+    """Renew the lease of the messages that a reader has reserved; return {}.
+
+    Without it, leased messages return to their queue after a time. Raises ClaimError if the
+    consumer is unknown or a newer reader has attached.
+    """
     _with_queues(manager).claims.renew(*request_of(claims.Reader, request))
     return {}
 
 
 def claimed_rows(manager: ServedManager, request: Request) -> Answer:
-    """Return the ranges of row numbers that claims hold."""
+    """Return the row numbers of the messages that a reader's claims have reserved, as ranges.
+
+    The claims are those after number ``after`` up to ``until``. Raises ClaimError if a newer reader
+    has attached.
+    """
     ranges = _with_queues(manager).claims.ranges(*request_of(claims.ClaimsRequest, request))
     return claims.ClaimedRows(ranges)._asdict()
 
 
 def back_out(manager: ServedManager, request: Request) -> Answer:
-    """Back out single messages that a reader cannot use."""
+    """Back out single reserved messages that a reader cannot process, by row number.
+
+    Returns how many went back to their queue and how many to the backout or dead-letter queue. Rows
+    that are not reserved are skipped. Raises BadRequest for rows that are not whole numbers, and
+    ClaimError if a newer reader has attached.
+    """
     queues, asked = _with_queues(manager), request_of(claims.BackOutRequest, request)
     if not all(type(row) is int for row in asked.rows):
         raise BadRequest(f"rows are whole numbers, not {asked.rows!r}")
@@ -291,20 +349,28 @@ def back_out(manager: ServedManager, request: Request) -> Answer:
 
 
 def release(manager: ServedManager, request: Request) -> Answer:
-    """Return all messages that a consumer has claimed to their queue."""
+    """Return all messages that a consumer has reserved to their queue; return their number.
+
+    The present reader of the consumer gets errors from now on. Raises ClaimError for an unknown
+    consumer or an old epoch.
+    """
     count = _with_queues(manager).claims.release(*request_of(claims.ReleaseRequest, request))
     return claims.Counted(count)._asdict()
 
 
 def consumers(manager: ServedManager, request: Request) -> Answer:
-    """List all consumers with their claims."""
+    """Return the state of all consumers: queue, epoch, and number of reserved messages."""
     queues = _with_queues(manager)
     fields_of(request)
     return {"consumers": [standing._asdict() for standing in queues.claims.standings()]}
 
 
 def browse_ranges(manager: ServedManager, request: Request) -> Answer:
-    """Split the messages of a queue into key ranges that can be browsed in parallel."""
+    """Return about ``part_count`` key ranges that cover a queue, for parallel browsing.
+
+    A short queue has fewer ranges, an empty one none. Raises BadRequest if ``part_count`` is below
+    1, and MQRC_GET_INHIBITED.
+    """
     queues, asked = _with_queues(manager), request_of(claims.RangesRequest, request)
     if asked.part_count < 1:
         raise BadRequest(f"part_count >= 1 does not hold for {asked.part_count}")
@@ -312,12 +378,20 @@ def browse_ranges(manager: ServedManager, request: Request) -> Answer:
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
-    """Return the claimed messages of a range of row numbers."""
+    """Return batches of the messages that a reader has reserved, by row number.
+
+    The rows are those after ``after_row`` up to ``until_row``. While the batches are read,
+    ClaimError is raised if a row is no longer reserved.
+    """
     asked = request_of(claims.ClaimedRequest, request)
     return _claimed(_with_queues(manager), asked)
 
 
 def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[pa.RecordBatch]:
+    """Yield reserved messages in pages of about 4 MiB.
+
+    Raises ClaimError if a row is no longer reserved.
+    """
     consumer, epoch, after, until = asked
     while after < until:
         found = manager.claims.page(
@@ -333,7 +407,11 @@ def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[pa
 
 
 def open_browse(manager: ServedManager, request: Request) -> Iterator[pa.RecordBatch]:
-    """Return the messages of a key range that can be got and match the ids."""
+    """Return batches of the messages in a key range that can be got and match the ids and priority.
+
+    Expired messages are skipped. Nothing is removed. Raises BadRequest for an id that is not
+    hexadecimal.
+    """
     asked = request_of(claims.BrowseRequest, request)
     match = Match(_identifier(asked.msg_id), _identifier(asked.correl_id))
     return _browsed(_with_queues(manager), asked, match)
@@ -342,6 +420,7 @@ def open_browse(manager: ServedManager, request: Request) -> Iterator[pa.RecordB
 def _browsed(
     manager: QueueManager, asked: claims.BrowseRequest, match: Match
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the matching messages of a key range, one batch for each page that has any."""
     low: int | None = asked.low
     while low is not None:
         queue, found, low = browsable_page(
@@ -352,6 +431,7 @@ def _browsed(
 
 
 def _columns(rows: list[StoredMessage]) -> MessageColumns:
+    """Return stored messages as columns; an empty correlation id becomes None."""
     return MessageColumns(
         [row.msg_id for row in rows],
         [row.correl_id or None for row in rows],
@@ -367,6 +447,10 @@ def _columns(rows: list[StoredMessage]) -> MessageColumns:
 def _message_batch(
     manager: QueueManager, queue: str | Sequence[str], columns: MessageColumns
 ) -> pa.RecordBatch:
+    """Return messages as a record batch, with the descriptor unpacked into columns.
+
+    ``queue`` is one name for all messages, or one name for each message.
+    """
     described = {
         packed: _described_fields(unpack_descriptor(packed)) for packed in set(columns.descriptor)
     }
@@ -374,7 +458,10 @@ def _message_batch(
 
 
 def _identifier(as_hex: str | None) -> bytes | None:
-    """Return an id from hexadecimal digits; None for None. Raises BadRequest."""
+    """Return the bytes of an id in hexadecimal digits, such as ``'414d51'``; None for None.
+
+    Raises BadRequest for another text.
+    """
     if as_hex is None:
         return None
     try:
@@ -392,10 +479,11 @@ def stage(
     batches: Iterator[pa.RecordBatch],
     stopping: threading.Event,
 ) -> Answer:
-    """Store the rows that one attempt of a task uploads, until ``commit`` names it.
+    """Store the rows that one attempt of a task uploads, until :func:`commit` names the attempt.
 
-    An empty batch marks the end of the rows. An upload that ends without it belongs to a task that
-    has died; its rows are discarded.
+    An empty batch marks the end of the rows. Returns their number, or DECIDED if the batch is
+    committed already; the rows are then ignored. Raises BadRequest if this attempt is stored
+    already. If the upload ends early or the server stops, discards the rows and raises VerbRefused.
     """
     asked = _checked(request_of(stages.StageRequest, request))
     try:
@@ -423,7 +511,11 @@ def stage(
 
 
 def commit(manager: ServedManager, request: Request) -> Answer:
-    """Put rows of a batch; the client calls again until the answer has ``is_done``."""
+    """Put the stored rows of a batch on their queues, or some of them; return the progress.
+
+    The client calls again until the answer has ``is_done``. Raises VerbRefused if rows of a named
+    upload are not there, and MQError if no queue accepts a row.
+    """
     asked = _checked(request_of(stages.CommitRequest, request))
     named = [_stage_of(name) for name in asked.stages]
     try:
@@ -442,14 +534,20 @@ def commit(manager: ServedManager, request: Request) -> Answer:
 
 
 def surrendered(manager: ServedManager, request: Request) -> Answer:
-    """Return the rows of a batch that no queue could ever take, and that were left out."""
+    """Return the rows that a commit has left out because no queue could ever accept them.
+
+    Each has its number at the source, the reason code and a text; empty if no row was left out.
+    """
     asked = _checked(request_of(stages.SurrenderedRequest, request))
     rows = _with_queues(manager).stages.surrendered(asked.query, asked.batch)
     return stages.SurrenderedRows([(*row,) for row in rows])._asdict()
 
 
 def _staged_rows(blob: bytes) -> StagedRows:
-    """Return the rows of a blob: payloads as one buffer, the other columns as Python values."""
+    """Decode the rows of one stored blob, as :func:`_blob` has encoded them.
+
+    All payloads are one buffer with offsets; the other columns are lists of Python values.
+    """
     with pa.ipc.open_stream(blob) as reader:
         batch = reader.read_next_batch()
     payload = batch.column(stages.PAYLOAD)
@@ -468,7 +566,10 @@ def _staged_rows(blob: bytes) -> StagedRows:
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in slices that fit into one transaction each; a larger row is a slice alone."""
+    """Yield a batch in slices that fit into one transaction each (2 MiB and a number of rows).
+
+    A larger row is one slice. An empty batch yields nothing.
+    """
     row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
     rows = min(TRANSACTION_ROWS, max(_BLOB_BYTES // row_bytes, 1))
     edges = [*range(0, batch.num_rows, rows), batch.num_rows]
@@ -477,7 +578,7 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _blob(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as bytes, without columns that have only nulls."""
+    """Return a batch as bytes of an Arrow stream, without columns that have only nulls."""
     filled = [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -492,7 +593,10 @@ def _blob(batch: pa.RecordBatch) -> bytes:
 
 
 def _stage_of(name: Any) -> tuple[int, str]:
-    """Return partition and attempt of a stage's name; raises BadRequest."""
+    """Return partition and attempt from the JSON value ``[partition, attempt]``.
+
+    Raises BadRequest for a value of another form.
+    """
     match name:
         case [int(partition), str(attempt)]:
             return partition, attempt
@@ -500,7 +604,10 @@ def _stage_of(name: Any) -> tuple[int, str]:
 
 
 def _checked(asked: RowT) -> RowT:
-    """Return a request, or raise BadRequest if it has a negative number or an empty text."""
+    """Return a request unchanged; raises BadRequest if it has a negative number or an empty text.
+
+    Only ``dead_letter_queue`` may be empty.
+    """
     for name, value in asked._asdict().items():
         is_empty = value == "" and name not in _MAY_BE_EMPTY
         if is_empty or (isinstance(value, int) and value < 0):

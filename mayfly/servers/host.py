@@ -43,9 +43,10 @@ class Host:
         self.server_status = server_status or ServerStatus(managers)
 
     def start(self) -> dict[str, str]:
-        """Start the listeners; return their addresses by name.
+        """Start the listeners in order; return their addresses by listener name.
 
-        If one cannot listen, the others are stopped, and OSError says which address is in use.
+        Tells systemd that the server is ready. If one listener raises OSError, the started ones are
+        stopped and the error is raised.
         """
         addresses: dict[str, str] = {}
         try:
@@ -70,9 +71,9 @@ class Host:
         return addresses
 
     def reload(self) -> None:
-        """Let admission and listeners read their files again.
+        """Read the files of admission and of the listeners again, such as TLS certificates.
 
-        A listener that cannot read them keeps the old ones.
+        A listener that cannot read its files keeps the old ones; the error is logged.
         """
         notify("RELOADING=1")
         self._admission.refresh()
@@ -93,9 +94,9 @@ class Host:
     def drain(self, timeout_ms: int) -> threading.Thread:
         """Start to drain all listeners; return a thread that ends when all are drained.
 
-        Listeners accept no new connections. Connections close when they are idle or have ended
-        their unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the connections
-        that are left.
+        Listeners accept no new connections. A connection closes when it is idle or has ended its
+        unit of work. After ``timeout_ms`` the drain ends; :meth:`stop` closes the remaining
+        connections.
         """
         self.server_status.state = State.DRAINING
         notify("STOPPING=1", "STATUS=draining")
@@ -108,6 +109,7 @@ class Host:
         ]
 
         def wait_for_all() -> None:
+            """Wait until every listener is drained."""
             for drain in drains:
                 drain.join()
 
@@ -118,7 +120,11 @@ class Host:
         return waiting
 
     def stop(self) -> None:
-        """Close all connections, in the reverse order of the start."""
+        """Stop all listeners, in the reverse order of their start.
+
+        A second call stops nothing more. An error of a listener is logged, and the others are
+        stopped.
+        """
         self.server_status.state = State.STOPPED
         while self._started:
             listener = self._started.pop()
@@ -128,9 +134,9 @@ class Host:
                 _LOG.exception("%s is not stopped", listener.name)
 
     def look(self) -> None:
-        """Do the work of listeners that is due once a second.
+        """Do the work of the listeners that is due once a second; the caller repeats it.
 
-        Log each server thread that has ended.
+        Logs each error once, and each ended server thread once; raises nothing.
         """
         for listener in self._started:
             try:
@@ -159,9 +165,9 @@ class Host:
 
 
 def notify(*states: str) -> None:
-    """Send states such as ``READY=1`` to systemd; does nothing without NOTIFY_SOCKET.
+    """Send states such as ``READY=1`` to systemd; does nothing without ``$NOTIFY_SOCKET``.
 
-    An error is ignored: the service manager does not listen any more.
+    An OSError is ignored, since the service manager may have stopped listening.
     """
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path:

@@ -1,4 +1,4 @@
-"""The listeners that a host runs, one class for each protocol."""
+"""The listeners that a host runs, one class for each protocol, and their TLS contexts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Listener:
     name = ""
 
     def start(self) -> str:
-        """Start to listen; return the address for clients.
+        """Start to listen; return the address for clients, or "" if no address is to be shown.
 
         Raises OSError, which names the address.
         """
@@ -55,9 +55,9 @@ class Listener:
         """Do work that is due once a second; called by the host."""
 
     def drain(self, timeout_ms: int) -> None:
-        """Accept no new connections.
+        """Accept no new connections; return when the present ones have ended.
 
-        Return when the present ones have ended, after ``timeout_ms`` at the latest.
+        Returns after ``timeout_ms`` at the latest, even with connections open.
         """
 
     def stop(self) -> None:
@@ -85,7 +85,7 @@ class MqListener(Listener):
         folders: Sequence[Path] = (),
         announce: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the parts of the server; without an address it has only the sockets in folders.
+        """Configure the listener; without ``address`` it has only the sockets in ``folders``.
 
         ``announce`` is called when it listens: it writes the file by which programs find the
         sockets.
@@ -100,7 +100,7 @@ class MqListener(Listener):
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
-        """Start to listen; return the address, "" if there is only a socket.
+        """Start to listen; return the address, or "" if the listener has only sockets in folders.
 
         Raises OSError if an address is in use or a TLS file cannot be used.
         """
@@ -125,11 +125,15 @@ class MqListener(Listener):
         return address
 
     def reload(self) -> None:
-        """Load certificate, key and client authorities into the TLS context in use."""
+        """Load certificate, key and client authorities into the TLS context in use.
+
+        Raises OSError if a file cannot be used; the old files then stay in use. Does nothing
+        without TLS.
+        """
         reload_tls(self._context, self._tls)
 
     def limit(self, limits: ClientLimits) -> None:
-        """Apply other limits from now on: to new connections, and to idle ones."""
+        """Apply other limits from now on: to new connections, memory, and idle connections."""
         if limits != self._limits:
             self._limits = limits
             self._budget.limit(limits.memory_bytes)
@@ -138,20 +142,24 @@ class MqListener(Listener):
                 self._server.limit(_limits_of(limits))
 
     def look(self) -> None:
-        """Close connections that have sent no request for the idle time."""
+        """Close connections that have sent no request for ``idle_seconds``.
+
+        0 seconds closes none.
+        """
         if self._limits.idle_seconds and self._server is not None:
             self._idle.look(self._server)
 
     def drain(self, timeout_ms: int) -> None:
-        """Accept no new connections.
+        """Accept no new connections; return when the present ones have ended.
 
-        Those with an open unit of work have ``timeout_ms`` to end it.
+        A connection with an open unit of work has ``timeout_ms`` to end it. Does nothing before
+        :meth:`start`.
         """
         if self._server is not None:
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
-        """Close all connections; their open units of work are backed out."""
+        """Close all connections and remove the sockets; open units of work are backed out."""
         if self._server is not None:
             self._server.close()
         self._known.close()
@@ -168,15 +176,20 @@ def _limits_of(limits: ClientLimits) -> Limits:
 
 
 class _IdleConnections:
-    """Finds connections that have sent no request for some seconds; it looks once a second."""
+    """Counts, once a second, for how long each connection has sent no request."""
 
     def __init__(self, idle_seconds: int) -> None:
+        """Take the number of seconds without a request after which a connection is idle."""
         self._idle_seconds = idle_seconds
         #: Number of a conversation -> its requests, and for how many looks these are as many.
         self._seen: dict[int, tuple[int, int]] = {}
 
     def look(self, server: WireServer) -> None:
-        """Close idle connections; one with a running call or an open unit of work is not idle."""
+        """Close connections without a request for ``idle_seconds``; must be called once a second.
+
+        A connection with a running call or an open unit of work is not idle, nor is a message
+        channel.
+        """
         seen: dict[int, tuple[int, int]] = {}
         for status in server.connections():
             count, looks = self._seen.get(status.number, (-1, 0))
@@ -201,7 +214,7 @@ class _IdleConnections:
 
 
 class FlightListener(Listener):
-    """Arrow Flight, for pipelines and the ledger. pyarrow is imported only when it starts.
+    """Listens for Arrow Flight, for pipelines and the ledger; imports pyarrow only when it starts.
 
     A reload does not change its certificate, since gRPC reads it only once.
     """
@@ -218,14 +231,18 @@ class FlightListener(Listener):
         tls: TlsFiles,
         budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server; ``folders`` get sockets for commands of this machine."""
+        """Configure the listener; ``folders`` also get sockets, for commands of this machine."""
         self._budget = budget
         self._managers, self._folders, self._address = managers, folders, address
         self._token, self._tls = token, tls
         self._server: FlightServer | None = None
 
     def start(self) -> str:
-        """Start to listen; return the URL for clients. Raises OSError or ValueError."""
+        """Start to listen; return the URL for clients.
+
+        Raises OSError if the address is in use or a file cannot be read, ValueError for
+        contradicting options.
+        """
         from mayfly.servers.flight import FlightServer
 
         certificate = None
@@ -247,7 +264,7 @@ class FlightListener(Listener):
         return self._server.url
 
     def drain(self, timeout_ms: int) -> None:
-        """Refuse new calls and end those that run."""
+        """Refuse new calls and end running ones, without waiting for ``timeout_ms``."""
         self.stop()
 
     def stop(self) -> None:
@@ -262,7 +279,7 @@ class FlightListener(Listener):
 
 
 class HttpListener(Listener):
-    """HTTP over TCP or TLS; DISPLAY CONN shows its clients."""
+    """Listens for HTTP over TCP or TLS; DISPLAY CONN shows its clients."""
 
     name = "http"
 
@@ -278,7 +295,7 @@ class HttpListener(Listener):
         server_status: ServerStatus,
         budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server; ``budget`` may be shared with other listeners.
+        """Configure the listener; ``budget`` may be shared with other listeners.
 
         The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
         """
@@ -323,13 +340,17 @@ class HttpListener(Listener):
         return address
 
     def reload(self) -> None:
-        """Load certificate, key and client authorities into the TLS context in use."""
+        """Load certificate, key and client authorities into the TLS context in use.
+
+        Raises OSError if a file cannot be used; the old files then stay in use. Does nothing
+        without TLS.
+        """
         reload_tls(self._context, self._tls)
 
     def drain(self, timeout_ms: int) -> None:
-        """End waiting gets and live streams, and wait for other requests.
+        """End waiting gets and live streams at once; wait up to ``timeout_ms`` for other requests.
 
-        Probes are still answered.
+        Health probes are still answered. Does nothing before :meth:`start`.
         """
         if self.service is not None:
             self.service.message_waits.end()
@@ -338,7 +359,7 @@ class HttpListener(Listener):
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
-        """Close all connections, live streams and experiments."""
+        """Close all connections, live streams and what-if experiments."""
         if self.service is not None:
             self.service.feeds.end()
             self.service.experiments.end()
@@ -352,7 +373,10 @@ def listened(
     address: ListenAddress,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Start a server at an address; return the address with its port. OSError names the address."""
+    """Call ``listen`` with an address; return the address as a text, with the port really used.
+
+    Raises OSError, which names the address, if it cannot be used.
+    """
     try:
         return str(address._replace(port=listen(*address, context)))
     except OSError as error:
@@ -360,9 +384,9 @@ def listened(
 
 
 def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
-    """Return the TLS context of a server; None without a certificate.
+    """Return a TLS context (1.2 or newer) for a server; None if ``tls`` has no certificate.
 
-    Raises OSError, which names the files, if they cannot be used.
+    Raises OSError, which names the files, if a file cannot be used.
     """
     if tls.certificate is None:
         return None
@@ -373,7 +397,10 @@ def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
 
 
 def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
-    """Load the TLS files into the context in use; raises OSError, which names the files."""
+    """Load the TLS files into a context in use; does nothing if ``context`` is None.
+
+    Raises OSError, which names the files, if a file cannot be used; the context is then unchanged.
+    """
     if context is not None:
         # They are tried apart first: a context with half of them could shake no hands.
         tls_context(tls)
@@ -381,7 +408,11 @@ def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
 
 
 def _load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:
-    """Load certificate, key and client authorities; raises OSError, which names the files."""
+    """Load certificate, key and client authorities into a TLS context.
+
+    Raises OSError, which names the files. With client authorities a client may show a certificate,
+    but need not.
+    """
     assert tls.certificate is not None
     try:
         context.load_cert_chain(tls.certificate, tls.key, password="")

@@ -20,7 +20,7 @@ _OF_EVERY_RECORD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 
 
 class LogForm(StrEnum):
-    """The form of the log.
+    """The format of the log.
 
     PLAIN has only warnings and errors, without their time. TEXT and JSON also have ordinary events:
     listeners, connections, reloads, the end.
@@ -32,11 +32,14 @@ class LogForm(StrEnum):
 
 
 class _Formatter(logging.Formatter):
+    """Formats a log record in one of the three forms, always as one line."""
+
     def __init__(self, form: LogForm) -> None:
         super().__init__()
         self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return a log record as one line, with the traceback of an exception at the end."""
         message = record.getMessage()
         if record.exc_info:
             message = f"{message}: {self.formatException(record.exc_info)}"
@@ -53,7 +56,10 @@ class _Formatter(logging.Formatter):
 
 @contextmanager
 def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
-    """Write the log of this process to a stream for a ``with`` block."""
+    """Write the log of this process to a stream for a ``with`` block.
+
+    At the end the level and handlers of before are restored.
+    """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Formatter(form))
     before, propagates = _LOGGER.level, _LOGGER.propagate
@@ -70,5 +76,5 @@ def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    """Return a text on one line, without characters that could imitate another log line."""
+    """Return a text on one line: whitespace becomes a space, other control characters ``?``."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

@@ -19,16 +19,20 @@ class ListenAddress(NamedTuple):
     port: int
 
     def __str__(self) -> str:
+        """Return ``HOST:PORT``, or ``[HOST]:PORT`` for an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only processes of this machine can connect."""
+        """Whether the host is the loopback interface, so that only local processes can connect."""
         return is_loopback(self.host)
 
 
 def listen_address(text: str) -> ListenAddress:
-    """Return HOST:PORT or [HOST]:PORT as an address; raises ValueError for another text."""
+    """Parse ``HOST:PORT`` or ``[IPV6]:PORT``; ``'[::1]:1414'`` -> ``ListenAddress('::1', 1414)``.
+
+    Raises ValueError for another text or a port above 65535.
+    """
     host, colon, port = text.rpartition(":")
     is_number = port.isascii() and port.isdecimal() and int(port) <= 65535
     host_name = host.removeprefix("[").removesuffix("]")
@@ -38,7 +42,10 @@ def listen_address(text: str) -> ListenAddress:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True for an address of the loopback interface, and for the name localhost."""
+    """Return True for ``localhost`` and for a loopback address such as ``127.0.0.1`` or ``[::1]``.
+
+    Returns False for any other name or address.
+    """
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -47,10 +54,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
-    """Raise ValueError if it is not said which clients of other machines may use Flight.
+    """Raise ValueError unless the options state which clients of other machines may use Flight.
 
     Beyond the loopback interface either ``has_roots`` (their certificates are checked) or
-    ``is_open`` (they need none) must be set, not both.
+    ``is_open`` (they need none) must be set, not both. ``has_roots`` needs ``has_tls``.
     """
     if has_roots and not has_tls:
         raise ValueError(
@@ -126,7 +133,7 @@ class ClientLimits(NamedTuple):
 
 
 class Listen(NamedTuple):
-    """The addresses of the listeners; a listener with None is not started."""
+    """The addresses of the listeners; a listener whose address is None is not started."""
 
     mq: ListenAddress | None = None
     flight: ListenAddress | None = None
@@ -172,7 +179,10 @@ class ServeSettings(NamedTuple):
 
 
 def check_settings(settings: ServeSettings) -> None:
-    """Raise ValueError for settings that contradict each other; the text names them."""
+    """Raise ValueError for settings that contradict each other; the text names the options.
+
+    Examples are a queue manager named twice, or a certificate without its key.
+    """
     names = [served.name for served in settings.queue_managers]
     if not names:
         raise ValueError("no queue manager is named")
@@ -193,7 +203,11 @@ def check_settings(settings: ServeSettings) -> None:
 
 
 def _check_development(settings: ServeSettings) -> None:
-    """Raise ValueError for development options without --dev, or that would expose it."""
+    """Raise ValueError if development options are used wrongly.
+
+    ``--virtual-clock`` and ``--tls`` need ``--dev``. With ``--dev`` addresses beyond the loopback
+    interface need TLS.
+    """
     development, certificate = settings.development, settings.tls.certificate
     if not development.is_on:
         for option, is_given in (
@@ -223,7 +237,7 @@ _MAX_CONNECTIONS, _MAX_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
 
 def read_settings(path: Path) -> ServeSettings:
-    """Return the settings of ``mayfly serve`` in a TOML file.
+    """Return the settings of ``mayfly serve`` from a TOML file.
 
     Relative paths start at the folder of the file. Raises ConfigurationError for wrong settings,
     and OSError if the file cannot be read.
@@ -257,7 +271,7 @@ def read_settings(path: Path) -> ServeSettings:
 
 
 def _queue_manager(table: Table) -> ServedFolder:
-    """Return the settings in a table [[queue_manager]]; raises ConfigurationError."""
+    """Return the settings in one table [[queue_manager]]; raises ConfigurationError."""
     served = ServedFolder(
         table.text("name"),
         table.local_place("path"),
@@ -275,15 +289,16 @@ def _queue_manager(table: Table) -> ServedFolder:
 
 
 def _platform(table: Table, given: str) -> str:
+    """Return a platform name unchanged; raises ConfigurationError unless it is in PLATFORMS."""
     if given not in PLATFORMS:
         table.fail("platform", f"{given!r} is none of {', '.join(PLATFORMS)}")
     return given
 
 
 def _settings(table: Table) -> dict[str, SettingValue]:
-    """Return the values of the table ``settings``.
+    """Return the switches in the table ``settings`` by name, with parsed values.
 
-    Raises ConfigurationError for a wrong name or value.
+    {} if it is missing. Raises ConfigurationError for an unknown name or a wrong value.
     """
     found: dict[str, SettingValue] = {}
     for name, text in table.texts("settings").items():
@@ -295,16 +310,16 @@ def _settings(table: Table) -> dict[str, SettingValue]:
 
 
 def _listen(table: Table) -> Listen:
-    """Return the addresses in the table [listen]; the default ones if it has none."""
+    """Return the addresses in the table [listen]; DEFAULT_LISTEN if it has none."""
     listen = Listen(*(_address(table, name) for name in Listen._fields))
     table.refuse_unknown_keys()
     return listen if any(listen) else DEFAULT_LISTEN
 
 
 def _address(table: Table, key: str) -> ListenAddress | None:
-    """Return the address of a key, None if it is missing.
+    """Return the address of a key; None if the key is missing.
 
-    Raises ConfigurationError for a wrong one.
+    Raises ConfigurationError if the value is not ``HOST:PORT``.
     """
     text = table.plain_text(key)
     if text is None:
@@ -316,7 +331,10 @@ def _address(table: Table, key: str) -> ListenAddress | None:
 
 
 def _limits(table: Table) -> ClientLimits:
-    """Return the limits in the table [limits]; raises ConfigurationError if one is out of range."""
+    """Return the limits in the table [limits], with defaults for missing keys.
+
+    Raises ConfigurationError if a limit is out of range or a key is unknown.
+    """
     defaults = ClientLimits()
     limits = ClientLimits(
         _number(table, "connections", 1, _MAX_CONNECTIONS, defaults.connections),
@@ -333,7 +351,10 @@ def _limits(table: Table) -> ClientLimits:
 
 
 def _tls(table: Table) -> TlsFiles:
-    """Return the files in the table [tls]; raises ConfigurationError if one does not exist."""
+    """Return the files in the table [tls], None for each missing key.
+
+    Raises ConfigurationError if a named file does not exist.
+    """
     files = TlsFiles(
         table.local_place("certificate"),
         table.local_place("key"),
@@ -348,6 +369,9 @@ def _tls(table: Table) -> TlsFiles:
 
 
 def _number(table: Table, key: str, least: int, most: int, default: int) -> int:
-    """Return a number in a table within its bounds; the default if it is missing."""
+    """Return the number of a key; ``default`` if the key is missing.
+
+    Raises ConfigurationError if the number is not between ``least`` and ``most``.
+    """
     value = table.number(key, least, most)
     return default if value is None else value

@@ -27,14 +27,15 @@ class State(StrEnum):
 
     @property
     def is_live(self) -> bool:
-        """Whether the process works, so that a restart would not help."""
+        """Whether the process still works, so that a restart would not help."""
         return self not in (State.STOPPED, State.SILENT, State.FAILED)
 
 
 class ServerStatus:
-    """The status of a server: the host sets ``state``, and listeners that answer probes read it."""
+    """The status of a server: the host sets ``state``, listeners answer health probes from it."""
 
     def __init__(self, managers: Sequence[QueueManager]) -> None:
+        """Begin with the state STARTING for the queue managers of the server."""
         self._managers = list(managers)
         self.state = State.STARTING
 
@@ -43,16 +44,20 @@ class ServerStatus:
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
     def ended_threads(self) -> list[str]:
-        """Return the names of threads of queue managers and listeners that have ended.
+        """Return the sorted names of server threads that have ended by an error; [] if all run.
 
-        Their work is not done any more, so the process should be restarted.
+        The work of such a thread is no longer done, so the process should be restarted.
         """
         return sorted(
             {name for each in self._managers for name in each.engine.runtime.dead_loops()}
         )
 
     def _state_of(self, manager: QueueManager) -> State:
-        """Return the state of one queue manager: the server's own state unless it is ready."""
+        """Return the state of one queue manager.
+
+        FAILED if it has stopped or cannot be inquired. Otherwise the server's state, unless that is
+        READY: then DISK_FULL, IMPAIRED or READY.
+        """
         if manager.is_stopped:
             return State.FAILED
         if self.state is not State.READY:

@@ -1,7 +1,8 @@
-"""The IMS bridge: a program answers the requests on a queue, as an IMS transaction would (E30).
+"""The IMS bridge: a program answers the requests on a queue, as an IMS transaction would.
 
 `mayfly.ims_bridge` has the public names. A request and its reply are one unit of work, in which a
-refused request goes to the dead-letter queue.
+refused request goes to the dead-letter queue. Rule E30 (docs/LIFETIME.md) is about the expiry of
+replies.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NO_HEADER = structures.IIH.initial()
 
 
 class Request(bytes):
-    """The data of a request after all headers; ``message`` is the complete message."""
+    """The data of a request after all headers, as bytes; ``message`` is the complete message."""
 
     message: Message
 
@@ -53,7 +54,7 @@ class ImsRequest(NamedTuple):
 
 
 def parse_request(message: Message) -> ImsRequest:
-    """Return the parts of a request: an MQIIH if the format is MQIMS, then the data.
+    """Split a request into an MQIIH, if its format is MQIMS, and the data.
 
     Message properties before them are skipped. Raises MQRC_IIH_ERROR for a wrong StrucId, Version
     or StrucLength, or data too short for an MQIIH, and MQRC_RFH_ERROR for wrong properties.
@@ -75,7 +76,7 @@ def parse_request(message: Message) -> ImsRequest:
 
 
 def feedback_of(error: MQError) -> int:
-    """Return the feedback code, for header and report, of a request that cannot be read."""
+    """Return the feedback code (MQFB_* or MQRC_*) for a request that cannot be read."""
     return c.MQFB_IIH_ERROR if error.reason == rc.MQRC_IIH_ERROR else error.reason
 
 
@@ -83,7 +84,7 @@ _APPLICATION_NAME_BYTES = 28
 
 
 class ImsReply(NamedTuple):
-    """A reply to put; ``time_to_live_ms`` None is unlimited, an empty ``msg_id`` a new one."""
+    """A reply to put; ``time_to_live_ms`` None means unlimited, an empty ``msg_id`` a new one."""
 
     body: bytes
     descriptor: Descriptor
@@ -93,11 +94,11 @@ class ImsReply(NamedTuple):
 
 
 def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
-    """Return the reply, with an MQIIH if the request had one.
+    """Return the reply to a request, with an MQIIH if the request had one.
 
-    Its lifetime is unlimited. With MQIIH_PASS_EXPIRATION it is the remaining lifetime of the
-    request when the bridge got it: the time in the bridge is not subtracted (E30). Then the
-    expiration report options are copied, too, with the ReplyToQ for the report.
+    Its expiry is unlimited. With MQIIH_PASS_EXPIRATION it is the remaining expiry of the request
+    when the bridge got it: the time in the bridge is not subtracted (E30). Then the expiration
+    report options are copied, too, with the ReplyToQ for the report.
     """
     original = message.descriptor
     passes_expiry = _flags(request) & c.MQIIH_PASS_EXPIRATION
@@ -129,7 +130,7 @@ def reply_to(message: Message, request: ImsRequest, answer: bytes) -> ImsReply:
 
 
 def _header(request: ImsRequest) -> bytes:
-    """Return the MQIIH of the reply, empty if the request had none; its Flags are always 0."""
+    """Return the MQIIH of the reply, b"" if the request had none; its Flags are always 0."""
     if request.format_name != IMS_FORMAT:
         return b""
     header = request.header
@@ -147,7 +148,7 @@ def _header(request: ImsRequest) -> bytes:
 
 
 def _flags(request: ImsRequest) -> int:
-    """Return the Flags of the MQIIH of a request."""
+    """Return the Flags of a request's MQIIH, 0 without an MQIIH."""
     flags = request.header["Flags"]
     assert isinstance(flags, int)
     return flags
@@ -161,14 +162,14 @@ _LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASO
 
 
 class ImsNak(Exception):
-    """Raised by a transaction to refuse a request finally, like a negative acknowledgement of IMS.
+    """Raised by a transaction program to refuse a request for good, like a NAK of IMS.
 
     ``feedback`` is 300 + ``sense_code`` (1 to 99). Sense code 0x1A comes with a ``reason_code`` (0
-    to 255), and gives 600 + ``reason_code``. Raises ValueError for other codes.
+    to 255), and gives 600 + ``reason_code``.
     """
 
     def __init__(self, sense_code: int, reason_code: int = 0) -> None:
-        """Take the codes that IMS would give."""
+        """Take the codes that IMS would return; raises ValueError if one is out of range."""
         if not 1 <= sense_code <= _LARGEST_SENSE_CODE:
             raise ValueError(f"sense_code {sense_code!r} is not within 1 .. {_LARGEST_SENSE_CODE}")
         if not 0 <= reason_code <= _LARGEST_REASON_CODE:
@@ -182,8 +183,9 @@ class ImsNak(Exception):
 def refuse(connection: Connection, message: Message, feedback: int) -> None:
     """Move a request to the dead-letter queue, in the unit of work in which it was got.
 
-    Its remaining lifetime continues there (E21). With MQRO_DISCARD_MSG it is discarded instead. In
-    both cases the exception report it asked for is sent. Raises the error of the dead-letter queue.
+    Its remaining expiry goes on counting there. With MQRO_DISCARD_MSG it is discarded instead. In
+    both cases the exception report that it asks for is sent. Raises the MQError of the dead-letter
+    queue.
     """
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
@@ -199,7 +201,7 @@ _GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class RequestHandler:
-    """Takes requests under syncpoint and answers them: one unit of work each.
+    """Gets the requests on a queue and answers them, one unit of work for each.
 
     Close it at the end.
     """
@@ -207,7 +209,10 @@ class RequestHandler:
     def __init__(
         self, source: QueueManager | Connection, queue: str, transaction: Transaction
     ) -> None:
-        """Open the queue for input; raises the reason code of the open."""
+        """Open the queue for input; raises the MQError of the open.
+
+        A queue manager as ``source`` gets a new connection, which :meth:`close` closes.
+        """
         self._transaction = transaction
         self._owns_connection = isinstance(source, QueueManager)
         if isinstance(source, QueueManager):
@@ -221,14 +226,17 @@ class RequestHandler:
             raise
 
     def next(self) -> Message | None:
-        """Take the next request under syncpoint, without waiting; None if there is none."""
+        """Get the next request under syncpoint, without waiting; None if the queue has none."""
         try:
             return self.connection.get(self._handle, _GET).message
         except NoMessage:
             return None
 
     def begin(self, on_done: OnDone[Delivery]) -> UnderWay:
-        """Begin to wait for the next request; while gets are inhibited the wait continues."""
+        """Begin to wait for the next request; while gets are inhibited the wait continues.
+
+        ``on_done`` is called with the request or an MQError.
+        """
         return self.connection.begin(
             ask.GetAny([self._handle], _GET | c.MQGMO_WAIT, tells_refusals=True),
             on_done,
@@ -236,9 +244,10 @@ class RequestHandler:
         )
 
     def process(self, message: Message) -> bool:
-        """Answer or refuse a request and commit; return False if it was backed out for another try.
+        """Answer or refuse a request and commit; return False if the request was backed out.
 
-        Raises the error if neither reply nor dead-letter queue takes it, after backing it out.
+        That happens if the transaction program fails; the request is then tried again. If neither
+        the reply queue nor the dead-letter queue takes a message, backs out and raises the MQError.
         """
         try:
             is_done = self._process_in_unit(message)
@@ -253,7 +262,7 @@ class RequestHandler:
         return is_done
 
     def has_limit(self) -> bool:
-        """Return True if BOTHRESH of the queue limits the tries of a request."""
+        """Return True if the queue has a BOTHRESH above 0, which limits the tries of a request."""
         return self.connection.call(ask.AskBackoutRule(self._handle)).threshold > 0
 
     def close(self) -> None:
@@ -267,7 +276,10 @@ class RequestHandler:
             self.connection.call(ask.CloseObject(self._handle))
 
     def _process_in_unit(self, message: Message) -> bool:
-        """Answer or refuse a request, without a commit; False if its transaction failed."""
+        """Answer or refuse a request, without a commit; return False if its program failed.
+
+        A request that was backed out BOTHRESH times is moved away instead.
+        """
         connection = self.connection
         if message.backout_count:
             rule = connection.call(ask.AskBackoutRule(self._handle))
@@ -293,7 +305,10 @@ class RequestHandler:
         return True
 
     def _requeue(self, message: Message, queue: str) -> None:
-        """Move a request whose tries are used up to BOQNAME, else to the dead-letter queue."""
+        """Move a request that has failed too often to the queue ``queue`` (its BOQNAME).
+
+        If ``queue`` is blank or does not take it, the request is refused to the dead-letter queue.
+        """
         if queue:
             try:
                 self.connection.call(ask.Forward(message.queue, token_of(message), queue))
@@ -304,7 +319,11 @@ class RequestHandler:
         refuse(self.connection, message, c.MQFB_IMS_ERROR)
 
     def _put_reply(self, message: Message, request: ImsRequest, answer: bytes) -> None:
-        """Put the reply with the authority of the requester; it may become a dead letter."""
+        """Put the reply with the authority of the requester.
+
+        A reply that its queue does not take goes to the dead-letter queue, with a log entry. Raises
+        MQError if that fails, too.
+        """
         reply, original = reply_to(message, request, answer), message.descriptor
         # As with reports (R6): nobody gets the bridge to put where he may not.
         reason = self.connection.call(
@@ -339,7 +358,7 @@ _ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTE
 
 
 class ImsBridge:
-    """Answers the requests on a queue with a transaction program (E30, docs/IMS_BRIDGE.md).
+    """Answers the requests on a queue with a transaction program (docs/IMS_BRIDGE.md).
 
     A request of format MQIMS begins with an MQIIH; of any other format, such as MQIMSVS, it is data
     only. ``transaction(request, iih)`` gets the data as bytes and the header or None, and returns
@@ -351,10 +370,9 @@ class ImsBridge:
     ) -> None:
         """Store queue and program; nothing is opened yet.
 
-        Raises TypeError if it is not callable.
-
         ``source`` is a queue manager of this process, or an operator's connection. The bridge alone
-        uses that connection while it works, and does not close it.
+        uses that connection while it works, and does not close it. Raises TypeError if
+        ``transaction`` is not callable.
         """
         if not callable(transaction):
             raise TypeError(f"transaction {transaction!r} cannot be called")
@@ -373,14 +391,14 @@ class ImsBridge:
 
     @property
     def is_running(self) -> bool:
-        """Whether its thread is alive: waiting for requests, or answering one."""
+        """Whether the thread of :meth:`start` is alive: it waits for requests, or answers one."""
         return self._thread is not None and self._thread.is_alive()
 
     def run_once(self) -> int:
-        """Answer the requests that are on the queue now; return how many.
+        """Answer the requests that are on the queue now; return their number.
 
-        It stops at a request whose transaction fails, and which is then on the queue again. Raises
-        the reason code of the get. Raises an error also when a request can go nowhere, not even to
+        It stops at a request whose program fails; this request is then on the queue again. Raises
+        the MQError of open or get. Raises an MQError too if a request can go nowhere, not even to
         the dead-letter queue; it is then on the queue again.
         """
         count = 0
@@ -394,10 +412,10 @@ class ImsBridge:
         return count
 
     def start(self) -> None:
-        """Start a thread that answers requests as they come; no effect while it runs.
+        """Start a thread that answers requests as they come; does nothing while it runs.
 
-        Raises the reason code of the open, and RuntimeError inside a transaction that has stopped
-        the bridge.
+        Raises the MQError of the open, and RuntimeError inside a program that has stopped the
+        bridge.
         """
         if self.is_running and not self._is_stopping:
             return
@@ -409,9 +427,10 @@ class ImsBridge:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests, and wait for the one in work; a second stop has no effect.
+        """Take no more requests, and wait for the request in work; a second call does nothing.
 
-        Inside a transaction it does not wait: the thread ends after the transaction has returned.
+        Inside a transaction program it does not wait: the thread ends after the program has
+        returned.
         """
         self._is_stopping = True
         self._wait.end()
@@ -419,12 +438,12 @@ class ImsBridge:
             self._join()
 
     def _join(self) -> None:
-        """Wait for the thread to end, if there is one."""
+        """Wait for the thread to end; does nothing without a thread."""
         if self._thread is not None:
             self._thread.join()
 
     def _serve(self, handler: RequestHandler) -> None:
-        """Answer requests until the bridge is stopped; the thread's function."""
+        """Answer requests until the bridge is stopped; errors of the queue manager are logged."""
         changes = _DefinitionWatch(self, handler.connection)
         try:
             with closing(handler), closing(changes):
@@ -436,12 +455,15 @@ class ImsBridge:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
     def note_change(self) -> None:
-        """Record that object definitions have changed, so that a held request is tried again."""
+        """Record that an object definition has changed, so that a held request is tried again."""
         self._change_count += 1
         self._wait.wake()
 
     def _next(self, handler: RequestHandler) -> Message | None:
-        """Wait for the next request; None when the bridge is to stop."""
+        """Wait for the next request and get it; None if the bridge must stop.
+
+        While the bridge is held, it first waits for a change of definitions.
+        """
         while not self._is_stopping:
             if self._held_at_count == self._change_count:
                 self._wait.for_change()
@@ -452,7 +474,10 @@ class ImsBridge:
         return None
 
     def _process(self, handler: RequestHandler, message: Message) -> None:
-        """Answer a request; hold the bridge if it would come back at once, again and again."""
+        """Answer a request; hold the bridge if the request would come back at once without end.
+
+        Raises ConnectionBroken; other errors are logged.
+        """
         # Read before the attempt: a definition changed during it may be the missing one.
         change_count = self._change_count
         try:
@@ -476,15 +501,16 @@ class ImsBridge:
 
 
 class _DefinitionWatch:
-    """Calls a bridge at each change of object definitions, until closed or disconnected."""
+    """Tells a bridge of each change of object definitions, until closed or disconnected."""
 
     def __init__(self, bridge: ImsBridge, connection: Connection) -> None:
+        """Begin to watch the definitions of the connection's queue manager; raises MQError."""
         self._bridge, self._connection = bridge, connection
         self._is_closed = False
         self._under_way: UnderWay = connection.begin(ask.AwaitDefinitions(), self._on_change)
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop to watch."""
         self._is_closed = True
         self._under_way.cancel()
 

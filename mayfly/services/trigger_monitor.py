@@ -32,7 +32,7 @@ _TRIGGER_FORMAT = "MQTRIG"
 
 
 class TriggerMessage(NamedTuple):
-    """The fields of an MQTM, without padding; ``appl_type`` is an MQAT_*."""
+    """The fields of an MQTM without padding; ``appl_type`` is an MQAT_* constant."""
 
     queue: str
     process: str
@@ -58,7 +58,7 @@ class TriggerMessage(NamedTuple):
 
 
 def trigger_message_of(message: Message) -> TriggerMessage:
-    """Return the trigger message in a message; raises MQRC_TM_ERROR if it is not one."""
+    """Parse the trigger message (MQTM) in a message; raises MQRC_TM_ERROR if it is not one."""
     descriptor = message.descriptor
     if descriptor.format.strip() != _TRIGGER_FORMAT:
         raise mq_error(rc.MQRC_TM_ERROR, f"Format {descriptor.format!r} is not {_TRIGGER_FORMAT!r}")
@@ -95,7 +95,7 @@ class CannotStart(Exception):
 
 
 class Programs:
-    """Starts programs; used by one thread, apart from :meth:`stop`."""
+    """Starts the programs of trigger messages; used by one thread, apart from :meth:`stop`."""
 
     def __init__(
         self,
@@ -119,11 +119,10 @@ class Programs:
         self._ended = runtime.condition()
 
     def start(self, trigger: TriggerMessage, manager_name: str) -> Callable[[], None]:
-        """Start the program of a trigger message.
+        """Start the program of a trigger message; return a function that waits for the next start.
 
-        Return a function that waits until the next may start.
-
-        A command starts at once. A callable runs inside the returned function. Raises CannotStart.
+        A command starts at once; the function waits until another command may run. A callable runs
+        inside the function. Raises CannotStart.
         """
         program = self._callables.get(trigger.appl_id)
         if program is not None:
@@ -143,13 +142,13 @@ class Programs:
         return self._wait_for_capacity
 
     def stop(self) -> None:
-        """Stop waiting for commands; those that run continue."""
+        """End the waits for commands; running commands continue."""
         with self._ended:
             self._is_stopped = True
             self._ended.notify_all()
 
     def _wait_for_capacity(self) -> None:
-        """Wait until another command may run, or until the stop."""
+        """Wait until another command may run, or until :meth:`stop`."""
         with self._ended:
             while not self._is_stopped and self._running_count >= self._command_limit:
                 self._ended.wait()
@@ -157,7 +156,10 @@ class Programs:
     def _watch(
         self, process: subprocess.Popen[bytes], trigger: TriggerMessage, is_counted: bool
     ) -> None:
-        """Wait for the end of a command, and count a failure."""
+        """Wait for the end of a command; an exit code other than 0 is logged and counted.
+
+        A command in the background (not ``is_counted``) is only logged.
+        """
         code = process.wait()
         if code:
             _LOG.warning("%r for %r ended with %d", trigger.appl_id, trigger.queue, code)
@@ -170,7 +172,7 @@ class Programs:
             self._ended.notify_all()
 
     def _call(self, program: Program, trigger: TriggerMessage) -> None:
-        """Call a program; its errors are logged and counted."""
+        """Call a program; its errors are logged and counted, not raised."""
         try:
             program(trigger)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
@@ -184,8 +186,8 @@ class Programs:
 def _start_command(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[bytes]:
     """Start a command line without a shell; its last argument is the MQTMC2.
 
-    It has a session of its own, so that an interrupt at the terminal ends only the monitor. Raises
-    CannotStart.
+    The command has a new session, so that an interrupt at the terminal ends only the monitor.
+    Raises CannotStart if the command is blank, malformed or cannot be executed.
     """
     try:
         words = shlex.split(trigger.appl_id)
@@ -208,7 +210,7 @@ _NO_PROGRAMS: Mapping[str, Program] = {}
 
 
 class TriggerOutcome(StrEnum):
-    """The outcomes for trigger messages that a monitor counts."""
+    """The outcomes of trigger messages, which a monitor counts."""
 
     #: A program was started, whatever became of it.
     STARTED = "started"
@@ -237,7 +239,7 @@ class TriggerMonitor:
         commands_at_once: int = 1,
         user: str | None = None,
     ) -> None:
-        """Open the initiation queue, after which queues may trigger at once (T2).
+        """Open the initiation queue, after which queues may trigger at once.
 
         ``programs`` are callables by ApplId. With ``runs_commands`` every other ApplId of type
         MQAT_UNIX is a command line; while ``commands_at_once`` of them run, no trigger message is
@@ -271,9 +273,7 @@ class TriggerMonitor:
         return self._opened.queue
 
     def run_once(self) -> Counter[TriggerOutcome]:
-        """Handle the trigger messages that are there, without waiting.
-
-        Return the number of each outcome.
+        """Handle the trigger messages that are on the queue now; return the number of each outcome.
 
         Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or MQRC_CONNECTION_BROKEN.
         """
@@ -283,12 +283,15 @@ class TriggerMonitor:
         return self.counts - before
 
     def run(self) -> None:
-        """Handle trigger messages as they come, until :meth:`stop`; raises as :meth:`run_once`."""
+        """Handle trigger messages as they come, until :meth:`stop`.
+
+        Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or MQRC_CONNECTION_BROKEN.
+        """
         while (message := self._next(c.MQWI_UNLIMITED)) is not None:
             self._process(message)
 
     def start(self) -> None:
-        """Start a thread that does what :meth:`run` does.
+        """Start a thread that does the work of :meth:`run`; errors are logged.
 
         Raises RuntimeError at the second call.
         """
@@ -298,9 +301,10 @@ class TriggerMonitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop for good, from any thread: a callable in work ends first, a command runs on.
+        """Stop for good, from any thread: a running callable ends first, a command runs on.
 
-        Inside of a callable it does not wait for its end.
+        Called inside a callable, it does not wait for the end of the callable. The connection stays
+        open.
         """
         self._stopped.set()
         self._programs.stop()
@@ -315,6 +319,7 @@ class TriggerMonitor:
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
+        """Return the monitor, which the end of the ``with`` block closes; nothing is started."""
         return self
 
     def __exit__(
@@ -323,10 +328,11 @@ class TriggerMonitor:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop the monitor, and disconnect from the queue manager."""
         self.close()
 
     def _serve(self) -> None:
-        """Run until the stop; the thread's function, which logs errors of the queue manager."""
+        """Do the work of :meth:`run` on a thread; errors of the queue manager are logged."""
         try:
             self.run()
         except ConnectionBroken as error:
@@ -335,9 +341,9 @@ class TriggerMonitor:
             _LOG.error("the trigger monitor of %s stops: %s", self.queue, error)
 
     def _next(self, wait_ms: int) -> Message | None:
-        """Take the next trigger message under syncpoint.
+        """Get the next trigger message under syncpoint, waiting up to ``wait_ms``.
 
-        None if there is none, or after the stop.
+        Returns None if none came, or after the stop.
         """
         if self._stopped.is_set():
             return None
@@ -352,7 +358,7 @@ class TriggerMonitor:
             raise
 
     def _process(self, message: Message) -> None:
-        """Start the program of a trigger message, or refuse it; commit either way."""
+        """Start the program of a trigger message, or refuse the message; commit in both cases."""
         try:
             trigger = trigger_message_of(message)
             wait = self._programs.start(trigger, self._connection.name)
@@ -372,15 +378,16 @@ class TriggerMonitor:
         wait()
 
     def _count(self, outcome: TriggerOutcome) -> None:
-        """Count an outcome; called from any thread."""
+        """Add one to an outcome's count; any thread may call it."""
         # A command may end on a thread of its own.
         with self._counting:
             self.counts[outcome] += 1
 
     def _refuse(self, message: Message, feedback: int, why: Exception) -> None:
-        """Put a trigger message on the dead-letter queue.
+        """Move a trigger message to the dead-letter queue, commit, and count the outcome.
 
-        If that fails, the message is lost (T9).
+        If no dead-letter queue takes it, the message is lost, with a log entry. Raises
+        ConnectionBroken.
         """
         _LOG.warning("%s: %s", message, why)
         try:

@@ -1,1 +1,1 @@
-"""AMQP 1.0 for queue managers: links are queues and topics, ttl and delivery time are lifetimes."""
+"""AMQP 1.0 for queue managers: links are queues and topics; ttl and delivery time are obeyed."""

@@ -1,4 +1,4 @@
-"""Names of nodes: the address of a terminus, its capabilities and filters, and dynamic nodes.
+"""Addresses of AMQP nodes (queues and topics), with capabilities, filters and dynamic nodes.
 
 ``queue://``, ``topic://`` and capabilities decide the kind; without them a name is that of a queue
 if one exists, otherwise of a topic. The name of a queue manager may precede the queue's as in JMS:
@@ -57,9 +57,9 @@ _MAX_GONE: Final = 10_000
 
 
 class NodeAddress(NamedTuple):
-    """A name with its kind: QUEUE, TOPIC, or "" when the address does not give the kind.
+    """The name of a queue or topic; ``kind`` is QUEUE, TOPIC, or "" if the address leaves it open.
 
-    ``manager`` is a queue manager named before the queue.
+    ``manager`` is a queue manager named before the queue, "" if none is named.
     """
 
     kind: str
@@ -68,9 +68,10 @@ class NodeAddress(NamedTuple):
 
 
 def read(address: str, capabilities: tuple[str, ...] = ()) -> NodeAddress:
-    """Return the name in an address.
+    """Parse an address: ``'queue://QM2/Q1'`` -> ``NodeAddress('queue', 'Q1', 'QM2')``.
 
-    Its prefix takes precedence over the terminus's capabilities.
+    A prefix of the address takes precedence over ``capabilities`` of the terminus. With neither,
+    the kind is "".
     """
     for prefix, kind in _PREFIXES:
         if address.startswith(prefix):
@@ -84,14 +85,17 @@ def read(address: str, capabilities: tuple[str, ...] = ()) -> NodeAddress:
 
 
 def capabilities_of(terminus: Terminus) -> tuple[str, ...]:
-    """Return the capabilities of a terminus."""
+    """Return the capabilities of a terminus as strings, such as ``('queue',)``; () without any."""
     found = object_of(terminus.capabilities)
     given = found.elements if isinstance(found, Array) else [found]
     return tuple(str(one) for one in given if isinstance(one, (symbol, str)))
 
 
 def filters_of(terminus: Terminus) -> tuple[str, bool]:
-    """Return the selector of a source, "" without one, and whether it has the no-local filter."""
+    """Return the selector of a source, "" without one, and whether it has the no-local filter.
+
+    Filters of other names are ignored.
+    """
     given = object_of(terminus.filter)
     selector, no_local = "", False
     for name, value in given.items() if isinstance(given, dict) else ():
@@ -106,13 +110,13 @@ def filters_of(terminus: Terminus) -> tuple[str, bool]:
 
 
 def object_of(data: Data) -> Any:
-    """Return the first value of a proton ``Data`` object, None for an empty one."""
+    """Return the first value of a proton ``Data`` object; None for an empty one."""
     data.rewind()
     return data.get_object() if data.next() else None
 
 
 class DynamicNode(NamedTuple):
-    """A temporary queue or topic; ``handle`` is that of the queue, 0 for a topic.
+    """A temporary queue or topic; ``handle`` is the open handle of the queue, 0 for a topic.
 
     Closing the handle deletes the queue. With ``ends_with_link`` False the node ends with its
     connection.
@@ -124,42 +128,45 @@ class DynamicNode(NamedTuple):
 
 
 class DeletedTopics:
-    """The deleted temporary topics of all clients of a server; only its event loop uses it.
+    """The deleted temporary topics of all clients of a server; only its event loop uses the object.
 
-    A topic string exists for anybody; a client that replies to a deleted one gets an error.
+    A topic string can be used without being created. With this list, a client that replies to a
+    deleted temporary topic gets an error.
     """
 
     def __init__(self) -> None:
         self._topics: dict[str, None] = {}
 
     def add(self, topic: str) -> None:
-        """Note that a temporary topic was deleted; the oldest of more than 10,000 is forgotten."""
+        """Note that a temporary topic was deleted; of more than 10,000 the oldest is forgotten."""
         self._topics[topic] = None
         if len(self._topics) > _MAX_GONE:
             del self._topics[next(iter(self._topics))]
 
     def check_topic(self, topic: str) -> None:
-        """Raise AmqpError amqp:not-found for a temporary topic that was deleted."""
+        """Raise AmqpError amqp:not-found if a temporary topic was deleted."""
         if topic in self._topics:
             raise _deleted(topic)
 
 
 class OwnNodes:
-    """The temporary queues and topics of one client, who alone can receive from them.
+    """The temporary queues and topics of one client; only this client can receive from them.
 
     See JMS, "Creating temporary destinations".
     """
 
     def __init__(self, nodes: DeletedTopics) -> None:
+        """Begin without a node; ``nodes`` are the deleted temporary topics of all clients."""
         self.all = nodes
         self._names: frozenset[str] = frozenset()
 
     def make(self, connection: Connection, asked: Terminus, answer: Terminus) -> DynamicNode:
-        """Make a temporary queue or topic string, and write its address into the answer.
+        """Create a temporary queue or topic, and write its address into ``answer``.
 
-        It is deleted, with its messages, when its link is closed or its conversation ends; with
-        another lifetime policy than delete-on-close only when its conversation ends. Raises
-        MQError.
+        ``asked`` is the terminus of the client: capability ``temporary-topic`` makes a topic. The
+        node and its messages are deleted when its link is closed or the connection ends. With a
+        lifetime policy other than delete-on-close, only the end of the connection deletes it.
+        Raises MQError.
         """
         answer.copy(asked)
         ends = _ends_with_its_link(asked)
@@ -176,7 +183,7 @@ class OwnNodes:
         return node
 
     def delete(self, connection: Connection, node: DynamicNode) -> None:
-        """Delete a node whose link was closed; raises MQError."""
+        """Delete a temporary queue or topic with its messages; raises MQError."""
         name = node.address.name
         self._names -= {name}
         if node.handle:
@@ -186,16 +193,17 @@ class OwnNodes:
             connection.call(ask.DeleteTemporaryTopic(name))
 
     def end(self) -> None:
-        """Forget all nodes: they end with the conversation."""
+        """Forget all nodes when the connection ends; temporary topics are noted as deleted."""
         for name in self._names:
             if is_temporary_topic(name):
                 self.all.add(name)
         self._names = frozenset()
 
     def check_reader(self, name: str) -> None:
-        """Raise AmqpError amqp:resource-locked for a temporary node of another client.
+        """Raise AmqpError unless a temporary queue or topic belongs to this client.
 
-        For a deleted one it is amqp:not-found.
+        The condition is amqp:resource-locked for a node of another client, amqp:not-found for a
+        deleted topic.
         """
         self.all.check_topic(name)
         if name not in self._names:
@@ -205,24 +213,27 @@ class OwnNodes:
 
 
 def is_temporary_queue(name: str) -> bool:
-    """Return True if a name has the form of temporary queues."""
+    """Return True if a name has the form of temporary queues, ``AMQP.`` and 16 hex digits."""
     return _QUEUE_NAME.fullmatch(name) is not None
 
 
 def check_no_queue(name: str) -> None:
-    """Raise AmqpError amqp:not-found for the name of a temporary queue, which does not exist."""
+    """Raise AmqpError amqp:not-found if a name has the form of temporary queues.
+
+    The caller knows that no such queue exists, so the queue was deleted.
+    """
     if is_temporary_queue(name):
         raise _deleted(name)
 
 
 def _deleted(name: str) -> AmqpError:
-    """Return amqp:not-found for a deleted temporary queue or topic."""
+    """Return AmqpError amqp:not-found for a deleted temporary queue or topic."""
     text = f"temporary queue or topic {name} has been deleted"
     return AmqpError(NOT_FOUND, str(mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, text)))
 
 
 def _ends_with_its_link(asked: Terminus) -> bool:
-    """Return True unless a terminus asks for another lifetime policy than delete-on-close."""
+    """Return True unless a terminus asks for a lifetime policy other than delete-on-close."""
     found = object_of(asked.properties)
     policy = found.get(_POLICY) if isinstance(found, dict) else None
     return not isinstance(policy, Described) or policy.descriptor in _DELETE_ON_CLOSE

@@ -1,4 +1,4 @@
-"""AMQP values and the sections of a message, as bytes and as Python values.
+"""Codec for AMQP: values and message sections, as bytes and as Python objects.
 
 proton's codec does the work. Its C functions are called directly, because its Python classes take
 twice as long for a message. A value of a scalar AMQP type is a :class:`Scalar`, so that an integer
@@ -59,7 +59,7 @@ class Scalar(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A value with its descriptor."""
+    """An AMQP described value: a value and its descriptor."""
 
     descriptor: Value
     value: Value
@@ -77,7 +77,10 @@ class Array(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section of a message by its code; messages share the value, which never changes."""
+    """One section of a message, such as the header, by its descriptor code.
+
+    ``value`` is never changed.
+    """
 
     code: int
     value: Value
@@ -90,7 +93,10 @@ _spares: list[Data] = []
 
 @contextmanager
 def _spare_data() -> Iterator[Any]:
-    """Lend a proton ``Data`` object, whose content is undefined; any thread may use one."""
+    """Yield a proton ``Data`` object, reused from a pool; its content is undefined.
+
+    Any thread may call it.
+    """
     try:
         data = _spares.pop()
     except IndexError:
@@ -102,7 +108,10 @@ def _spare_data() -> Iterator[Any]:
 
 
 def _char(data: Any) -> str:
-    """Return one character; raises UnicodeEncodeError for a lone surrogate."""
+    """Return the current character of a Data object.
+
+    Raises UnicodeEncodeError for a lone surrogate.
+    """
     found = chr(p.pn_data_get_char(data))
     found.encode()
     return found
@@ -126,22 +135,22 @@ _PUT: Final[Mapping[int, Callable[[Any, Any], Any]]] = {
 
 
 def text(value: str) -> Scalar:
-    """Return a string value."""
+    """Return an AMQP string value."""
     return Scalar(Data.STRING, value)
 
 
 def symbol(value: str) -> Scalar:
-    """Return a symbol value."""
+    """Return an AMQP symbol value."""
     return Scalar(Data.SYMBOL, value)
 
 
 def symbols(values: Sequence[str]) -> Value:
-    """Return an array of symbols."""
+    """Return an AMQP array of symbols."""
     return Array(Data.SYMBOL, [], [symbol(value) for value in values])
 
 
 def decoded(raw: bytes) -> list[Section]:
-    """Return the sections of a message.
+    """Decode the bytes of a message to its sections.
 
     Raises AmqpError amqp:decode-error for malformed bytes, and for sections that are repeated or
     out of the order of the specification.
@@ -165,9 +174,9 @@ def decoded(raw: bytes) -> list[Section]:
 
 
 def encoded(sections: Sequence[Section], *, size_bytes: int = 0) -> bytes:
-    """Return the bytes of a message with these sections.
+    """Encode sections to the bytes of a message.
 
-    ``size_bytes`` is its approximate length.
+    ``size_bytes`` is the expected length; a wrong value only costs time.
     """
     with _spare_data() as data:
         p.pn_data_clear(data)
@@ -182,7 +191,10 @@ def encoded(sections: Sequence[Section], *, size_bytes: int = 0) -> bytes:
 
 @lru_cache(maxsize=1024)
 def body_front(length_bytes: int, *, is_text: bool) -> bytes:
-    """Return the bytes before the data of a body of this length: one data section, or one text."""
+    """Return the encoded bytes before the data of a body with ``length_bytes`` of data.
+
+    The body is one AMQP string if ``is_text``, otherwise one data section.
+    """
     if is_text:
         section = Section(VALUE, text("x" * length_bytes))
     else:
@@ -192,7 +204,11 @@ def body_front(length_bytes: int, *, is_text: bool) -> bytes:
 
 
 def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
-    """Return the data of a body that fills a message from ``place`` on; None for another body."""
+    """Return the data of a body that fills ``raw`` from index ``place`` to the end.
+
+    Returns None if the body is not one string (``is_text``) or one data section, is longer than 16
+    KiB, or has wrong UTF-8.
+    """
     rest_bytes = len(raw) - place
     if rest_bytes > LONGEST_KNOWN_BYTES:
         return None
@@ -210,7 +226,10 @@ def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
 
 @lru_cache(maxsize=1024)
 def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
-    """Return the front of a body whose section has this length; None if there is none."""
+    """Return the bytes before the data in a body section of ``section_bytes``.
+
+    Returns None if no body has this length.
+    """
     for length in (0, _SHORT_BYTES * 2):
         # AMQP has a short form and a long one.
         front_bytes = len(body_front(length, is_text=is_text))
@@ -222,7 +241,7 @@ def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
 
 
 def encoded_value(value: Value) -> bytes:
-    """Return the bytes of a value."""
+    """Encode one AMQP value to bytes."""
     with _spare_data() as data:
         p.pn_data_clear(data)
         _put(data, value)
@@ -230,7 +249,7 @@ def encoded_value(value: Value) -> bytes:
 
 
 def _encoded(data: Any, size_bytes: int) -> bytes:
-    """Return the encoded content of a Data object; the buffer grows as needed."""
+    """Return the encoded content of a Data object; retries with a larger buffer if needed."""
     while True:
         count, raw = p.pn_data_encode(data, size_bytes)
         if count >= 0:
@@ -239,7 +258,10 @@ def _encoded(data: Any, size_bytes: int) -> bytes:
 
 
 def decoded_value(raw: bytes) -> Value:
-    """Return the one value that bytes encode; raises AmqpError amqp:decode-error."""
+    """Decode bytes that hold exactly one AMQP value.
+
+    Raises AmqpError amqp:decode-error for others.
+    """
     with _spare_data() as data:
         p.pn_data_clear(data)
         if p.pn_data_decode(data, raw) != len(raw):
@@ -250,7 +272,10 @@ def decoded_value(raw: bytes) -> Value:
 
 
 def plain(value: Value) -> Any:
-    """Return a value as plain Python, without its AMQP types."""
+    """Convert a value to plain Python without AMQP types; ``Scalar(Data.UINT, 5)`` -> ``5``.
+
+    Arrays become lists; a described value loses its descriptor; null becomes None.
+    """
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, Described):
@@ -265,7 +290,10 @@ def plain(value: Value) -> Any:
 
 
 def _section_of(data: Any, raw: memoryview) -> Section:
-    """Return the section just decoded from ``raw``; repeated short ones are cached."""
+    """Return the section just decoded from ``raw``; short sections that repeat come from a cache.
+
+    Raises AmqpError amqp:decode-error.
+    """
     if len(raw) > _SHORT_BYTES:
         return _section(data)
     key = bytes(raw)
@@ -280,7 +308,10 @@ def _section_of(data: Any, raw: memoryview) -> Section:
 
 
 def _section(data: Any) -> Section:
-    """Return the section just decoded; raises AmqpError amqp:decode-error."""
+    """Return the section that a Data object holds.
+
+    Raises AmqpError amqp:decode-error if it is none.
+    """
     p.pn_data_rewind(data)
     p.pn_data_next(data)
     if p.pn_data_type(data) != Data.DESCRIBED:
@@ -295,7 +326,7 @@ def _section(data: Any) -> Section:
 
 
 def _checked_value(data: Any) -> Value:
-    """Return the current value; raises AmqpError amqp:decode-error."""
+    """Return the current value of a Data object; raises AmqpError amqp:decode-error."""
     try:
         return _value(data, 0)
     except (UnicodeDecodeError, ValueError, OverflowError) as error:
@@ -303,6 +334,11 @@ def _checked_value(data: Any) -> Value:
 
 
 def _value(data: Any, depth: int) -> Value:
+    """Return the current value of a Data object, which is nested ``depth`` levels deep.
+
+    Raises AmqpError amqp:decode-error for more than 32 levels or an unknown type, and ValueError
+    for a malformed scalar.
+    """
     kind = p.pn_data_type(data)
     getter = _GET.get(kind)
     if getter is not None:
@@ -325,6 +361,7 @@ def _value(data: Any, depth: int) -> Value:
 
 
 def _children(data: Any, count: int, depth: int) -> list[Value]:
+    """Return the next ``count`` values inside the current list, map, array or described value."""
     p.pn_data_enter(data)
     found: list[Value] = []
     for _ in range(count):
@@ -335,6 +372,7 @@ def _children(data: Any, count: int, depth: int) -> list[Value]:
 
 
 def _array(data: Any, depth: int) -> Array:
+    """Return the current array of a Data object, with its descriptor if it has one."""
     count, kind = p.pn_data_get_array(data), p.pn_data_get_array_type(data)
     is_described = bool(p.pn_data_is_array_described(data))
     found = _children(data, count + is_described, depth)
@@ -342,7 +380,7 @@ def _array(data: Any, depth: int) -> Array:
 
 
 def _key(value: Value) -> Value:
-    """Return the key of a map; raises AmqpError for one that contains a list, map or array."""
+    """Return a map key unchanged; raises AmqpError if it contains a list, map or array."""
     try:
         hash(value)
     except TypeError:
@@ -351,6 +389,7 @@ def _key(value: Value) -> Value:
 
 
 def _put(data: Any, value: Value) -> None:
+    """Append a value to a Data object."""
     # Most values are scalars, absent fields and sections: this order takes a third less time.
     if isinstance(value, Scalar):
         _PUT[value[0]](data, value[1])

@@ -1,4 +1,4 @@
-"""One connection of a client: proton processes its bytes, and the links handle proton's events.
+"""One AMQP connection of a client: proton processes its bytes, links handle proton's events.
 
 All of it runs in the event loop of the server. A queue manager calls back on its own threads;
 :class:`DeferredCalls` moves these calls into the loop.
@@ -65,7 +65,7 @@ _REST_BYTES = 64 * 1024
 
 
 class AmqpConnection(asyncio.Protocol):
-    """One connection of a client, from its first bytes to its end."""
+    """One AMQP connection of a client, from its first bytes to its end."""
 
     # A dictionary of these would take 1.3 KB more of each connection.
     __slots__ = (
@@ -113,7 +113,11 @@ class AmqpConnection(asyncio.Protocol):
     )
 
     def __init__(self, service: AmqpService, number: int, open_here: set[AmqpConnection]) -> None:
-        """Take the shared parts of the server; the connection adds itself to ``open_here``."""
+        """Take the shared parts of the server.
+
+        The connection adds itself to ``open_here`` when made. ``number`` tells the sockets of all
+        servers of the process apart.
+        """
         self.service, self._number = service, number
         self.conversations: ClientConversations | None = None
         self.links: dict[Raw, LinkEndpoint] = {}
@@ -165,7 +169,7 @@ class AmqpConnection(asyncio.Protocol):
     # Bytes.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first bytes, for ten seconds at most."""
+        """Start the handshake of a new socket; the client has ten seconds for it."""
         # One whose TLS handshake fails never comes so far.
         self._open_here.add(self)
         send_at_once(transport)
@@ -174,7 +178,7 @@ class AmqpConnection(asyncio.Protocol):
         self._timer = self.service.loop.call_later(HANDSHAKE_SECONDS, self._end_late_handshake)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes to the handshake, or to proton."""
+        """Pass received bytes to the handshake or, after it, to proton."""
         self._buffer += data
         self._received_bytes += len(data)
         if self._handshake is None:
@@ -183,7 +187,10 @@ class AmqpConnection(asyncio.Protocol):
             self._handshake.feed(self._buffer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the conversations: unsettled messages return with their backout count raised."""
+        """End the conversations when the socket has closed; called by asyncio.
+
+        Unsettled messages return to their queues with the backout count raised.
+        """
         if self._timer is not None:
             self._timer.cancel()
         wire, self.wire = self.wire, None
@@ -196,7 +203,7 @@ class AmqpConnection(asyncio.Protocol):
             self._leave()
 
     def _leave(self) -> None:
-        """Release everything that belongs to the connection."""
+        """Release everything of the connection: links, memory counts, conversations, engine."""
         if self._handshake is not None:
             self._handshake.leave()
         self._leave_links()
@@ -214,8 +221,8 @@ class AmqpConnection(asyncio.Protocol):
     def _read_rest(self, wire: asyncio.Transport) -> None:
         """Read the frames that arrived before the client closed the socket.
 
-        An answer refused by the client's machine ends the transport, even if bytes are still
-        unread. Under TLS they cannot be read any more.
+        When a client has closed its socket, a failed write ends the transport, even if received
+        bytes are still unread. Under TLS they cannot be read any more.
         """
         if wire.get_extra_info("ssl_object") is not None:
             return
@@ -231,17 +238,21 @@ class AmqpConnection(asyncio.Protocol):
             return
 
     def _leave_links(self) -> None:
+        """End all links without an answer to the client."""
         for link in list(self.links.values()):
             link.lost()
         self.links.clear()
 
     def pause_writing(self) -> None:
-        """Leave bytes with proton while the client does not read."""
+        """Stop writing while the client does not read, and count the bytes that wait.
+
+        asyncio calls it.
+        """
         self._is_paused = True
         self._count_unread()
 
     def resume_writing(self) -> None:
-        """Continue to write: the client has read."""
+        """Continue to write, since the client has read; called by asyncio."""
         self._is_paused = False
         self._reading.stop()
         self._unread.note(0)
@@ -250,15 +261,18 @@ class AmqpConnection(asyncio.Protocol):
     # Bytes in memory.
 
     def when_memory_is_free(self, call: Callable[[], None]) -> None:
-        """Call ``call`` in the loop once memory is free, unless the connection has ended."""
+        """Run ``call`` in the event loop once memory for messages is free.
+
+        It is dropped if the connection ends first.
+        """
         self._later.call(call)
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Reserve memory for an incomplete message; return None when it must be refused.
+        """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
 
-        Nothing is read from the client until the memory is there; after a time ``refuse`` is
-        called. A connection with another reservation does not wait, because that message would wait
-        as well.
+        Nothing is read from the client until the memory is free; after 30 seconds ``refuse`` is
+        called. While another message of the connection has a reservation, the result is None if
+        memory is not free.
         """
         budget, loop = self.service.budget, self.service.loop
         if self._reservations:
@@ -276,25 +290,32 @@ class AmqpConnection(asyncio.Protocol):
         return reservation
 
     def end_reservation(self, reservation: Reservation) -> None:
-        """Return reserved memory, or stop waiting for it."""
+        """Return reserved memory, or stop waiting for it; call it once for each reservation."""
         reservation.end()
         self._reservations.pop(reservation).stop()
         if reservation is self._awaited:
             self._await_no_more()
 
     def count_parts(self, change: int) -> None:
-        """Change the counted bytes of incomplete messages without a reservation."""
+        """Add ``change`` to the counted bytes of incomplete messages that have no reservation."""
         self._part_bytes += change
         self._in_memory.note(self._part_bytes + self._put_bytes)
 
     def count_puts(self, change: int) -> None:
-        """Change the counted bytes of puts under way; above a limit nothing is read."""
+        """Add ``change`` to the counted bytes of messages that are being put.
+
+        Above the limit ``put_bytes`` nothing more is read from the client.
+        """
         self._put_bytes += change
         self._in_memory.note(self._part_bytes + self._put_bytes)
         self._regulate()
 
     def _regulate(self) -> None:
-        """Read from the client while its messages do not pile up and memory is free."""
+        """Pause or resume reading from the socket.
+
+        Reading pauses while a reservation waits, memory is used up, or too many bytes are being
+        put.
+        """
         awaited = self._awaited
         if awaited is not None and awaited.is_granted:
             self._reservations[awaited].begin(awaited.count)
@@ -315,10 +336,12 @@ class AmqpConnection(asyncio.Protocol):
             wire.pause_reading()
 
     def _wait_no_more(self) -> None:
+        """Check again whether to read, since memory is free."""
         self._is_waiting = False
         self._regulate()
 
     def _await_no_more(self) -> None:
+        """Stop to wait for memory for a message: cancel the time limit and read if possible."""
         self._awaited = None
         if self._refusal is not None:
             self._refusal.cancel()
@@ -326,15 +349,15 @@ class AmqpConnection(asyncio.Protocol):
         self._regulate()
 
     def _refuse(self, refuse: Callable[[], None]) -> None:
-        """Refuse the message that waits for memory.
+        """Refuse the message that has waited 30 seconds for memory, and send the refusal.
 
-        The client could take longer silence for an end.
+        After a longer silence the client could believe that the connection is dead.
         """
         refuse()
         self.pump()
 
     def _count_unread(self) -> None:
-        """Count the bytes that the client has not read."""
+        """Count the bytes that the client has not read against the memory budget."""
         if self.wire is None:
             return
         count = self.wire.get_write_buffer_size() + transfers.unsent_bytes_of(self.links)
@@ -343,7 +366,7 @@ class AmqpConnection(asyncio.Protocol):
         self._unread.note(count)
 
     def _end_counting(self) -> None:
-        """Count no bytes any more."""
+        """Set all byte counts of the connection to 0, and drop calls that wait for memory."""
         self._later.end()
         self._reading.stop()
         self._part_bytes = 0
@@ -351,7 +374,7 @@ class AmqpConnection(asyncio.Protocol):
         self._unread.note(0)
 
     def _abort_slow(self) -> None:
-        """Cut a slow connection whose bytes take memory that others wait for."""
+        """Log a warning and abort a slow connection, because others wait for its memory."""
         text = "slow to send or to read a message, and others wait for the room that it has"
         _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, text)
         self.cut()
@@ -359,7 +382,7 @@ class AmqpConnection(asyncio.Protocol):
     # The engine of proton.
 
     def _authenticate(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Begin with AMQP after the handshake: proton gets all further bytes."""
+        """Create proton's engine for an admitted client, and pass the buffered bytes to proton."""
         self._client = AmqpClient(self.service, self._number, applicant, admitted)
         self._handshake = None
         self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
@@ -385,7 +408,7 @@ class AmqpConnection(asyncio.Protocol):
         self._feed_engine()
 
     def _feed_engine(self) -> None:
-        """Pass received frames to proton, each after a check of its own."""
+        """Pass received frames to proton, each after a check by :class:`ClientFrames`."""
         engine = self._engine
         assert engine is not None
         while self._buffer and self._push(engine):
@@ -400,7 +423,10 @@ class AmqpConnection(asyncio.Protocol):
         self.pump()
 
     def _push(self, engine: Transport) -> bool:
-        """Pass the allowed bytes to proton; return False when it accepts no more."""
+        """Pass the checked bytes to proton and handle its events.
+
+        Return False if proton takes no more.
+        """
         while self._allowed_count:
             capacity = engine.capacity()
             if capacity <= 0:
@@ -416,7 +442,7 @@ class AmqpConnection(asyncio.Protocol):
         return True
 
     def _apply(self, found: Found) -> None:
-        """Do what a frame requires beside proton's processing."""
+        """Do the work for a frame that proton does not do, such as an echo or a refusal."""
         if isinstance(found, (SessionBegun, LinkAttached)):
             if self._sent_frames is None:
                 self._sent_frames = bytearray()
@@ -432,7 +458,10 @@ class AmqpConnection(asyncio.Protocol):
             self._refuse_frame(found.channel, found.error)
 
     def _refuse_frame(self, channel: int | None, error: AmqpError | None) -> None:
-        """End the connection or the session of a malformed frame."""
+        """Refuse a frame: end its session with the error, or the connection if ``channel`` is None.
+
+        Does nothing if ``error`` is None.
+        """
         if error is None:
             return
         if channel is None:
@@ -450,7 +479,10 @@ class AmqpConnection(asyncio.Protocol):
             session.close()
 
     def _echo(self, asked: Echo) -> None:
-        """Answer a flow with ``echo``: let proton send the state of the session or link."""
+        """Answer a flow that has ``echo`` set with the state of its session or link.
+
+        Does nothing if the session is unknown.
+        """
         session = self._sessions.get(asked.channel)
         if session is None:
             return
@@ -466,7 +498,10 @@ class AmqpConnection(asyncio.Protocol):
         Session.wrap(session).incoming_capacity = _SESSION_BYTES
 
     def pump(self) -> None:
-        """End a pass of the loop: handle events, and send what is to be sent."""
+        """Handle proton's events, run the calls deferred to the end of the pass, and send bytes.
+
+        Does nothing before the client is admitted or after the end.
+        """
         if self._engine is None:
             return
         self._handle_events()
@@ -481,7 +516,10 @@ class AmqpConnection(asyncio.Protocol):
             self._count_unread()
 
     def _flush(self) -> None:
-        """Write the bytes that proton has for the client."""
+        """Write the bytes that proton has for the client, unless writing is paused.
+
+        Closes the socket once the AMQP connection is closed.
+        """
         engine, wire = self._engine, self.wire
         if engine is None or wire is None:
             return
@@ -503,7 +541,7 @@ class AmqpConnection(asyncio.Protocol):
             wire.close()
 
     def _note_frames(self, sent: bytes) -> None:
-        """Note the numbers of sessions and links in the sent frames, and answer echoes."""
+        """Note the numbers of sessions and links in sent frames, and answer waiting echoes."""
         self._sent_frames = None
         self._numbers.note(sent)
         echoes, self._echoes = self._echoes, []
@@ -517,6 +555,10 @@ class AmqpConnection(asyncio.Protocol):
                         self.wire.write(answer)
 
     def _handle_events(self) -> None:
+        """Handle all events of proton.
+
+        A malformed field ends the connection with amqp:decode-error.
+        """
         if self._handlers is None:
             return
         try:
@@ -527,7 +569,10 @@ class AmqpConnection(asyncio.Protocol):
             self.stop(DECODE_ERROR, f"a field is malformed: {error}")
 
     def _tick(self) -> None:
-        """Let proton send its heartbeat, and check that of the client."""
+        """Send a heartbeat if it is due, and check the client's.
+
+        Then set the timer for the next time.
+        """
         loop, engine = self.service.loop, self._engine
         if engine is None or self.wire is None:
             return
@@ -540,7 +585,10 @@ class AmqpConnection(asyncio.Protocol):
             self._timer = loop.call_later(max(due - now, 0.001), self._tick)
 
     def end(self, condition: str, why: str) -> None:
-        """Close the connection with a condition and its reason."""
+        """Close the AMQP connection with an error condition and its reason.
+
+        Before the client is admitted, only the socket is closed.
+        """
         if self._connection is None:
             self._close(why)
             return
@@ -551,20 +599,20 @@ class AmqpConnection(asyncio.Protocol):
         self.pump()
 
     def cut(self) -> None:
-        """Abort the socket at once."""
+        """Abort the socket at once; does nothing if it is closed."""
         if self.wire is not None:
             self.wire.abort()
 
     # Events.
 
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
-        """Handle the begin or end of an endpoint after everything before it was sent."""
+        """Call a handler for the begin or end of an endpoint, after finishing deferred work."""
         self.calls.run_at_end()
         self.service.deferred_settlements.make()
         handler(endpoint)
 
     def _opened(self, connection: Connection) -> None:
-        """Answer the open of a client, or refuse it."""
+        """Answer the client's open frame with an open, followed by a close if it is refused."""
         hostname = connection.remote_hostname or ""
         wanted = self.service.manager_named(hostname)
         client = self._client
@@ -583,7 +631,10 @@ class AmqpConnection(asyncio.Protocol):
             open_connection(connection, client.applicant.queue_manager, refused, level)
 
     def _begin_conversations(self, client: AmqpClient, connection: Connection) -> Condition | None:
-        """Open the first conversation; return the condition of a refusal, or None."""
+        """Open the first conversation with the queue manager; return None.
+
+        If it is refused, return the condition to send, such as amqp:unauthorized-access.
+        """
         try:
             conversations = client.begin(connection.remote_container or "")
         except MQError as error:
@@ -598,7 +649,10 @@ class AmqpConnection(asyncio.Protocol):
         return refused
 
     def status(self) -> list[ClientConnection]:
-        """Return the client's conversations, as DISPLAY CONN shows them."""
+        """Return the client's conversations, as DISPLAY CONN shows them.
+
+        [] before it is admitted.
+        """
         if self._client is None:
             return []
         return self._client.status(self.message_count, self._sent_bytes, self._received_bytes)
@@ -606,8 +660,9 @@ class AmqpConnection(asyncio.Protocol):
     def quiesce(self, condition: str, why: str) -> None:
         """End the connection with a condition once its client has no work left.
 
-        Meanwhile its links send no messages. Work is a message that the client holds, one that is
-        being put, and an open transaction. Call it again until the connection has ended.
+        From now on its links send no messages. Work is a message that the client holds, one that is
+        being put, and an open transaction. The caller repeats the call until the connection has
+        ended.
         """
         have_ended = [link.quiesce() for link in list(self.links.values())]
         conversations = self.conversations
@@ -617,9 +672,9 @@ class AmqpConnection(asyncio.Protocol):
             self.pump()
 
     def stop(self, condition: str, why: str, *, then: bytes = b"") -> None:
-        """End the connection and its socket; open units of work are backed out.
+        """Close the connection with a condition, then its socket.
 
-        The bytes ``then`` are written last.
+        Open units of work are backed out. The bytes ``then`` are written last.
         """
         self.end(condition, why)
         if self.wire is not None:
@@ -627,7 +682,7 @@ class AmqpConnection(asyncio.Protocol):
             self.wire.close()
 
     def _session_opened(self, session: Session) -> None:
-        """Open a session, unless the connection was refused."""
+        """Open a session that the client begins; ignored if the connection was refused."""
         if self.conversations is None:
             # The connection is refused, and this came behind its open.
             return
@@ -637,7 +692,7 @@ class AmqpConnection(asyncio.Protocol):
         session.open()
 
     def _ended(self, endpoint: Endpoint) -> None:
-        """Answer the end of a session, or the close of the connection."""
+        """Answer the end of a session, or the close of the connection, and end their links."""
         if isinstance(endpoint, Session):
             self._end_links(endpoint)
             self._forget_session(endpoint._impl)
@@ -652,12 +707,12 @@ class AmqpConnection(asyncio.Protocol):
             self.conversations.end(partial(self.calls.soon, self._answer_close))
 
     def _end_links(self, session: Session) -> None:
-        """End all links of a session."""
+        """End all links of a session, as if the client had detached them."""
         for link in [one for one in self.links.values() if one.session_is(session)]:
             self._forget(link, is_closed=False)
 
     def _forget_session(self, session: Raw) -> None:
-        """Forget the numbers of a session, whose links have ended."""
+        """Forget the channel and handle numbers of a session, whose links have ended."""
         gone = {channel for channel, raw in self._sessions.items() if raw == session}
         self._sessions = {c: raw for c, raw in self._sessions.items() if c not in gone}
         self._places = {raw: place for raw, place in self._places.items() if place[0] not in gone}
@@ -666,7 +721,7 @@ class AmqpConnection(asyncio.Protocol):
             self._sent_frames = bytearray()
 
     def _free(self, link: Link) -> None:
-        """Let proton forget a link that both sides have ended.
+        """Let proton free a link that both sides have ended.
 
         Otherwise proton keeps it as long as the connection, and clients attach a link for each
         receive.
@@ -678,11 +733,12 @@ class AmqpConnection(asyncio.Protocol):
         link.free()
 
     def _answer_close(self) -> None:
+        """Answer the close of the client; does nothing if the connection has ended."""
         if self._connection is not None:
             self._connection.close()
 
     def _attached(self, proton_link: Link) -> None:
-        """Open a link, or refuse it."""
+        """Open a link that the client attaches, or refuse it with a condition."""
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:
             return
         try:
@@ -700,9 +756,10 @@ class AmqpConnection(asyncio.Protocol):
     def _endpoint(
         self, link: Link, conversations: ClientConversations, source: bytes
     ) -> LinkEndpoint:
-        """Open the object that a link names; ``source`` is the client's encoded source.
+        """Return the server's end of a new link: for a receiver, a sender or a coordinator.
 
-        Raises AmqpError or MQError.
+        ``source`` is the client's encoded source. Raises AmqpError or MQError if the target or
+        source cannot be opened.
         """
         if link.is_sender:
             return ReceivingClient(self, link, conversations)
@@ -711,18 +768,23 @@ class AmqpConnection(asyncio.Protocol):
         return SendingClient(self, link, conversations, source)
 
     def _refuse_link(self, link: Link, error: AmqpError) -> None:
-        """Refuse an attach as specified: answer without a terminus, then detach."""
+        """Refuse an attach as the specification demands: answer without a terminus, then detach."""
         (link.source if link.is_sender else link.target).type = Terminus.UNSPECIFIED
         link.open()
         link.condition = error.as_condition()
         link.close()
 
     def _flow(self, proton_link: Raw) -> None:
+        """Tell a link that the client has given credit or asked to drain.
+
+        Ignored for an ended link.
+        """
         link = self.links.get(proton_link)
         if link is not None and self.wire is not None:
             link.flow()
 
     def _delivered(self, delivery: Raw, proton_link: Raw) -> None:
+        """Pass a delivery event to its link; on an ended link discard the delivery."""
         link = self.links.get(proton_link)
         if link is None:
             if transfers.is_sender(proton_link):
@@ -733,6 +795,7 @@ class AmqpConnection(asyncio.Protocol):
         link.delivery(delivery)
 
     def _detached(self, proton_link: Link) -> None:
+        """Detach a link that the client has detached; a durable subscription stays."""
         link = self.links.get(raw_of(proton_link))
         if link is not None:
             self._forget(link, is_closed=False)
@@ -740,6 +803,7 @@ class AmqpConnection(asyncio.Protocol):
         self._free(proton_link)
 
     def _closed(self, proton_link: Link) -> None:
+        """Close a link that the client has closed; this removes its durable subscription."""
         link = self.links.get(raw_of(proton_link))
         if link is not None:
             self._forget(link, is_closed=True)
@@ -747,12 +811,12 @@ class AmqpConnection(asyncio.Protocol):
         self._free(proton_link)
 
     def _forget(self, link: LinkEndpoint, *, is_closed: bool) -> None:
-        """End a link: closed or detached by the client."""
+        """End the server's end of a link that the client has closed (``is_closed``) or detached."""
         self.links.pop(link.key, None)
         link.end(is_closed=is_closed)
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
-        """End a link from this side, with a condition."""
+        """Close a link on the server's initiative, with an error for the client."""
         self.links.pop(link.key, None)
         link.end(is_closed=False)
         ended = link.link
@@ -762,12 +826,12 @@ class AmqpConnection(asyncio.Protocol):
     # The end of bytes.
 
     def _end_late_handshake(self) -> None:
-        """Close a connection whose client has not opened it in time."""
+        """Close the connection if its client has not opened it within ten seconds."""
         if self.conversations is None:
             self._close("a client that has not come in in time")
 
     def _close(self, why: str) -> None:
-        """Close the connection, and log the reason."""
+        """Close the socket and log the reason; does nothing if it is gone."""
         if self.wire is not None:
             address = self.wire.get_extra_info("peername")
             _LOG.info("connection of %s closed: %s", address, why, extra={"cause": why})

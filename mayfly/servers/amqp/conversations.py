@@ -1,4 +1,4 @@
-"""A client and its conversations: one that gets, one that puts, and one for each transaction."""
+"""Conversations of an AMQP client: one that gets, one that puts, and one for each transaction."""
 
 from __future__ import annotations
 
@@ -46,11 +46,15 @@ MAX_OPEN: Final = 64
 
 
 class AmqpClient:
-    """A client that admission has accepted, with its terms."""
+    """A client that admission has accepted, with its user and limits."""
 
     def __init__(
         self, service: AmqpService, number: int, applicant: Applicant, admitted: Admitted
     ) -> None:
+        """Take a client that admission has accepted; nothing is opened yet.
+
+        ``number`` tells the sockets of all servers of the process apart.
+        """
         self._service, self._number = service, number
         self.applicant, self._admitted = applicant, admitted
         self._place: ChannelClient | None = None
@@ -58,7 +62,7 @@ class AmqpClient:
         self._connected_ms = 0
 
     def begin(self, container: str) -> ClientConversations:
-        """Open the first conversation, whose application is the client's container id.
+        """Open the first conversation; the client's container id becomes its application name.
 
         Raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC, and the MQError of a refused
         connect.
@@ -80,7 +84,10 @@ class AmqpClient:
         return found
 
     def leave(self) -> None:
-        """End the conversations: unsettled messages return with their backout count raised."""
+        """End all conversations: unsettled messages return with their backout count raised.
+
+        Does nothing for a client that has none.
+        """
         if self._conversations is not None:
             self._conversations.end()
         if self._place is not None:
@@ -89,7 +96,7 @@ class AmqpClient:
     def status(
         self, message_count: int, sent_bytes: int, received_bytes: int
     ) -> list[ClientConnection]:
-        """Return the status of its conversations; the first one counts all messages."""
+        """Return the status of all conversations, [] without any; the first counts all messages."""
         if self._conversations is None:
             return []
         applicant = self.applicant
@@ -116,8 +123,8 @@ class AmqpClient:
 class OpenTarget(NamedTuple):
     """A queue or topic that is open for puts.
 
-    A temporary queue accepts no persistent messages. A ``temporary_topic`` may be deleted before
-    its handle is closed.
+    A temporary queue accepts no persistent messages. ``temporary_topic`` is the topic string of a
+    temporary topic, otherwise "": such a topic may be deleted while the handle is open.
     """
 
     handle: int
@@ -126,9 +133,10 @@ class OpenTarget(NamedTuple):
 
 
 class SettlementAtEnd(NamedTuple):
-    """A delivery that is settled when its transaction is committed.
+    """The outcome of one delivery that takes effect when its transaction is committed.
 
-    ``on_refused`` is called on any thread with the error of a dead letter that no queue accepts.
+    ``number`` is the delivery's number. ``on_refused`` is called on any thread with the MQError if
+    the message cannot be dead-lettered.
     """
 
     number: int
@@ -137,12 +145,15 @@ class SettlementAtEnd(NamedTuple):
     on_refused: Callable[[MQError], object]
 
     def backed_out(self) -> SettlementAtEnd:
-        """Return the same delivery, to be backed out instead."""
+        """Return a copy whose outcome is to back the message out."""
         return self._replace(settlement=Settlement.BACKED_OUT, reason=0)
 
 
 class ClientConversations:
-    """Opens conversations as needed; those of ended transactions are reused."""
+    """The conversations (connections to the queue manager) of one client, opened when needed.
+
+    Those of ended transactions are reused.
+    """
 
     def __init__(
         self, connect: Callable[[], Connection], executor: Executor, nodes: DeletedTopics
@@ -170,7 +181,7 @@ class ClientConversations:
         self._targets: dict[tuple[int, NodeAddress], OpenTarget] = {}
 
     def claim(self, client_id: str) -> None:
-        """Reserve a client id, which becomes the owner of all conversations.
+        """Reserve a client id, which becomes the owner of all later conversations.
 
         Raises MQRC_OBJECT_IN_USE while another client has it.
         """
@@ -178,14 +189,17 @@ class ClientConversations:
         self._owner = client_id
 
     def putting(self) -> Connection:
-        """Return the conversation that puts outside of transactions."""
+        """Return the conversation that puts outside of transactions; opened on the first call."""
         if self._putting is None:
             self._putting = self._connect()
             self._putting.call(ask.BelongTo(self._owner))
         return self._putting
 
     def declare(self) -> bytes:
-        """Begin a transaction; return its id."""
+        """Begin a transaction with a conversation for it; return the transaction id of 4 bytes.
+
+        Raises the MQError of a refused connect.
+        """
         connection = self._idle.pop() if self._idle else self._connect()
         connection.call(ask.BelongTo(self._owner))
         name = next(self._numbers).to_bytes(4, "big")
@@ -198,7 +212,10 @@ class ClientConversations:
         return bool(self._transactions)
 
     def of_transaction(self, name: bytes) -> Connection:
-        """Return the conversation of a transaction; raises amqp:transaction:unknown-id."""
+        """Return the conversation of a transaction.
+
+        Raises amqp:transaction:unknown-id if not open.
+        """
         found = self._transactions.get(name)
         if found is None:
             raise AmqpError(UNKNOWN_TRANSACTION, f"transaction {name.hex()} is not open here")
@@ -207,10 +224,11 @@ class ClientConversations:
     def discharge(
         self, name: bytes, *, fail: bool, on_done: Callable[[MQError | None], None]
     ) -> None:
-        """End a transaction; ``on_done`` is called on any thread with None or an error.
+        """Commit a transaction, or back it out if ``fail``; does not wait for the result.
 
-        The deliveries of :meth:`settle_at_end` are settled then; after a rollback they are backed
-        out. A commit is durable when ``on_done`` is called. Raises amqp:transaction:unknown-id.
+        ``on_done`` is called on any thread, with None or an error. A commit is durable then. The
+        deliveries of :meth:`settle_at_end` are settled, after a backout they are backed out. Raises
+        amqp:transaction:unknown-id.
         """
         connection = self.of_transaction(name)
         del self._transactions[name]
@@ -218,6 +236,7 @@ class ClientConversations:
         report = self.awaited(on_done)
 
         def done(outcome: MQError | None) -> None:
+            """Settle the noted deliveries, keep the conversation, and report the outcome."""
             self._reuse(connection)
             is_committed = outcome is None and not fail
             for each in at_end:
@@ -229,6 +248,7 @@ class ClientConversations:
             return
 
         def back_out() -> None:
+            """Back the transaction out, on a thread that may block."""
             outcome: MQError | None = mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed")
             try:
                 connection.call(ask.Backout())
@@ -241,14 +261,21 @@ class ClientConversations:
         self._executor.submit(back_out)
 
     def settle_at_end(self, name: bytes, delivery: SettlementAtEnd) -> None:
-        """Settle a delivery when its transaction is discharged."""
+        """Note a delivery, to be settled when its transaction is committed or backed out."""
         self._at_end.setdefault(name, []).append(delivery)
 
     def _settle(self, delivery: SettlementAtEnd) -> None:
-        """Settle a delivery; one that cannot become a dead letter is backed out."""
+        """Begin to settle a delivery.
+
+        A message that no queue takes as dead letter is backed out.
+        """
         number, settlement, reason, on_refused = delivery
 
         def noted(outcome: MQError | None) -> None:
+            """Log an error of the settlement.
+
+            Back a message out that could not be dead-lettered.
+            """
             if outcome is None:
                 return
             if settlement is Settlement.DEAD_LETTERED:
@@ -261,11 +288,12 @@ class ClientConversations:
         self.main.begin(ask.Settle([number], settlement, reason=reason), self.awaited(noted))
 
     def awaited(self, on_done: Callable[[MQError | None], object]) -> Callable[..., None]:
-        """Wrap the callback of a verb, so that :meth:`end` waits for the verb."""
+        """Wrap the callback of a verb, so that :meth:`end` waits until the callback was called."""
         with self._lock:
             self._awaited_count += 1
 
         def done(outcome: MQError | None) -> None:
+            """Call the wrapped callback, then count its verb as ended."""
             try:
                 on_done(outcome)
             finally:
@@ -277,7 +305,7 @@ class ClientConversations:
         return done
 
     def attach_target(self, address: NodeAddress) -> None:
-        """Open the queue or topic of a new link; raises AmqpError."""
+        """Open the queue or topic of a new link; raises AmqpError if that is not possible."""
         putting = self.putting()
         known = self._targets.get((putting.number, address))
         if known is not None and known.is_temporary:
@@ -286,7 +314,10 @@ class ClientConversations:
         self.target(putting, address)
 
     def target(self, connection: Connection, address: NodeAddress) -> OpenTarget:
-        """Return the open queue or topic of an address in a conversation; raises AmqpError."""
+        """Return the open queue or topic of an address in a conversation; open it if necessary.
+
+        Raises AmqpError, for example amqp:not-found for a deleted temporary topic.
+        """
         key = connection.number, address
         known = self._targets.pop(key, None) or self._opened(connection, address)
         # Reinserted at the end, so that the first is the least recently used.
@@ -296,21 +327,24 @@ class ClientConversations:
         return known
 
     def _opened(self, connection: Connection, address: NodeAddress) -> OpenTarget:
-        """Open a queue or topic; the least recently used one makes place if necessary."""
+        """Open a queue or topic; with 64 open ones, close the least recently used one first."""
         of_connection = [key for key in self._targets if key[0] == connection.number]
         if len(of_connection) >= MAX_OPEN:
             close_quietly(connection, self._targets.pop(of_connection[0]).handle)
         return open_target(connection, address)
 
     def forget_target(self, address: NodeAddress) -> None:
-        """Close the handles of an address, whose link has ended."""
+        """Close the handles of an address in all conversations; errors are logged."""
         for connection in self._all():
             target = self._targets.pop((connection.number, address), None)
             if target is not None:
                 close_quietly(connection, target.handle)
 
     def node_closed(self, node: DynamicNode | None, *, is_closed: bool) -> None:
-        """Delete the dynamic node of a closed link if it ends with the link; an error is logged."""
+        """Delete the temporary queue or topic of a closed link, if it ends with the link.
+
+        Does nothing for None, a detached link, or a closed connection. An error is logged.
+        """
         if node is None or not is_closed or not node.ends_with_link or not self.main.is_open:
             return
         try:
@@ -319,10 +353,10 @@ class ClientConversations:
             _LOG.info("deleting %s: %s", node.address.name, error)
 
     def end(self, then: Callable[[], object] = lambda: None) -> None:
-        """Back out and close all conversations, on another thread that may wait for the disk.
+        """Back out and close all conversations on another thread; does not wait for it.
 
         Running verbs end first, so that puts, outcomes and discharges of the client take effect.
-        ``then`` is called on that thread, or at once when the conversations have ended before.
+        ``then`` is called on that thread. A second call only calls ``then`` at once.
         """
         if self._is_ended:
             then()
@@ -332,7 +366,7 @@ class ClientConversations:
         self._executor.submit(self._end).add_done_callback(lambda _closed: then())
 
     def _end(self) -> None:
-        """Wait for running verbs, 30 s at most, and close all conversations."""
+        """Wait at most 30 s for running verbs, then close all conversations without a commit."""
         with self._lock:
             if self._awaited_count:
                 self._is_over = threading.Event()
@@ -347,11 +381,15 @@ class ClientConversations:
         return [connection.number for connection in self._all()]
 
     def _all(self) -> list[Connection]:
+        """Return all conversations, with those of transactions and the idle ones."""
         putting = [] if self._putting is None else [self._putting]
         return [self.main, *putting, *self._transactions.values(), *self._idle]
 
     def _reuse(self, connection: Connection) -> None:
-        """Keep the conversation of an ended transaction for the next one, or close it."""
+        """Keep the conversation of an ended transaction for the next one.
+
+        Close it if 8 are kept.
+        """
         if connection.is_open and len(self._idle) < _IDLE_KEPT:
             self._idle.append(connection)
         else:
@@ -359,9 +397,9 @@ class ClientConversations:
 
 
 def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
-    """Open a queue or a topic for puts; raises AmqpError.
+    """Open a queue or a topic for puts; raises AmqpError if that is not possible.
 
-    A name without a kind is that of a queue, or if there is none of a topic.
+    An address without a kind names a queue or, if no such queue exists, a topic.
     """
     try:
         if address.kind == TOPIC:
@@ -380,16 +418,17 @@ def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
 
 
 def _topic(connection: Connection, address: NodeAddress) -> OpenTarget:
+    """Open a topic for puts; raises MQError."""
     name = address.name
     opened = connection.call(ask.Open("", _PUT, kind=c.MQOT_TOPIC, topic=name))
     return OpenTarget(opened.handle, temporary_topic=name if is_temporary_topic(name) else "")
 
 
 def check_is_topic(connection: Connection, address: NodeAddress, refused: MQError) -> None:
-    """Raise AmqpError unless a name that is no queue's may be that of a topic.
+    """Raise AmqpError unless a name that is not the name of a queue may be that of a topic.
 
-    A name that is a queue's in upper case is refused, because ``orders`` beside a queue ORDERS is
-    most likely an error. So is the name of a temporary queue, which was deleted.
+    ``refused`` is the error of opening the queue. A name such as ``orders`` beside a queue ORDERS
+    is refused as a likely mistake, and so is the name of a temporary queue, which was deleted.
     """
     if refused.reason not in _NAMES_NO_QUEUE:
         raise amqp_error(refused)
@@ -406,7 +445,10 @@ def check_is_topic(connection: Connection, address: NodeAddress, refused: MQErro
 
 
 def not_found(address: NodeAddress, error: MQError) -> AmqpError:
-    """Return the error of an address, with a hint when only upper case is missing."""
+    """Return an error of opening an address as AmqpError.
+
+    If the address is not found and not in upper case, the text hints at the upper-case name.
+    """
     refusal = amqp_error(error)
     if refusal.condition == NOT_FOUND and address.name != address.name.upper():
         hint = f"; names of queues are exact: is {address.name.upper()} meant?"
@@ -415,7 +457,7 @@ def not_found(address: NodeAddress, error: MQError) -> AmqpError:
 
 
 def close_quietly(connection: Connection, handle: int) -> None:
-    """Close an object of an ended link; an error is logged."""
+    """Close a handle whose link has ended; an MQError is logged, not raised."""
     try:
         if connection.is_open:
             connection.call(ask.CloseObject(handle))
@@ -424,7 +466,7 @@ def close_quietly(connection: Connection, handle: int) -> None:
 
 
 def _close_all(connections: list[Connection]) -> None:
-    """Close conversations without a commit; errors are logged."""
+    """Close conversations without a commit; errors are logged, not raised."""
     for connection in connections:
         try:
             connection.close(commit=False)

@@ -1,4 +1,4 @@
-"""The handshake: a client's first bytes, SASL, admission, and the answer to its open.
+"""The entrance of AMQP clients: protocol header, SASL, admission, and the answer to the open.
 
 SASL has the mechanisms PLAIN, EXTERNAL and ANONYMOUS (RFC 4616, 4422, 4505). This build of proton
 has no server side of PLAIN; so the three performatives are handled here, and proton's codec encodes
@@ -69,7 +69,7 @@ _CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
 
 class Handshake:
-    """Reads the first bytes of a client until it is admitted or refused."""
+    """The handshake of one client, from its first bytes until it is admitted or refused."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Handshake:
         authenticate: Callable[[Applicant, Admitted], None],
         close: Callable[[str], None],
     ) -> None:
-        """Wait for a protocol header.
+        """Prepare to read a protocol header.
 
         ``authenticate`` begins with AMQP, whose first bytes may be in the buffer already. ``close``
         ends the connection; its argument is the reason for the log.
@@ -94,7 +94,10 @@ class Handshake:
         self._asking: asyncio.Task[None] | None = None
 
     def feed(self, buffer: bytearray) -> None:
-        """Process the bytes of the handshake, and remove them; bytes of AMQP are left."""
+        """Process the bytes of the handshake, and remove them from ``buffer``; AMQP bytes are left.
+
+        A client that sends more than 64 KiB before it is admitted is closed.
+        """
         if self._is_asking:
             if len(buffer) > _EARLY_BYTES:
                 self._close("a client that sends before it is let in")
@@ -104,11 +107,16 @@ class Handshake:
             self._feed_header(buffer)
 
     def leave(self) -> None:
-        """Cancel admission: the connection has ended."""
+        """Cancel a running admission, because the connection has ended."""
         if self._asking is not None:
             self._asking.cancel()
 
     def _feed_header(self, buffer: bytearray) -> None:
+        """Answer the protocol header of 8 bytes: offer SASL mechanisms, admit, or close.
+
+        A client without SASL is admitted only if ANONYMOUS is offered. Any other client gets the
+        SASL header, and its connection is closed with the reason in the log.
+        """
         mechanisms = self._offered()
         header = bytes(buffer[:_HEADER_BYTES])
         if header == SASL_HEADER:
@@ -128,7 +136,7 @@ class Handshake:
             )
 
     def _offered(self) -> list[str]:
-        """Return the mechanisms for this client.
+        """Return the SASL mechanisms to offer this client.
 
         EXTERNAL is only for a client with a certificate: other clients would prefer it to their
         password.
@@ -137,6 +145,10 @@ class Handshake:
         return [name for name in _OFFERED if has_certificate or name != EXTERNAL]
 
     def _feed_answer(self, buffer: bytearray) -> None:
+        """Read the client's sasl-init and ask admission; does nothing while it is incomplete.
+
+        A malformed frame closes the connection; a mechanism that was not offered is refused.
+        """
         try:
             found = read_sasl_init(bytes(buffer))
         except AmqpError as error:
@@ -152,7 +164,7 @@ class Handshake:
         self._admit(credentials)
 
     def _admit(self, credentials: SaslCredentials) -> None:
-        """Ask admission."""
+        """Start a task that asks admission about the client."""
         self._is_asking, partner = True, self._partner
         applicant = Applicant(
             queue_manager=self._service.manager_named(credentials.hostname),
@@ -168,6 +180,10 @@ class Handshake:
         self._asking = self._service.loop.create_task(self._ask(applicant))
 
     async def _ask(self, applicant: Applicant) -> None:
+        """Wait for admission's answer, then begin with AMQP or refuse the client.
+
+        Raises nothing.
+        """
         service = self._service
         try:
             # The answer to a wrong password is late. No thread waits for it, because other clients
@@ -188,14 +204,14 @@ class Handshake:
         self._authenticate(applicant, admitted)
 
     def _refuse(self, why: str) -> None:
-        """Refuse the client, and close the connection."""
+        """Send a failed SASL outcome if SASL is used, and close the connection with a reason."""
         if self._has_sasl:
             self._wire.write(sasl_outcome(is_admitted=False))
         self._close(why)
 
 
 class SaslCredentials(NamedTuple):
-    """The sasl-init of a client: mechanism, user and password ("" for none), and host name."""
+    """The sasl-init of a client: mechanism, user, password and host name, each "" if absent."""
 
     mechanism: str
     user: str
@@ -204,12 +220,12 @@ class SaslCredentials(NamedTuple):
 
 
 def sasl_mechanisms(names: Sequence[str]) -> bytes:
-    """Return the protocol header and the frame that offers mechanisms."""
+    """Return the SASL protocol header and the frame that offers these mechanisms, encoded."""
     return SASL_HEADER + _frame(_MECHANISMS, [symbols(names)])
 
 
 def sasl_outcome(*, is_admitted: bool) -> bytes:
-    """Return the frame that ends the exchange."""
+    """Return the encoded SASL outcome frame: ok if ``is_admitted``, otherwise auth failure."""
     return _frame(_OUTCOME, [Scalar(Data.UBYTE, _OK if is_admitted else _REFUSED)])
 
 
@@ -233,6 +249,11 @@ def read_sasl_init(raw: bytes) -> tuple[SaslCredentials, int] | None:
 
 
 def _credentials(fields: object) -> SaslCredentials:
+    """Return the credentials in the decoded fields of a sasl-init.
+
+    User and password are "" unless the mechanism is PLAIN. Raises AmqpError framing-error for wrong
+    fields.
+    """
     given = [*fields, None, None, None] if isinstance(fields, list) else [None] * 3
     mechanism, response, hostname = given[:3]
     if not isinstance(mechanism, str) or not isinstance(hostname, (str, type(None))):
@@ -244,7 +265,10 @@ def _credentials(fields: object) -> SaslCredentials:
 
 
 def _plain(response: object) -> tuple[str, str]:
-    """Return user and password of a PLAIN response."""
+    r"""Return user and password of a PLAIN response; ``b'\0anna\0pw'`` -> ``('anna', 'pw')``.
+
+    Raises AmqpError amqp:connection:framing-error for another form.
+    """
     parts = response.split(b"\0") if isinstance(response, bytes) else []
     try:
         _identity, user, password = (part.decode() for part in parts)
@@ -254,6 +278,7 @@ def _plain(response: object) -> tuple[str, str]:
 
 
 def _frame(code: int, fields: list[Value]) -> bytes:
+    """Return an encoded SASL frame with a performative's code and fields."""
     body = encoded_value(Described(Scalar(Data.ULONG, code), fields))
     size = _HEADER_BYTES + len(body)
     return size.to_bytes(4, "big") + bytes((2, _FRAME_TYPE, 0, 0)) + body
@@ -265,7 +290,7 @@ def open_connection(
     refused: Condition | None = None,
     command_level: int = DELAY_COMMAND_LEVEL,
 ) -> None:
-    """Open the connection in the name of a queue manager, and close it if ``refused``.
+    """Send the open of a queue manager's connection, and close it with ``refused`` unless None.
 
     With a command level that lacks delivery delay (D5), DELAYED_DELIVERY is not offered: a JMS
     client then refuses delays itself.
@@ -282,9 +307,9 @@ def open_connection(
 
 
 def claim_container(connection: Connection, conversations: ClientConversations) -> Condition | None:
-    """Reserve the container id for a client that wants to be its only user.
+    """Reserve the container id, if the client asks to be its only user; return None.
 
-    Returns None, or the condition amqp:invalid-field when another client has the id.
+    Returns the condition amqp:invalid-field if another client has reserved the id.
     """
     desired = connection.remote_desired_capabilities
     if _SOLE not in {str(name) for name in (desired or ())}:

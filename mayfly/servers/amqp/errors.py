@@ -1,4 +1,4 @@
-"""Errors of AMQP: a condition and a description."""
+"""Errors of AMQP: an error has a condition, such as amqp:not-found, and a description."""
 
 from __future__ import annotations
 
@@ -67,22 +67,25 @@ class AmqpError(Exception):
     def __init__(
         self, condition: str, description: str, info: Mapping[symbol, Any] | None = None
     ) -> None:
-        """Take the condition and its description; ``info`` is a map for programs."""
+        """Take the condition and its description; ``info`` is a map for client programs."""
         super().__init__(description)
         self.condition, self.description, self.info = condition, description, info
 
     def as_condition(self) -> Condition:
-        """Return the error as proton's class."""
+        """Return the error as proton's class ``Condition``."""
         return Condition(self.condition, self.description, self.info)
 
 
 def wrong_field(reason: int, text: str) -> AmqpError:
-    """Return amqp:invalid-field for an AMQP field that has an MQ reason code."""
+    """Return AmqpError amqp:invalid-field, with an MQ reason code in the description."""
     return AmqpError(INVALID_FIELD, str(mq_error(reason, text)))
 
 
 def amqp_error(error: MQError | AmqpError) -> AmqpError:
-    """Return an MQError as an AMQP error, whose description begins with the reason code."""
+    """Return an MQError as an AmqpError, whose description begins with the reason code.
+
+    The condition is in CONDITIONS, otherwise amqp:not-allowed. An AmqpError is returned unchanged.
+    """
     if isinstance(error, AmqpError):
         return error
     condition = CONDITIONS.get(error.reason, NOT_ALLOWED)

@@ -1,4 +1,4 @@
-"""Checks of frames beside proton: parts of the specification that its engine leaves out.
+"""Checks of AMQP frames beside proton: parts of the specification that its engine leaves out.
 
 proton reads a mandatory field that is null as 0, ends the connection for an unattached handle, and
 ignores ``echo``. So each frame of a client is inspected before proton gets it; of a transfer only
@@ -83,7 +83,7 @@ class LinkDetached(NamedTuple):
 
 
 class Echo(NamedTuple):
-    """A flow asks for the state of a session, or of a link.
+    """A flow frame asks for the state of a session, or of a link if ``handle`` is not None.
 
     ``limit`` is the sum of its delivery-count and link-credit: the end of the sender's credit.
     """
@@ -109,12 +109,12 @@ Found: TypeAlias = SessionBegun | LinkAttached | LinkDetached | Echo | RefusedFr
 
 
 class ClientFrames:
-    """Inspects the frames of one client."""
+    """Inspects the frames of one client before proton gets them; knows its sessions and handles."""
 
     __slots__ = ("_handles", "_max_bytes", "_refused", "_rest")
 
     def __init__(self, max_bytes: int) -> None:
-        """Begin before the protocol header; ``max_bytes`` is the longest frame."""
+        """Begin before the protocol header; ``max_bytes`` is the length of the longest frame."""
         self._max_bytes = max_bytes
         #: How many of the coming bytes proton may have without inspection.
         self._rest = _PROTOCOL_BYTES
@@ -124,10 +124,11 @@ class ClientFrames:
         self._refused: frozenset[int] = frozenset()
 
     def take(self, buffer: bytearray) -> tuple[int, Found | None]:
-        """Return how many bytes of the buffer proton may have, and what was found at their end.
+        """Return how many bytes of the buffer to pass to proton, and a finding in their last frame.
 
-        A refused frame follows these bytes. The remaining bytes must be passed in again, with more
-        bytes unless something was found.
+        The second value is None if no frame needs work beside proton's. A RefusedFrame follows the
+        bytes and must be removed. The caller passes the remaining bytes in again: at once if
+        something was found, otherwise with more bytes.
         """
         place, end = self._rest, len(buffer)
         found: Found | None = None
@@ -178,7 +179,10 @@ class ClientFrames:
         return min(place, end), found
 
     def _is_front_of_transfer(self, buffer: bytearray, body: int, channel: int) -> bool:
-        """Return True for the front of a transfer, which proton may have incomplete."""
+        """Return True if an incomplete frame is a transfer on an attached handle.
+
+        proton may have such a frame in parts.
+        """
         if len(buffer) - body < _FRONT_BYTES:
             return False
         performative = _performative(buffer, body)
@@ -188,7 +192,10 @@ class ClientFrames:
         return known is not None and _uint(buffer, performative[1]) in known
 
     def _inspect(self, buffer: bytearray, body: int, channel: int) -> Found | None:
-        """Return what a complete frame contains that proton does not handle, or None."""
+        """Inspect a complete frame; return the finding that needs work beside proton's, or None.
+
+        Raises IndexError or AmqpError for a malformed frame.
+        """
         performative = _performative(buffer, body)
         if performative is None:
             return None
@@ -216,6 +223,11 @@ class ClientFrames:
     def _inspect_handle(
         self, buffer: bytearray, fields: list[int], code: int, channel: int
     ) -> Found | None:
+        """Inspect the handle of a frame; return an attach, detach, echo or refusal, or None.
+
+        ``fields`` are the indexes of the frame's fields in the buffer. The set of attached handles
+        is updated.
+        """
         known, place = self._handles[channel], _HANDLE.get(code, len(fields))
         handle = _uint(buffer, fields[place]) if place < len(fields) else None
         if handle is not None and (handle in known) is (code == _ATTACH):
@@ -237,7 +249,10 @@ class ClientFrames:
         )
 
     def _refuse(self, code: int, channel: int, handle: int) -> RefusedFrame:
-        """Refuse a frame with a wrong handle; only the first one of a session has an error."""
+        """Return the refusal of a frame with a wrong handle.
+
+        Only the first of a session has an error.
+        """
         if channel in self._refused:
             return RefusedFrame(0, channel, None)
         self._refused |= {channel}
@@ -248,18 +263,19 @@ class ClientFrames:
 
 
 class ServerLink(NamedTuple):
-    """The numbers that the server has assigned to a link on which it sends, and to its session."""
+    """The channel and handle that the server has assigned to a link on which the server sends."""
 
     channel: int
     handle: int
 
 
 class ServerFrames:
-    """The numbers of sessions and links in the frames of the server."""
+    """The channels and handles that the server has assigned, read from its frames."""
 
     __slots__ = ("_channels", "_links")
 
     def __init__(self) -> None:
+        """Begin without sessions and links."""
         #: The client's channel by that of the server.
         self._channels: dict[int, int] = {}
         #: By the client's channel, and their names.
@@ -277,17 +293,18 @@ class ServerFrames:
                 self._links = {key: link for key, link in self._links.items() if key[0] != gone}
 
     def forget(self, channel: int, name: str) -> None:
-        """Forget a link, by the client's channel and its name."""
+        """Forget a link, by the client's channel and the link's name; ignored if unknown."""
         self._links.pop((channel, name), None)
 
     def link(self, channel: int, name: str) -> ServerLink | None:
-        """Return a link by the client's channel and its name, None if unknown."""
+        """Return the numbers of a link, by the client's channel and its name; None if unknown."""
         return self._links.get((channel, name))
 
     def flow_of(self, data: bytes, link: ServerLink, limit: int, credit: int) -> bytes:
-        """Return a flow of a link, made from the first flow of its session in the frames ``data``.
+        """Return an encoded flow frame for a link, with the credit and delivery-count to show.
 
-        Returns b"" when they contain none.
+        It is derived from the first flow of the same session in the frames ``data``. Returns b"" if
+        ``data`` has none.
         """
         for channel, code, fields in _frames(data):
             if code == _FLOW and channel == link.channel:
@@ -301,19 +318,20 @@ class ServerFrames:
 
 
 def close_with(error: AmqpError) -> bytes:
-    """Return the close of a connection; proton sends none before the client's open."""
+    """Return an encoded close frame with an error, to send when the client has sent no open."""
     condition = Scalar(Data.SYMBOL, error.condition)
     fields: list[Value] = [condition, Scalar(Data.STRING, error.description)]
     return _frame(0, _CLOSE, [codec.Described(Scalar(Data.ULONG, _ERROR), fields)])
 
 
 def _frame(channel: int, code: int, fields: list[Value]) -> bytes:
+    """Return an encoded AMQP frame with a performative's code and fields."""
     body = codec.encoded_value(codec.Described(Scalar(Data.ULONG, code), fields))
     return _HEAD.pack(_HEAD_BYTES + len(body), 2, 0, channel) + body
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
-    """Yield channel, code and fields of the frames that contain such numbers."""
+    """Yield channel, code and decoded fields of each begin, attach, flow and end frame."""
     place = _PROTOCOL_BYTES if data.startswith(b"AMQP") else 0
     while place + _HEAD_BYTES <= len(data):
         size, offset, _kind, channel = _HEAD.unpack_from(data, place)
@@ -330,7 +348,10 @@ def _frames(data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
 
 
 def _performative(buffer: bytes | bytearray, body: int) -> tuple[int, int, int] | None:
-    """Return its code, the place of its fields, and their count; None for anything else."""
+    """Return code, index of the first field, and number of fields of a frame body.
+
+    Returns None if the body is not a performative with a list.
+    """
     kind = buffer[body + 1]
     if buffer[body] or kind not in (_SMALL_ULONG, _ULONG):
         return None
@@ -345,14 +366,14 @@ def _performative(buffer: bytes | bytearray, body: int) -> tuple[int, int, int] 
 
 
 def _fields(buffer: bytes | bytearray, place: int, count: int) -> Iterator[int]:
-    """Yield the places at which the first ``count`` fields begin."""
+    """Yield the indexes in the buffer at which the first ``count`` fields begin."""
     for _ in range(count):
         yield place
         place = _behind(buffer, place)
 
 
 def _behind(buffer: bytes | bytearray, place: int) -> int:
-    """Return where a value ends; raises IndexError beyond the buffer."""
+    """Return the index behind the value at ``place``; raises IndexError beyond the buffer."""
     count = 1
     while count:
         form = buffer[place]
@@ -372,7 +393,7 @@ def _behind(buffer: bytes | bytearray, place: int) -> int:
 
 
 def _uint(buffer: bytes | bytearray, place: int) -> int | None:
-    """Return a uint, None for another type."""
+    """Return the uint at an index of the buffer; None for another type."""
     form = buffer[place]
     if form == _UINT_0:
         return 0
@@ -382,8 +403,10 @@ def _uint(buffer: bytes | bytearray, place: int) -> int | None:
 
 
 def _is_true(buffer: bytes | bytearray, place: int) -> bool:
+    """Return True if the value at an index of the buffer is the boolean true."""
     return buffer[place] == _TRUE or (buffer[place] == _BOOLEAN and buffer[place + 1] == 1)
 
 
 def _plain(data: bytes, place: int) -> Any:
+    """Return the value at an index as plain Python; raises AmqpError if it is malformed."""
     return codec.plain(codec.decoded_value(data[place : _behind(data, place)]))

@@ -1,4 +1,4 @@
-"""Conversion of an AMQP message to a put: descriptor, properties, data and lifetime.
+"""Incoming AMQP messages: conversion to a put with descriptor, properties, data and lifetime.
 
 The tables of docs/AMQP.md are implemented here. Times are relative to ``creation-time`` where a
 client sends one, so that its clock and the queue manager's need not agree.
@@ -77,7 +77,10 @@ _SHORT_INTEGERS: Final = range(-128, 256)
 
 
 class Incoming(NamedTuple):
-    """The arguments of a put, and the address in the message, for an anonymous link."""
+    """The arguments of a put; ``to`` is the address in the message, for an anonymous link.
+
+    ``time_to_live_ms`` None means unlimited, ``delay_ms`` 0 means no delivery delay.
+    """
 
     to: str
     body: bytes
@@ -92,7 +95,10 @@ class Incoming(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The sections of a message; header and properties have all their fields, None for absent."""
+    """The sections of a message.
+
+    Header and properties have all their fields, absent ones as None.
+    """
 
     header: list[Value]
     annotations: Mapping[str, Value]
@@ -102,15 +108,15 @@ class Fields(NamedTuple):
 
     @property
     def is_timeless(self) -> bool:
-        """Whether the message does not depend on when it is put: it contains no moment."""
+        """Whether the message contains no moment, so that the current time does not matter."""
         return self.properties[8] is None and not _says_moment(self.annotations, self.application)
 
 
 def incoming(fields: Fields, now_ms: int) -> Incoming:
-    """Return a message as it is put at ``now_ms``, the queue manager's time.
+    """Return the put of a message that arrives at ``now_ms``, the queue manager's time.
 
-    Raises AmqpError amqp:decode-error, and amqp:invalid-field with field and value for an invalid
-    life, delay or other field.
+    Raises AmqpError amqp:decode-error for a wrong section or body, and amqp:invalid-field, with
+    field and value, for a wrong time to live, delay or other field.
     """
     properties = _own_properties(fields)
     body, data_format, kind = _body(fields)
@@ -145,7 +151,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
 
 @lru_cache(maxsize=64)
 def _descriptor(report: int, priority: int, persistence: int, data_format: str) -> Descriptor:
-    """Return a descriptor; messages of a client share one, so that it is hashed once."""
+    """Return a message descriptor; it is cached, so that messages of a client share one."""
     return Descriptor(
         report=report,
         msg_type=c.MQMT_DATAGRAM,
@@ -158,7 +164,10 @@ def _descriptor(report: int, priority: int, persistence: int, data_format: str) 
 
 
 def fields_of(sections: list[Section]) -> Fields:
-    """Return the sections of a message by kind; raises amqp:decode-error, amqp:invalid-field."""
+    """Return the sections of a message by kind; absent ones are empty.
+
+    Raises AmqpError amqp:decode-error or amqp:invalid-field for a malformed section.
+    """
     header: list[Value] = _NO_HEADER
     properties: list[Value] = _NO_PROPERTIES
     annotations = application = _NO_MAP
@@ -181,9 +190,10 @@ def fields_of(sections: list[Section]) -> Fields:
 
 
 def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
-    """Return life and delay in ms.
+    """Return time to live in ms, None for unlimited, and delivery delay in ms, 0 for none.
 
-    Ttl takes precedence, as absolute-expiry-time needs equal clocks.
+    Field ttl takes precedence over absolute-expiry-time, which needs equal clocks. Raises AmqpError
+    amqp:invalid-field.
     """
     expiry, created = fields.properties[8:10]
     base_ms = now_ms if created is None else integer("creation-time", created)
@@ -204,7 +214,7 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
 
 
 def _says_moment(annotations: Mapping[str, Value], application: Mapping[str, Value]) -> bool:
-    """Return True if the delay of a message depends on when it arrives: it names a moment."""
+    """Return True if a message asks for a delivery time (a moment), not for a delay in ms."""
     if not annotations and not application:
         return False
     return DELIVERY_TIME in annotations or not (
@@ -218,12 +228,12 @@ def _delay_asked_ms(
     base_ms: int,
     longest_ms: int,
 ) -> int:
-    """Return the delay that a message asks for, in ms; ``base_ms`` is the moment of its creation.
+    """Return the delivery delay that a message asks for, in ms, 0 for none.
 
-    Names of other brokers may be annotations or application properties. Raises AmqpError
-    amqp:invalid-field (MQRC_OPTIONS_ERROR) with name and value for an invalid delay, one above
-    ``longest_ms``, or two that contradict each other. It mentions x-opt-delivery-time where that
-    should replace the name of another broker.
+    ``base_ms`` is the moment of its creation. Names of other brokers may be annotations or
+    application properties. Raises AmqpError amqp:invalid-field (MQRC_OPTIONS_ERROR), with name and
+    value, for an invalid delay, one above ``longest_ms``, or two that contradict each other. If the
+    name is of another broker, the text recommends x-opt-delivery-time.
     """
     own_ms = _own_delay_ms(annotations, base_ms, longest_ms)
     if _DELAY_NAMES.isdisjoint(annotations) and _DELAY_NAMES.isdisjoint(application):
@@ -245,7 +255,11 @@ def _delay_asked_ms(
 
 
 def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: int) -> int:
-    """Return the delay of AMQP's own annotations, in ms; raises AmqpError amqp:invalid-field."""
+    """Return the delay of the annotations x-opt-delivery-time or -delay, in ms, 0 without them.
+
+    A moment in the past gives 0. Raises AmqpError amqp:invalid-field unless the delay is within 0
+    and ``longest_ms``.
+    """
     name, time = DELIVERY_TIME, annotations.get(DELIVERY_TIME)
     if time is not None:
         # A moment that is past delays nothing.
@@ -260,7 +274,11 @@ def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: in
 
 
 def _others_delay_ms(name: str, value: Value, base_ms: int) -> int:
-    """Return the delay in ms that a name of another broker asks for."""
+    """Return the delay in ms that a property of another broker asks for; null gives 0.
+
+    Raises AmqpError amqp:invalid-field for a repeated schedule, a negative delay, or no whole
+    number.
+    """
     if name in _PLANS:
         if plain(value) not in (None, "", 0):
             raise _refused(f"{name} {plain(value)!r} is a plan, and a message is delivered once")
@@ -276,9 +294,9 @@ def _others_delay_ms(name: str, value: Value, base_ms: int) -> int:
 
 
 def _number(name: str, value: Value) -> int:
-    """Return a property as whole ms; JMS clients may send digits as text.
+    """Return the value of a property of another broker as a whole number; digits may be text.
 
-    Raises amqp:invalid-field for what is no whole number.
+    Raises AmqpError amqp:invalid-field for any other value.
     """
     if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
         digits = str(value.value).strip()
@@ -291,12 +309,16 @@ def _number(name: str, value: Value) -> int:
 
 
 def _contradiction(asked: Mapping[str, int]) -> AmqpError:
+    """Return AmqpError amqp:invalid-field for delays that differ.
+
+    ``asked`` has them in ms by name.
+    """
     delays = ", ".join(f"{name} asks for {found_ms} ms" for name, found_ms in sorted(asked.items()))
     return _refused(delays)
 
 
 def _refused(why: str) -> AmqpError:
-    """Return the error of a delay under a name of another broker."""
+    """Return AmqpError amqp:invalid-field for a wrong delay under a name of another broker."""
     text = f"{why}: say the delivery time in {DELIVERY_TIME} alone"
     return wrong_field(rc.MQRC_OPTIONS_ERROR, text)
 
@@ -304,9 +326,10 @@ def _refused(why: str) -> AmqpError:
 def _keep_times(
     properties: list[Property], fields: Fields, now_ms: int, life_ms: int | None, delay_ms: int
 ) -> int | None:
-    """Keep moments as the client has named them, as properties.
+    """Append creation, expiry and delivery time, as the client sent them, to ``properties``.
 
-    Returns the moment at which the delay ends, None when the length of the delay counts.
+    Returns the moment (ms since 1970) at which the delay ends, if the client named the moment
+    itself. Returns None if the length of the delay counts, or without a delay.
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
@@ -331,7 +354,11 @@ def _keep_times(
 
 
 def _life(name: str, life_ms: int) -> int:
-    """Return a life in ms, the longest possible at most; raises AmqpError unless it is positive."""
+    """Return a time to live in ms, cut to the longest possible one.
+
+    Raises AmqpError amqp:invalid-field (MQRC_EXPIRY_ERROR) unless it is positive. ``name`` is the
+    field for the text.
+    """
     if life_ms <= 0:
         text = f"{name}: a life of {life_ms} ms has ended before the message came"
         raise wrong_field(rc.MQRC_EXPIRY_ERROR, text)
@@ -339,13 +366,20 @@ def _life(name: str, life_ms: int) -> int:
 
 
 def _priority(given: Value) -> int:
+    """Return the priority of a header field, 4 if absent, 9 at most.
+
+    Raises AmqpError amqp:invalid-field if it is not an integer.
+    """
     if given is None:
         return _DEFAULT_PRIORITY
     return min(integer("priority", given, rc.MQRC_PRIORITY_ERROR), _HIGHEST_PRIORITY)
 
 
 def _report(annotations: Mapping[str, Value]) -> int:
-    """Return the report options of an annotation as a signed 32-bit number."""
+    """Return the report options in annotation x-opt-mq-report as a signed 32-bit number.
+
+    0 if absent. Raises AmqpError amqp:invalid-field for more than 32 bits.
+    """
     given = annotations.get(REPORT)
     report = 0 if given is None else integer(REPORT, given, rc.MQRC_REPORT_OPTIONS_ERROR)
     if not -(2**31) <= report < 2**32:
@@ -356,7 +390,10 @@ def _report(annotations: Mapping[str, Value]) -> int:
 
 
 def _correl_id(value: Value, properties: list[Property]) -> bytes:
-    """Return the CorrelId; one that MQ cannot hold is kept as property and hashed."""
+    """Return the CorrelId for a correlation-id, b"" if absent.
+
+    An id that does not fit into 24 bytes is hashed, and its text is appended to ``properties``.
+    """
     if value is None:
         return b""
     identifier = mq_id(value)
@@ -370,7 +407,10 @@ def _correl_id(value: Value, properties: list[Property]) -> bytes:
 def _with_reply_to(
     descriptor: Descriptor, fields: Fields, properties: list[Property]
 ) -> Descriptor:
-    """Return the descriptor with ReplyToQ; the topic of a reply becomes a property."""
+    """Return a descriptor with the queue of field reply-to as ReplyToQ; unchanged if it is absent.
+
+    A topic as reply-to is appended to ``properties`` instead.
+    """
     reply_to = _text("reply-to", fields.properties[4])
     if not reply_to:
         return descriptor
@@ -390,7 +430,7 @@ def _with_reply_to(
 
 
 def _own_properties(fields: Fields) -> list[Property]:
-    """Return properties for the values that have no field in a descriptor."""
+    """Return properties for the values of a message that have no field in a descriptor."""
     found: list[Property] = []
     given = fields.properties
     if given is not _NO_PROPERTIES:
@@ -412,6 +452,10 @@ def _own_properties(fields: Fields) -> list[Property]:
 
 
 def _keep_fields(found: list[Property], given: list[Value]) -> None:
+    """Append the AMQP properties section's fields without a descriptor field to ``found``.
+
+    Raises AmqpError amqp:invalid-field for a wrong type.
+    """
     message_id = given[0]
     if message_id is not None and mq_id(message_id) is None:
         _keep(found, f"{FOLDER}.MessageId", id_as_text("message-id", message_id))
@@ -429,6 +473,10 @@ def _keep_fields(found: list[Property], given: list[Value]) -> None:
 
 
 def _application_properties(given: Mapping[str, Value]) -> list[Property]:
+    """Return application properties as MQ properties; raises amqp:invalid-field for a wrong type.
+
+    Those whose names MQ does not allow are kept together in one property, as JSON.
+    """
     found, odd = [], {}
     for name, value in given.items():
         of_value = typed(name, value)
@@ -446,7 +494,10 @@ def _application_properties(given: Mapping[str, Value]) -> list[Property]:
 
 
 def _as_json(values: Mapping[str, Value]) -> str:
-    """Return values by name as JSON: AMQP type and value of each."""
+    """Return values by name as JSON: ``{"a": Scalar(Data.INT, 5)}`` -> ``{"a":[<code of INT>,5]}``.
+
+    A value that is not a scalar gets type code 0 and its encoded bytes in hex.
+    """
     kept: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Scalar) and value.type != Data.DECIMAL128:
@@ -458,7 +509,10 @@ def _as_json(values: Mapping[str, Value]) -> str:
 
 
 def _body(fields: Fields) -> tuple[bytes, str, str]:
-    """Return the data, their format, and the kind of body for the MQRFH2."""
+    """Return the data of a message, their MQ format, and the JMS kind for the MQRFH2 ("" if none).
+
+    Raises AmqpError amqp:decode-error for bodies of two kinds.
+    """
     kind = _jms_kind(fields.annotations.get(JMS_TYPE))
     if not fields.body:
         return b"", "", kind
@@ -478,6 +532,10 @@ def _body(fields: Fields) -> tuple[bytes, str, str]:
 
 
 def _jms_kind(number: Value) -> str:
+    """Return the JMS kind of annotation x-opt-jms-msg-type, as ``'jms_text'``; "" if absent.
+
+    Raises AmqpError amqp:invalid-field for an unknown number.
+    """
     if number is None:
         return ""
     place = integer(JMS_TYPE, number)
@@ -487,7 +545,10 @@ def _jms_kind(number: Value) -> str:
 
 
 def _typed_body(kind: str, value: Value) -> bytes:
-    """Return a map or a stream as XML, the form of JMS messages in MQ."""
+    """Return a JMS map or stream as XML, the form of such messages in MQ.
+
+    Raises AmqpError amqp:invalid-field if the value does not fit the kind.
+    """
     parts: Sequence[tuple[str | None, Value]]
     if kind == "jms_map" and isinstance(value, dict):
         root, parts = "map", [(str(plain(key)), part) for key, part in value.items()]
@@ -500,6 +561,7 @@ def _typed_body(kind: str, value: Value) -> bytes:
 
 
 def _element(name: str | None, value: Typed) -> str:
+    """Return one XML element of a map (with ``name``) or stream; ``<elt dt='i4'>5</elt>``."""
     attributes = "" if name is None else f' name="{format_value(Typed("string", name))}"'
     if value.value is None:
         return f"<elt{attributes} xsi:nil='true'></elt>"
@@ -508,17 +570,23 @@ def _element(name: str | None, value: Typed) -> str:
 
 
 def _bytes(value: Value) -> bytes:
+    """Return the bytes of a data section; raises AmqpError amqp:decode-error for another type."""
     if isinstance(value, Scalar) and value.type == Data.BINARY:
         return bytes(value.value)
     raise AmqpError(DECODE_ERROR, "a data section is no binary")
 
 
 def _keep(properties: list[Property], name: str, value: str) -> None:
+    """Append a string property to ``properties``; does nothing for ""."""
     if value:
         properties.append(Property(name, Typed("string", value)))
 
 
 def _text(name: str, value: Value) -> str:
+    """Return a string or symbol as str, "" for null.
+
+    Raises AmqpError amqp:invalid-field, with the field's name, for another type.
+    """
     if value is None:
         return ""
     if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
@@ -527,6 +595,10 @@ def _text(name: str, value: Value) -> str:
 
 
 def _symbol(name: str, value: Value) -> str:
+    """Return a string or symbol as str, "" for null.
+
+    Raises AmqpError amqp:invalid-field if it has another type or is not ASCII.
+    """
     found = _text(name, value)
     if not found.isascii():
         raise AmqpError(INVALID_FIELD, f"{name} {found!r} is no symbol: it is not ASCII")
@@ -534,7 +606,11 @@ def _symbol(name: str, value: Value) -> str:
 
 
 def _list(name: str, value: Value, absent: list[Value]) -> list[Value]:
-    """Return all fields of a section; ``absent`` is a section without any."""
+    """Return all fields of a section, None for those that its list leaves out.
+
+    ``absent`` is the section without any value. Raises AmqpError amqp:decode-error unless it is a
+    list.
+    """
     if value is None or value == []:
         return absent
     if isinstance(value, list):
@@ -543,7 +619,10 @@ def _list(name: str, value: Value, absent: list[Value]) -> list[Value]:
 
 
 def _map(name: str, value: Value) -> dict[str, Value]:
-    """Return a section that is a map with names; raises amqp:decode-error."""
+    """Return a section that is a map from names to values; {} for null.
+
+    Raises AmqpError amqp:decode-error for another type or keys that are not text.
+    """
     if value is None:
         return {}
     if isinstance(value, dict) and all(isinstance(plain(key), str) for key in value):
@@ -552,7 +631,7 @@ def _map(name: str, value: Value) -> dict[str, Value]:
 
 
 class _Slot(NamedTuple):
-    """A value that differs from message to message: section, name or number, type, length."""
+    """A value that differs from message to message: section, name or number, type and length."""
 
     section: str
     key: Any
@@ -565,9 +644,10 @@ _Piece: TypeAlias = "tuple[bytes, _Slot | None]"
 
 
 class MessageReader:
-    """Reads the messages of one link, and decodes only what differs from the last one."""
+    """Reads the messages of one link, and decodes only values that differ from the last message."""
 
     def __init__(self) -> None:
+        """Begin without a last message: the first message is decoded completely."""
         self._front = b""
         self._is_text = False
         #: The last message; None when those with the same front may be put differently.
@@ -577,7 +657,10 @@ class MessageReader:
         self._pieces: list[_Piece] = []
 
     def read(self, raw: bytes, now_ms: int) -> Incoming:
-        """Return a message as it is put at ``now_ms``; raises AmqpError as :func:`incoming`."""
+        """Return the put of a message that arrives at ``now_ms``.
+
+        Raises AmqpError amqp:decode-error or amqp:invalid-field for a wrong message.
+        """
         last = self._last
         if last is not None and raw.startswith(self._front):
             body = codec.body_behind(raw, len(self._front), is_text=self._is_text)
@@ -593,9 +676,9 @@ class MessageReader:
         return message
 
     def _like_last(self, raw: bytes, last: Fields) -> Fields | None:
-        """Return the sections of a message like the last one, with its own values.
+        """Return the sections of a message that differs from the last only in ids, times and body.
 
-        Otherwise None.
+        Returns None for any other message, which must be decoded.
         """
         place = 0
         header, annotations, properties, _application, _body = last
@@ -626,7 +709,10 @@ class MessageReader:
         return Fields(header, annotations, properties, last.application, [section])
 
     def _remember(self, raw: bytes, fields: Fields, message: Incoming) -> None:
-        """Keep the front of a message for comparison with the next one."""
+        """Keep the bytes before a message's body, for comparison with the next message.
+
+        Does nothing if the body is long or has several sections.
+        """
         if len(fields.body) != 1 or len(message.body) > codec.LONGEST_KNOWN_BYTES:
             return
         is_text = fields.body[0].code == codec.VALUE
@@ -641,7 +727,7 @@ class MessageReader:
 
 
 def _value_of(raw: bytes, slot: _Slot) -> Scalar | None:
-    """Return the value in the bytes of a slot, None when they are malformed."""
+    """Return the value in the bytes of a slot; None if they are not valid UTF-8."""
     if slot.type == Data.STRING:
         try:
             return Scalar(Data.STRING, raw.decode())
@@ -651,7 +737,10 @@ def _value_of(raw: bytes, slot: _Slot) -> Scalar | None:
 
 
 def _pieces_of(front: bytes, fields: Fields) -> list[_Piece]:
-    """Split a front at its slots; a value whose bytes occur twice counts as fixed."""
+    """Split the bytes before a body at the values that may differ (slots).
+
+    A value whose bytes occur twice counts as fixed.
+    """
     places: list[tuple[int, _Slot]] = []
     for slot, value in _slots(fields):
         mark = _bytes_of(value)
@@ -669,7 +758,7 @@ def _pieces_of(front: bytes, fields: Fields) -> list[_Piece]:
 
 
 def _slots(fields: Fields) -> list[tuple[_Slot, Value]]:
-    """Return the values of a message that can be slots."""
+    """Return the values of a message that may differ in the next one, each with its slot."""
     found: list[tuple[_Slot, Value]] = []
     for name, value in fields.annotations.items():
         if isinstance(value, Scalar) and value.type in (Data.LONG, Data.TIMESTAMP):
@@ -686,7 +775,7 @@ def _slots(fields: Fields) -> list[tuple[_Slot, Value]]:
 
 
 def _bytes_of(value: Value) -> bytes:
-    """Return the encoded value without its type, b"" if its length may vary."""
+    """Return the encoded bytes of a value without its type; b"" if their length may vary."""
     assert isinstance(value, Scalar)
     if value.type == Data.STRING:
         return str(value.value).encode()

@@ -1,4 +1,4 @@
-"""Links of a client: the interface to their connection, their common part, and their puts.
+"""Links of an AMQP client: the base class, the connection as links see it, and batched puts.
 
 The kinds of links are in ``sending.py``, ``receiving.py`` and ``transactions.py``.
 """
@@ -34,7 +34,7 @@ _SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
 
 
 class LinkHost(Protocol):
-    """What links need of the connection of a client."""
+    """A client's connection, as its links see it; implemented by AmqpConnection."""
 
     service: AmqpService
     message_limit: int
@@ -43,12 +43,12 @@ class LinkHost(Protocol):
     calls: DeferredCalls
 
     def when_memory_is_free(self, call: Callable[[], None]) -> None:
-        """Let the event loop call ``call`` once memory for messages is free again."""
+        """Run ``call`` in the event loop once memory for messages is free."""
 
     def reserve(self, count: int, refuse: Callable[[], None]) -> Reservation | None:
-        """Reserve memory for an incomplete message; return None when it must be refused.
+        """Reserve ``count`` bytes for an incomplete message; None means: refuse the message.
 
-        Nothing is read from the client until the memory is there; after a time ``refuse`` is
+        Nothing is read from the client until the memory is free; after 30 seconds ``refuse`` is
         called.
         """
 
@@ -56,30 +56,33 @@ class LinkHost(Protocol):
         """Return reserved memory, or stop waiting for it."""
 
     def count_parts(self, change: int) -> None:
-        """Change the counted bytes of incomplete messages without a reservation."""
+        """Add ``change`` to the counted bytes of incomplete messages that have no reservation."""
 
     def pump(self) -> None:
-        """Send what is to be sent."""
+        """Handle the events of proton, and send the bytes that wait for the client."""
 
     def count_puts(self, change: int) -> None:
-        """Change the counted bytes of puts under way; a client that is too far ahead waits."""
+        """Add ``change`` to the counted bytes of messages that are being put.
+
+        Above a limit nothing more is read from the client.
+        """
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
-        """End a link from this side, with a condition."""
+        """Close a link on the server's initiative, with an error for the client."""
 
 
 class LinkEndpoint(ABC):
     """The server's end of one link of a client."""
 
     def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
-        """Take a link that is not open yet on this side."""
+        """Take a link that the client has attached and the server has not yet opened."""
         self.key = transfers.raw_of(link)
         self._host, self._conversations = host, conversations
         self._is_over = False
 
     @property
     def link(self) -> Link:
-        """The link as an object of proton's class, made for each use.
+        """The link as a proton object, which is made anew for each use.
 
         It is not kept, because the garbage collector may free this object on any thread, and only
         the event loop may call proton.
@@ -91,43 +94,45 @@ class LinkEndpoint(ABC):
         return bool(self.link.session == session)
 
     def flow(self) -> None:
-        """React to new credit of a receiving client; a sending client gives none."""
+        """React to new credit from a receiving client; other links ignore it."""
         return
 
     @abstractmethod
     def delivery(self, delivery: Raw) -> None:
-        """Handle a message from the client, or the outcome of one sent to it."""
+        """Handle a message of a sending client, or the outcome that a receiving client has sent."""
 
     @abstractmethod
     def quiesce(self) -> bool:
-        """Begin no new work; return True once no work is left."""
+        """Begin no new work; return True if no work is left."""
 
     @abstractmethod
     def end(self, *, is_closed: bool) -> None:
-        """End a link that the client has closed, or detached to resume it later."""
+        """End the link after its client has closed it (``is_closed``) or has only detached it."""
 
     @abstractmethod
     def lost(self) -> None:
-        """End with the connection."""
+        """End the link because the connection has ended; nothing is sent to the client."""
 
 
 class BatchedPuts:
-    """Puts the messages that a client sends in one pass of the loop in one unit of work.
+    """Puts the messages that a client sends in one pass of the event loop in one unit of work.
 
     In a unit of work a message costs half of a single put.
     """
 
     def __init__(self, conversations: ClientConversations, host: LinkHost) -> None:
+        """Begin without puts; ``host`` is the connection of the client."""
         self._conversations, self._host = conversations, host
         #: The callbacks of puts that are not committed, and the bytes of the messages.
         self._waiting: list[OnPut] = []
         self._waiting_bytes = 0
 
     def put(self, address: NodeAddress, message: Incoming, on_done: OnPut) -> None:
-        """Put a message; ``on_done`` is called with None when it is durable, or with the error.
+        """Put a message; the commit follows at the end of this pass of the event loop.
 
-        Raises AmqpError for an address that cannot be opened, and the MQError of a put that fails;
-        then nothing was put, and ``on_done`` is not called.
+        ``on_done`` is called with None when the message is durable, or with the commit's error.
+        Raises AmqpError for an address that cannot be opened, and the MQError of a failed put;
+        ``on_done`` is not called then.
         """
         connection = self._conversations.putting()
         try:
@@ -145,7 +150,7 @@ class BatchedPuts:
         self._host.message_count += 1
 
     def _commit(self) -> None:
-        """Commit the puts of this pass."""
+        """Begin to commit the puts of this pass; does nothing without any."""
         waiting, self._waiting = self._waiting, []
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:
@@ -158,6 +163,7 @@ class BatchedPuts:
         )
 
     def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:
+        """Stop counting the bytes of committed puts, and report the outcome to each put."""
         self._host.count_puts(-count)
         for on_done in waiting:
             on_done(outcome)
@@ -169,7 +175,11 @@ def put_within(
     address: NodeAddress,
     message: Incoming,
 ) -> None:
-    """Put a message in the unit of work of a connection; raises AmqpError and MQError."""
+    """Put a message in the unit of work of a connection; raises AmqpError and MQError.
+
+    On a temporary queue the message becomes nonpersistent. If the handle is outdated, the next put
+    opens the target again.
+    """
     target = conversations.target(connection, address)
     descriptor = message.descriptor
     if target.is_temporary:

@@ -1,4 +1,4 @@
-"""The listener for AMQP 1.0 of a server process; proton is imported when it starts."""
+"""The AMQP 1.0 listener of a server process; proton is imported only when it starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AmqpListener(Listener):
-    """AMQP 1.0 over TCP or TLS; proton ends connections that are silent for too long.
+    """Listens for AMQP 1.0 over TCP or TLS; proton ends connections that are silent for too long.
 
     From start to stop its clients are registered for administration of the queue managers.
     """
@@ -49,7 +49,7 @@ class AmqpListener(Listener):
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
-        """Begin to listen; return the address.
+        """Start to listen; return the address.
 
         Raises OSError for an address in use, for unusable TLS files, and when python-qpid-proton is
         not installed.
@@ -81,11 +81,18 @@ class AmqpListener(Listener):
         return address
 
     def reload(self) -> None:
-        """Load the certificate, its key and the client authorities again, for new connections."""
+        """Load certificate, key and client authorities again, for new connections.
+
+        Raises OSError if a file cannot be used; the old files then stay in use. Does nothing
+        without TLS.
+        """
         reload_tls(self._context, self._tls)
 
     def drain(self, timeout_ms: int) -> None:
-        """Accept no new connection; return when all clients have left, or after ``timeout_ms``."""
+        """Accept no new connection; return when all clients have left, or after ``timeout_ms``.
+
+        Does nothing before :meth:`start`.
+        """
         if self._server is not None:
             self._server.drain(timeout_ms)
 

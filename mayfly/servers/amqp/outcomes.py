@@ -1,4 +1,4 @@
-"""The messages that a client holds on one link: settlement by their outcomes, and retry pauses."""
+"""Outcomes of messages that a client holds on one link: settlement, and pauses before a retry."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_MESSAGES: Final = 10_000
 
 
 class _Pause(NamedTuple):
-    """A pause of a message: its end in ms since 1970, and its length."""
+    """A pause before a message is tried again: its end in ms since 1970, and its length in ms."""
 
     until_ms: int
     length_ms: int
@@ -51,7 +51,7 @@ class Postponed:
     def __init__(
         self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
     ) -> None:
-        """Take the name of their queue, and ``soon``, which calls a function in the event loop."""
+        """Take the name of the messages' queue; ``soon`` runs a function in the event loop."""
         self._source, self._soon, self._now_ms = source, soon, now_ms
         self._pauses: dict[bytes, _Pause] = {}
         self._try_count = 0
@@ -59,12 +59,15 @@ class Postponed:
         self._is_log_due = False
 
     def has(self, msg_id: bytes) -> bool:
-        """Return True while a message pauses."""
+        """Return True while a message waits for its next try; False for an unknown message."""
         pause = self._pauses.get(msg_id) if self._pauses else None
         return pause is not None and pause.until_ms > self._now_ms()
 
     def note(self, msg_id: bytes, why: MQError) -> None:
-        """Begin the next pause of a message: 1 s, doubling up to 60 s; log once in a minute."""
+        """Begin the next pause of a message: 1 s first, doubled each time, at most 60 s.
+
+        The failures are logged together, once a minute; ``why`` is the error for the log.
+        """
         pause, now_ms = self._pauses.pop(msg_id, None), self._now_ms()
         length_ms = _FIRST_PAUSE_MS if pause is None else pause.length_ms * 2
         length_ms = min(length_ms, _LONGEST_PAUSE_MS)
@@ -79,10 +82,11 @@ class Postponed:
             self._soon(lambda: self._log_failures(why))
 
     def forget(self, msg_id: bytes) -> None:
-        """Forget the pauses of a message."""
+        """Forget the pauses of a message; ignored if it has none."""
         self._pauses.pop(msg_id, None)
 
     def _log_failures(self, why: MQError) -> None:
+        """Log how many messages pause, and how often they were tried since the last log."""
         self._is_log_due, self._logged_ms = False, self._now_ms()
         _LOG.warning(
             "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
@@ -106,7 +110,7 @@ class _Unacked(NamedTuple):
 
 
 class Unsettled:
-    """The messages of one link that its client has not settled."""
+    """The messages sent on one link that its client has not settled."""
 
     def __init__(
         self,
@@ -116,7 +120,7 @@ class Unsettled:
         continue_sending: Callable[[], object],
         fail: Callable[[AmqpError], object],
     ) -> None:
-        """Take the name of the queue that the messages come from.
+        """Begin without messages; ``source`` is the name of the queue that they come from.
 
         ``continue_sending`` sends more messages after a settlement; ``fail`` ends the link with an
         error.
@@ -140,6 +144,7 @@ class Unsettled:
         self.unwanted: set[bytes] = set()
 
     def __len__(self) -> int:
+        """Return how many messages the client holds without an outcome."""
         return len(self._held)
 
     @property
@@ -148,25 +153,35 @@ class Unsettled:
         return not (self._held or self._outcomes or self._accepted or self._settled_by_client)
 
     def sent(self, transfer: Raw, held: Delivery) -> None:
-        """Note a message that was sent and waits for its outcome."""
+        """Note a message that was sent and waits for its outcome.
+
+        ``transfer`` is the AMQP delivery.
+        """
         message = held.result.message
         self._held[transfer] = _Unacked(held.number, message.msg_id, message.persistent)
 
     def take(self, number: int) -> None:
-        """Take a message that was sent settled."""
+        """Settle a message that was sent settled: it leaves its queue at the end of this pass."""
         self._accept(None, number)
 
     def give_back(self, numbers: list[int]) -> None:
-        """Return messages to their places, with unchanged backout counts."""
+        """Return messages to their places on the queue, with unchanged backout counts.
+
+        ``numbers`` are delivery numbers; [] does nothing. An error is logged.
+        """
         if numbers:
             self._settle(numbers, Settlement.RETURNED, then=_log_error)
 
     def set_aside(self, held: Delivery, reason: int) -> None:
-        """Move a message that no client can read away; if no queue accepts it, postpone it."""
+        """Move a message that no client can read to the backout or dead-letter queue.
+
+        If no queue accepts it, the message returns to its place and pauses.
+        """
         done = partial(self._end_set_aside, held)
         self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
 
     def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
+        """Finish :meth:`set_aside`: after an error, return the message and let it pause."""
         msg_id = held.result.message.msg_id
         if outcome is None:
             self.postponed.forget(msg_id)
@@ -175,19 +190,23 @@ class Unsettled:
             self.give_back([held.number])
 
     def end(self) -> None:
-        """Return all messages: the link has ended."""
+        """Return all messages to their queue, because the link has ended."""
         numbers = [held.number for held in self._held.values()]
         self.lost()
         self.give_back(numbers)
 
     def lost(self) -> None:
-        """Forget all messages: the end of the conversation backs them out."""
+        """Forget all messages, because the connection has ended; its end backs them out."""
         self._is_over = True
         self._settle_for_clients()
         self._held.clear()
 
     def update(self, delivery: Raw) -> None:
-        """Apply the outcome of a delivery."""
+        """Apply the outcome that the client has sent for a delivery.
+
+        Ignored for a delivery that waits for no outcome, or without a new state. An unknown
+        transaction ends the link.
+        """
         held = self._held.get(delivery)
         if held is None:
             if transfers.is_settled(delivery) and delivery not in self._outcomes:
@@ -213,7 +232,10 @@ class Unsettled:
             self._by_outcome(delivery, held, state)
 
     def _note_settled_by_client(self, number: int) -> None:
-        """Settle a message, together with others, with the next sync."""
+        """Settle a message together with others, with the next sync of the store.
+
+        At once if they are 500.
+        """
         if not self._settled_by_client:
             self._host.service.deferred_settlements.add(self._settle_for_clients)
         if not self._is_continuing:
@@ -224,22 +246,28 @@ class Unsettled:
             self._settle_for_clients()
 
     def _continue_if_open(self) -> None:
+        """Send more messages, unless the link has ended."""
         self._is_continuing = False
         if not self._is_over:
             self._continue_sending()
 
     def _settle_for_clients(self) -> None:
+        """Settle all messages that clients have accepted and settled; does nothing without any."""
         over, self._settled_by_client = self._settled_by_client, []
         if over:
             self._settle(over, Settlement.TAKEN, then=self._continue)
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
-        """Settle an accepted message at the end of this pass."""
+        """Note an accepted message, to settle it at the end of this pass of the event loop.
+
+        ``delivery`` is None for a message that was sent settled.
+        """
         if not self._accepted:
             self._calls.at_end(self._settle_accepted)
         self._accepted.append((delivery, number))
 
     def _settle_accepted(self) -> None:
+        """Begin to settle the messages accepted in this pass, all in one request."""
         accepted, self._accepted = self._accepted, []
         numbers = [number for _delivery, number in accepted]
         self._settle(numbers, Settlement.TAKEN, then=partial(self._end_accepted, accepted))
@@ -247,6 +275,7 @@ class Unsettled:
     def _end_accepted(
         self, accepted: list[tuple[Raw | None, int]], outcome: MQError | None
     ) -> None:
+        """Tell the client that accepted messages are settled, or end the link after an error."""
         for delivery, _number in accepted:
             self._outcomes.discard(delivery)
             if delivery is not None and outcome is None and not self._is_over:
@@ -254,7 +283,7 @@ class Unsettled:
         self._continue(outcome)
 
     def _by_outcome(self, delivery: Raw, held: _Unacked, state: int) -> None:
-        """Apply an outcome other than accepted."""
+        """Begin to apply an outcome other than accepted, such as rejected or released."""
         del self._held[delivery]
         self._outcomes.add(delivery)
         outcome = DeliveryOutcome(state)
@@ -268,7 +297,12 @@ class Unsettled:
         self._settle([held.number], settlement, reason=reason, then=done)
 
     def _settlement_by(self, outcome: DeliveryOutcome, held: _Unacked) -> tuple[Settlement, int]:
-        """Return the settlement of a message, and the reason code of a dead letter."""
+        """Return how to settle a message, and the MQRC_* for a dead letter (else 0).
+
+        Rejected gives DEAD_LETTERED, released RETURNED; modified RETURNED unless delivery-failed;
+        no outcome BACKED_OUT. Also keeps the annotations of *modified*, and that the client does
+        not want the message again.
+        """
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
         if outcome.annotations:
@@ -286,7 +320,10 @@ class Unsettled:
     def _end_outcome(
         self, delivery: Raw, held: _Unacked, settlement: Settlement, outcome: MQError | None
     ) -> None:
-        """Answer an applied outcome; a failed dead letter is backed out."""
+        """Answer the client that its outcome is applied, or end the link after an error.
+
+        A message that could not become a dead letter is backed out and pauses.
+        """
         self._outcomes.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
             # No queue accepts the dead letter: the message is backed out.
@@ -298,7 +335,10 @@ class Unsettled:
         self._continue(outcome)
 
     def _settle_in_transaction(self, delivery: Raw, held: _Unacked) -> None:
-        """Apply an outcome when its transaction is discharged."""
+        """Note an outcome that takes effect when its transaction is committed, and answer it.
+
+        Raises AmqpError if the transaction is not open or the state is malformed.
+        """
         wrapped = transfers.wrapped(delivery)
         name, outcome = transactions.name_in(wrapped), transactions.outcome_in(wrapped)
         connection = self._conversations.of_transaction(name)
@@ -330,7 +370,7 @@ class Unsettled:
         self._continue_sending()
 
     def _continue(self, outcome: MQError | None) -> None:
-        """Send more messages, or end the link after an error."""
+        """Send more messages, or end the link after an error; does nothing if it has ended."""
         if self._is_over:
             return
         if outcome is None:
@@ -346,7 +386,10 @@ class Unsettled:
         reason: int = 0,
         then: Callable[[MQError | None], object],
     ) -> None:
-        """Settle messages; ``then`` is called in the loop, unless the connection has ended."""
+        """Begin to settle messages by delivery number; ``reason`` is the MQRC_* of a dead letter.
+
+        ``then`` is called in the event loop with None or an error, unless the connection has ended.
+        """
         calls = self._calls
         self._connection.begin(
             ask.Settle(list(numbers), settlement, reason=reason),
@@ -355,6 +398,6 @@ class Unsettled:
 
 
 def _log_error(outcome: MQError | None) -> None:
-    """Log the error of a settlement."""
+    """Log the error of a settlement; does nothing for None."""
     if outcome is not None:
         _LOG.warning("settling a message: %s", outcome)

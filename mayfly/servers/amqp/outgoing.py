@@ -1,4 +1,4 @@
-"""Conversion of a queue manager's message to AMQP: its sections, with the remaining life as ttl.
+"""Outgoing AMQP messages: conversion of a queue manager's message; its remaining expiry is the ttl.
 
 For messages that differ only in ids, times and data, proton encodes the rest once: a specimen with
 marks in place of values that have a fixed length in AMQP. Messages like it get their own values at
@@ -85,7 +85,10 @@ _CONVERSION_ERRORS: Final = (
 
 
 class _Specimen(NamedTuple):
-    """A message with marks in place of values; its other fields are those of messages like it."""
+    """A sample message with marks in place of ids and times.
+
+    Its other fields stand for many messages.
+    """
 
     descriptor: Descriptor
     persistent: bool
@@ -106,7 +109,7 @@ _patterns: dict[tuple[object, ...], bytes] = {}
 
 
 class _Folders(NamedTuple):
-    """The properties of a message, by their folder."""
+    """The properties of a message by MQRFH2 folder: mcd, jms, amqp (``own``), and all others."""
 
     mcd: dict[str, Typed]
     jms: dict[str, Typed]
@@ -126,11 +129,11 @@ def outgoing(
 ) -> bytes:
     """Return a message as AMQP bytes; ``destination`` is the address for the field ``to``.
 
-    ``manager`` is the local queue manager, which an address of another one names. ``added`` are
-    annotations of clients that have returned the message with *modified*.
+    ``manager`` is the local queue manager, which an address leaves out. ``added`` are annotations
+    of clients that have returned the message with *modified*.
 
-    The remaining life becomes ttl, and the deadline absolute-expiry-time; a message of unlimited
-    life has neither. A message with a damaged MQRFH2 is sent complete, as data. A message on the
+    The remaining expiry becomes ttl, and the deadline absolute-expiry-time; a message of unlimited
+    expiry has neither. A message with a damaged MQRFH2 is sent complete, as data. A message on the
     staging queue is sent as its sender sent it, with the original address (D2, D3). So is a dead
     letter, with annotations in place of its MQDLH.
 
@@ -144,7 +147,10 @@ def outgoing(
 
 
 def shown_as_bytes(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
-    """Return a message that AMQP cannot represent, for a browser: its bytes, and the reason."""
+    """Return AMQP bytes for a browsed message that AMQP cannot represent.
+
+    The MQ message is sent as data, with the reason in annotations.
+    """
     annotations: dict[Value, Value] = {
         symbol(_REASON): text(cause_name(why.reason)),
         symbol(_DETAIL): text(why.detail),
@@ -169,7 +175,7 @@ def shown_as_bytes(message: Message, why: CannotBeGiven, *, destination: str) ->
 def _outgoing(
     message: Message, destination: str, manager: str, added: Mapping[Value, Value]
 ) -> bytes:
-    """Do the work of :func:`outgoing`, and raise any error."""
+    """Return a message as AMQP bytes; raises any error that the conversion causes."""
     like_others = None if added else _patterned(message, destination, manager)
     if like_others is not None:
         return like_others
@@ -200,7 +206,7 @@ def _front(
     manager: str,
     more: Mapping[Value, Value] = _NO_ANNOTATIONS,
 ) -> bytes:
-    """Return the sections before the body; ``manager`` is the local queue manager.
+    """Return the encoded sections before the body; ``manager`` is the local queue manager.
 
     ``kind`` is the x-opt-jms-msg-type, None for none; ``more`` are annotations that are not stored
     with the message.
@@ -229,13 +235,16 @@ def _front(
 
 
 def _address_of(delay: DelayHeader, here: str) -> str:
-    """Return the address of the target in a delay header."""
+    """Return the address of the target in a delay header: ``Q1``, or ``queue://QM2/Q1``."""
     queue, manager = delay.target_queue, delay.target_manager
     return queue if manager in ("", here) else f"queue://{manager}/{queue}"
 
 
 def _parts(message: Message, delay: DelayHeader | None) -> Parts:
-    """Return the properties and data of a message, behind a delay header."""
+    """Return the properties and data of a message.
+
+    ``delay`` is the delay header before them, or None.
+    """
     descriptor, body = message.descriptor, message.body
     if delay is not None:
         descriptor, body = delay.descriptor_of_data(descriptor), body[delay.length_bytes :]
@@ -243,7 +252,7 @@ def _parts(message: Message, delay: DelayHeader | None) -> Parts:
 
 
 def _readable(descriptor: Descriptor, body: bytes) -> Parts:
-    """Return the properties and data of a body; a damaged MQRFH2 counts as data."""
+    """Return the properties and data of a message body; a damaged MQRFH2 counts as data."""
     try:
         return parts_of(descriptor, body)
     except MQError:
@@ -252,7 +261,7 @@ def _readable(descriptor: Descriptor, body: bytes) -> Parts:
 
 
 def _dead_letter_annotations(letter: DeadLetter) -> dict[Value, Value]:
-    """Return the annotations of a dead letter: reason, original queue, and time."""
+    """Return the annotations of a dead letter: reason, original queue, and time if known."""
     found: dict[Value, Value] = {
         symbol(_REASON): text(cause_name(letter.reason)),
         symbol(_ORIGINAL_QUEUE): text(letter.target),
@@ -263,6 +272,7 @@ def _dead_letter_annotations(letter: DeadLetter) -> dict[Value, Value]:
 
 
 def _known(parts: Parts) -> _Folders:
+    """Return the properties of a message by folder; those of ``mqps.`` are left out."""
     folders: dict[str, dict[str, Typed]] = {"mcd": {}, "jms": {}, FOLDER: {}}
     application: list[tuple[str, Typed]] = []
     for name, value, _description in parts.properties:
@@ -282,7 +292,10 @@ def _header(
     backout_count: int,
     is_first_acquirer: bool,
 ) -> bytes:
-    """Return the encoded header section; ttl is at least 1 ms."""
+    """Return the encoded header section.
+
+    Ttl is at least 1 ms, absent if ``remaining_ms`` is None.
+    """
     ttl = None
     if remaining_ms is not None:
         ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), _LONGEST_TTL_MS))
@@ -299,7 +312,10 @@ def _header(
 def _annotations(
     message: _AnyMessage, known: _Folders, kind: int | None, more: Mapping[Value, Value]
 ) -> bytes:
-    """Return the encoded message annotations."""
+    """Return the encoded message annotations; ``kind`` None means no x-opt-jms-msg-type.
+
+    ``more`` are annotations that are not stored with the message.
+    """
     descriptor = message.descriptor
     destination = _QUEUE if message.topic is None else _TOPIC
     reply = None
@@ -324,7 +340,10 @@ def _annotations(
 
 
 def _reply_kind(descriptor: Descriptor, known: _Folders) -> int | None:
-    """Return the x-opt-jms-reply-to of a message, None when it wants no reply."""
+    """Return the x-opt-jms-reply-to of a message: 0 queue, 1 topic, 2 or 3 temporary.
+
+    Returns None if the message wants no reply.
+    """
     queue = descriptor.reply_to_q.strip()
     if queue:
         return _TEMPORARY_QUEUE if is_temporary_queue(queue) else _QUEUE
@@ -342,11 +361,15 @@ def _reply_topic(known: _Folders) -> str:
 
 @lru_cache(maxsize=64)
 def _jms_annotations_alone(kind: int | None, destination: int, reply: int | None) -> bytes:
+    """Return the encoded JMS annotations of a message without other annotations; cached."""
     return _encoded_annotations(_jms_annotations(kind, destination, reply))
 
 
 def _jms_annotations(kind: int | None, destination: int, reply: int | None) -> dict[Value, Value]:
-    """Return the annotations of the JMS mapping: body, destination and reply address."""
+    """Return the annotations of the JMS mapping: body kind, destination and reply address.
+
+    ``kind`` and ``reply`` are left out if None.
+    """
     found: dict[Value, Value] = {symbol("x-opt-jms-dest"): Scalar(Data.BYTE, destination)}
     if kind is not None:
         found[symbol(JMS_TYPE)] = Scalar(Data.BYTE, kind)
@@ -356,13 +379,14 @@ def _jms_annotations(kind: int | None, destination: int, reply: int | None) -> d
 
 
 def _encoded_annotations(annotations: dict[Value, Value]) -> bytes:
+    """Return the encoded message-annotations section."""
     return codec.encoded([Section(codec.MESSAGE_ANNOTATIONS, annotations)])
 
 
 def _properties(
     message: _AnyMessage, known: _Folders, destination: str, manager: str
 ) -> list[Value]:
-    """Return the fields of the section properties."""
+    """Return the fields of the AMQP properties section, without absent ones at the end."""
     expiry, own = message.expire_at_ms, known.own
     if expiry is not None:
         expiry = as_said(_kept_time(message, own.get("ExpiryTime")), expiry)
@@ -390,9 +414,9 @@ def _properties(
 
 
 def _kept_time(message: _AnyMessage, kept: Typed | None) -> str | None:
-    """Return a moment as its sender has named it, None without one and for a report.
+    """Return a moment in the sender's words, as kept in a property; None without one.
 
-    A report contains the MQRFH2 of its original.
+    Returns None for a report too, since a report contains the MQRFH2 of its original.
     """
     if kept is None or message.descriptor.msg_type == c.MQMT_REPORT:
         return None
@@ -400,6 +424,10 @@ def _kept_time(message: _AnyMessage, kept: Typed | None) -> str | None:
 
 
 def _message_id(message: _AnyMessage, own: dict[str, Typed]) -> Value:
+    """Return the message-id: the sender's, or the MsgId as ``ID:`` and hex digits.
+
+    Returns None for a MsgId of zeros.
+    """
     # A report contains the header of its original, whose id is not that of the report.
     is_report = message.descriptor.msg_type == c.MQMT_REPORT
     kept = None if is_report else own.get("MessageId")
@@ -407,12 +435,20 @@ def _message_id(message: _AnyMessage, own: dict[str, Typed]) -> Value:
 
 
 def _correlation_id(message: _AnyMessage, known: _Folders) -> Value:
+    """Return the correlation-id: the sender's, or the CorrelId as ``ID:`` and hex digits.
+
+    Returns None for a CorrelId of zeros.
+    """
     kept = known.jms.get("Cid")
     shown = correlation_text(message.correl_id, None if kept is None else _text(kept))
     return None if shown is None else id_of_text(shown)
 
 
 def _reply_to(message: _AnyMessage, known: _Folders, here: str) -> Value:
+    """Return the address for replies as string value; None if the message wants no reply.
+
+    ``here`` is the local queue manager, which the address leaves out.
+    """
     descriptor = message.descriptor
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
@@ -426,8 +462,8 @@ def _reply_to(message: _AnyMessage, known: _Folders, here: str) -> Value:
 def _jms_kind(known: _Folders, body: Section) -> int | None:
     """Return the x-opt-jms-msg-type: the sender's if it fits the body, otherwise the body's.
 
-    None stands for a body of no kind: a JMS client then derives the kind from the body, and would
-    fail with a wrong annotation.
+    None means that the body fits no kind: a JMS client then derives the kind from the body, and
+    would fail with a wrong annotation.
     """
     name, value = _text(known.mcd.get("Msd")), body.value
     kind = JMS_KINDS.index(name) if name in JMS_KINDS else None
@@ -440,7 +476,10 @@ def _jms_kind(known: _Folders, body: Section) -> int | None:
 
 
 def _is_of_kind(name: str, code: int, value: Value) -> bool:
-    """Return True if a body, the value of a section of this code, fits a kind of JMS message."""
+    """Return True if a body fits a kind of JMS message such as ``jms_map``.
+
+    ``code`` and ``value`` are those of the body's section.
+    """
     of_value = value if code == codec.VALUE else _OTHER
     if name == "jms_text":
         return of_value is None or (isinstance(of_value, Scalar) and of_value.type == Data.STRING)
@@ -457,7 +496,10 @@ def _is_of_kind(name: str, code: int, value: Value) -> bool:
 
 
 def _body(parts: Parts, known: _Folders) -> Section:
-    """Return the body; of one that is stored encoded, the first section."""
+    """Return the section of the body; of several stored AMQP sections, the first.
+
+    Raises AmqpError amqp:decode-error if data of format AMQP are not an AMQP body.
+    """
     if parts.data_format.strip() == _AMQP_FORMAT:
         first, *others = codec.decoded(parts.data) or [_NO_SECTION]
         if first.code not in BODIES or any(other.code != first.code for other in others):
@@ -477,7 +519,10 @@ def _body(parts: Parts, known: _Folders) -> Section:
 
 
 def _structured(kind: str, data: bytes) -> Value:
-    """Return the map or list of a JMS message; None for another kind, or malformed XML."""
+    """Return the map or list in the XML of a JMS message.
+
+    ``kind`` is ``jms_map`` or ``jms_stream``. Returns None for another kind, or malformed XML.
+    """
     if kind not in ("jms_map", "jms_stream"):
         return None
     try:
@@ -491,7 +536,10 @@ def _structured(kind: str, data: bytes) -> Value:
 
 
 def _decoded_text(data: bytes, name: str | None) -> Value:
-    """Return a text; None when the character set is unknown or does not fit the data."""
+    """Decode data with the Python codec ``name``, and return an AMQP string value.
+
+    Returns None if ``name`` is None or the data do not fit it.
+    """
     if name is None:
         return None
     try:
@@ -501,13 +549,16 @@ def _decoded_text(data: bytes, name: str | None) -> Value:
 
 
 def _of_json(kept: Typed | None) -> dict[str, Value]:
-    """Return the values that ``incoming`` has stored as JSON, by name."""
+    """Return the values that ``incoming`` has stored as JSON, by name; {} for None."""
     given = json.loads(_text(kept) or "{}")
     return {name: _of_pair(*pair) for name, pair in given.items()}
 
 
 def _of_pair(kind: int, value: object) -> Value:
-    """Return the value of an AMQP type code and its JSON form."""
+    """Return the AMQP value of a type code and its JSON form; raises TypeError for no code.
+
+    Type code 0 means the encoded value in hex.
+    """
     if type(kind) is not int:
         raise TypeError(f"{kind!r} is no type of AMQP")
     if kind == 0:
@@ -520,26 +571,32 @@ def _of_pair(kind: int, value: object) -> Value:
 
 
 def _optional(value: Typed | None) -> Value:
+    """Return a property as AMQP string; None for None."""
     return None if value is None else text(_text(value))
 
 
 def _symbol(value: Typed | None) -> Value:
+    """Return a property as AMQP symbol; None for None."""
     return None if value is None else symbol(_text(value))
 
 
 def _text(value: Typed | None) -> str:
+    """Return the value of a property as str; "" if it is absent or null."""
     return "" if value is None or value.value is None else str(value.value)
 
 
 def _number(value: Typed) -> int:
-    """Return the number of a group sequence as a uint, 0 for a text that is none."""
+    """Return the number of a group sequence as a uint; 0 for a text that is not a number."""
     found = value.value
     digits = str(found)
     return min(int(digits), 2**32 - 1) if digits.isdecimal() else 0
 
 
 def _patterned(message: Message, destination: str, manager: str) -> bytes | None:
-    """Return a message without properties by its pattern; None for any other message."""
+    """Return a message without properties as AMQP bytes, from a cached pattern.
+
+    Returns None for a message that does not qualify, such as a report or one with a CorrelId.
+    """
     descriptor, body = message.descriptor, message.body
     is_text = descriptor.format.strip() == _TEXT_FORMAT
     remaining_ms, delivery_ms, put_ms = message.remaining_ms, message.deliver_at_ms, message.put_ms
@@ -580,7 +637,7 @@ def _patterned(message: Message, destination: str, manager: str) -> bytes | None
 
 
 def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
-    """Return True if a body is valid UTF-8 and declared as such."""
+    """Return True if a body is valid UTF-8 and its descriptor has CCSID 1208."""
     if descriptor.coded_char_set_id != UTF_8:
         return False
     try:
@@ -591,7 +648,7 @@ def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
 
 
 def _learn(message: Message, destination: str, manager: str) -> bytes:
-    """Make the pattern of messages like this one."""
+    """Build the pattern of all messages that differ from this one only in ids, times and data."""
     is_mortal, is_delayed = (
         message.remaining_ms is not None,
         message.deliver_at_ms != message.put_ms,
@@ -639,12 +696,12 @@ def _pattern_of(specimen: _Specimen, front: bytes) -> bytes:
 
 
 def _split_at(raw: bytes, mark: bytes) -> tuple[bytes, bytes]:
-    """Return the bytes up to a mark as a format string with ``%b``, and the bytes behind it."""
+    """Split bytes at a mark: a format string that ends with ``%b``, and the bytes behind."""
     before, found, behind = raw.partition(mark)
     assert found
     return _literal(before) + b"%b", behind
 
 
 def _literal(raw: bytes) -> bytes:
-    """Return bytes for use in a format string."""
+    """Return bytes for use in a format string: ``%`` becomes ``%%``."""
     return raw.replace(b"%", b"%%")

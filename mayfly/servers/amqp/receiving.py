@@ -1,4 +1,4 @@
-"""A receiving client: the source of its link, and the messages that it gives credit for.
+"""Receiving clients: the source of a link, and the messages that the client gives credit for.
 
 A source is a queue, a browsed queue, or a subscription. Each message is held until the client
 settles it.
@@ -67,10 +67,10 @@ _GLOBAL = "global"
 
 
 class ReceivingClient(LinkEndpoint):
-    """One link on which a client receives from a queue or a subscription."""
+    """A link on which a client receives from a queue or a subscription."""
 
     def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
-        """Open the source; raises AmqpError or MQError."""
+        """Open the source that the link names; raises AmqpError or MQError."""
         super().__init__(host, link, conversations)
         self._name = link.name
         self._source = _opened_source(conversations, link, link.connection.remote_container or "")
@@ -94,7 +94,10 @@ class ReceivingClient(LinkEndpoint):
     # Messages for the client.
 
     def flow(self) -> None:
-        """Get as many messages as there is credit for; with drain only available ones."""
+        """React to changed credit: send available messages, wait for more, or browse.
+
+        With drain, unused credit is returned to the client.
+        """
         if self._is_over or self._is_quiescing:
             return
         if self._source.is_browse:
@@ -109,11 +112,14 @@ class ReceivingClient(LinkEndpoint):
         self._ask()
 
     def _has_to_stop(self) -> bool:
-        """Return True when a waiting get must be cancelled: no credit, or drain."""
+        """Return True if a waiting get must be cancelled, for no credit or for drain."""
         return transfers.credit(self.key) <= 0 or transfers.is_draining(self.key)
 
     def _ask(self) -> None:
-        """Send available messages within credit and capacity, and wait for more."""
+        """Send available messages within credit and capacity, and begin to wait for more.
+
+        Does nothing while a get is running.
+        """
         if self._getting is not None or self._is_over:
             return
         if len(self._set_aside) >= self._host.service.limits.unsettled:
@@ -130,7 +136,10 @@ class ReceivingClient(LinkEndpoint):
             self._stall()
 
     def _take_available(self, capacity: int) -> bool:
-        """Send available messages; return False when the pass or the link is over."""
+        """Send available messages, at most 100 or 1 MiB.
+
+        Return False if the rest is left for later.
+        """
         try:
             found = self._connection.call(
                 ask.TakeHeld(
@@ -149,7 +158,10 @@ class ReceivingClient(LinkEndpoint):
         return False
 
     def _begin_to_get(self) -> None:
-        """Begin a get, with a wait unless the client drains."""
+        """Begin a get of one message.
+
+        It waits, unless the client drains or messages are set aside.
+        """
         self._is_waiting = not (transfers.is_draining(self.key) or self._set_aside)
         options = _WAIT if self._is_waiting else _NO_WAIT
         self._getting = self._connection.begin(
@@ -159,7 +171,10 @@ class ReceivingClient(LinkEndpoint):
         )
 
     def _capacity(self) -> int:
-        """Return how many messages may be sent now."""
+        """Return how many messages may be sent now; 0 or less means none.
+
+        Credit, unsettled messages, unsent bytes and the memory budget limit it.
+        """
         if self._is_quiescing or self._budget.is_used_up:
             return 0
         if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
@@ -168,7 +183,10 @@ class ReceivingClient(LinkEndpoint):
         return min(transfers.credit(self.key), capacity)
 
     def _got(self, outcome: Delivery | MQError) -> None:
-        """Send the message of a get, or handle its error."""
+        """Send the message of a get, or handle its error.
+
+        A message that arrives after its credit was withdrawn returns to the queue.
+        """
         self._getting = None
         if isinstance(outcome, MQError):
             self._without_message(outcome)
@@ -182,7 +200,11 @@ class ReceivingClient(LinkEndpoint):
         self._ask()
 
     def _sort(self, held: Delivery) -> bool:
-        """Send a message or move it away; return False for one that is set aside."""
+        """Send a message, or move a poison message away; return False if it is set aside instead.
+
+        A message is set aside if it pauses after a failed move, or if this client does not want it
+        again.
+        """
         message = held.result.message
         if not self._unsettled.postponed.has(message.msg_id):
             if self._is_poisonous(held):
@@ -196,7 +218,7 @@ class ReceivingClient(LinkEndpoint):
         return False
 
     def _is_poisonous(self, held: Delivery) -> bool:
-        """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) sets no limit."""
+        """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) means no limit."""
         backout_count = held.result.message.backout_count
         if not backout_count:
             # Its queue need not be asked.
@@ -205,13 +227,13 @@ class ReceivingClient(LinkEndpoint):
         return 0 < rule.threshold <= backout_count
 
     def _return_set_aside(self) -> int:
-        """Return the messages set aside to their queue; return how many they were."""
+        """Return the messages set aside to their queue; the result is their number."""
         numbers, self._set_aside = self._set_aside, []
         self._unsettled.give_back(numbers)
         return len(numbers)
 
     def _without_message(self, error: MQError) -> None:
-        """Wait, drain, or end the link, after a get without a message."""
+        """React to a get that ended without a message: wait, finish a drain, or end the link."""
         count = self._return_set_aside()
         if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
             if transfers.is_draining(self.key):
@@ -224,11 +246,11 @@ class ReceivingClient(LinkEndpoint):
             self._host.close_link(self, amqp_error(error))
 
     def _refused(self, _handle: int, error: MQError) -> None:
-        """Log that the queue cannot be got from; the get waits until it can."""
+        """Log that the queue is inhibited for gets; the get waits until it is not."""
         _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
-        """Continue when the client has read, or memory is free again.
+        """Wait until the client has read or memory is free, then continue to send.
 
         Outcomes of the client, which also free capacity, may never come.
         """
@@ -240,27 +262,36 @@ class ReceivingClient(LinkEndpoint):
                 self._calls.when_sent(self._continue)
 
     def _continue(self) -> None:
+        """Continue to send after a wait for the client or for memory."""
         self._is_stalled = False
         self.flow()
 
     def _continue_and_pump(self) -> None:
+        """Continue to send, and write the bytes to the socket."""
         self._continue()
         self._host.pump()
 
     def _retry_later(self, count: int = 0) -> None:
-        """Try again after 250 ms, or 1 ms for each message set aside."""
+        """Try to send again after 250 ms, or 1 ms for each of ``count`` messages if that is longer.
+
+        Does nothing if a retry is due already.
+        """
         if self._timer is None:
             seconds = max(_RETRY_SECONDS, count * _RETRY_SECONDS_EACH)
             self._timer = self._host.service.loop.call_later(seconds, self._retry)
 
     def _retry(self) -> None:
+        """Try to send again, unless the link has ended or has no credit."""
         self._timer = None
         if not self._is_over and transfers.credit(self.key) > 0:
             self.flow()
             self._host.pump()
 
     def _send(self, message: Message, held: Delivery | None) -> None:
-        """Send a message; one that AMQP cannot represent is moved away, or sent as bytes."""
+        """Send a message to the client; ``held`` is None for a browsed one.
+
+        A message that AMQP cannot represent is moved away, or sent as bytes if it is browsed.
+        """
         manager = self._connection.name
         added = self._host.service.annotations.of(manager, message.msg_id)
         address = self._source.address
@@ -285,7 +316,10 @@ class ReceivingClient(LinkEndpoint):
     # Browsing.
 
     def _browse(self) -> None:
-        """Send copies of messages while the link has credit; the messages stay on the queue."""
+        """Send copies of messages while the link has credit; the messages stay on the queue.
+
+        Without a message, a drain is finished or the browse is tried again later.
+        """
         while not self._is_over and self._capacity() > 0:
             try:
                 result = self._connection.get(self._source.handle, _BROWSE)
@@ -302,13 +336,16 @@ class ReceivingClient(LinkEndpoint):
             self._stall()
 
     def delivery(self, delivery: Raw) -> None:
-        """Apply an outcome of the client."""
+        """Apply the outcome that the client has sent for a message."""
         self._unsettled.update(delivery)
 
     # The end.
 
     def quiesce(self) -> bool:
-        """Send no more messages; return True once the client has settled all that it holds."""
+        """Send no more messages.
+
+        Return True if the client has settled all messages that it holds.
+        """
         self._is_quiescing = True
         getting = self._getting
         if getting is not None and getting.cancel():
@@ -316,9 +353,10 @@ class ReceivingClient(LinkEndpoint):
         return self._getting is None and self._unsettled.is_empty
 
     def end(self, *, is_closed: bool) -> None:
-        """Return unsettled messages, and close the source.
+        """Return unsettled messages to the queue, and close the source; errors are logged.
 
-        A durable subscription stays when the link is only detached.
+        A durable subscription is removed if ``is_closed``, and stays when the link is only
+        detached.
         """
         self._stop()
         self._return_set_aside()
@@ -336,7 +374,10 @@ class ReceivingClient(LinkEndpoint):
         self._conversations.node_closed(source.node, is_closed=is_closed)
 
     def _keep_subscription(self, refused: MQError) -> None:
-        """Close a durable subscription that cannot be removed; the detach has the error."""
+        """Close, without removing, a durable subscription whose removal was refused.
+
+        The client gets the error ``refused`` with the end of the link.
+        """
         refusal = amqp_error(refused)
         self.link.condition = Condition(refusal.condition, refusal.description)
         try:
@@ -350,6 +391,7 @@ class ReceivingClient(LinkEndpoint):
         self._unsettled.lost()
 
     def _stop(self) -> None:
+        """Cancel the timer and the running get of a link that ends."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -359,7 +401,7 @@ class ReceivingClient(LinkEndpoint):
 
 
 class LinkSource(NamedTuple):
-    """The open source of a link: the handle for gets, and what ends with the link.
+    """The open source of a link: the handle for gets, and the objects that end with the link.
 
     ``subscription`` is 0 for a queue. ``durable_name`` is that of a durable subscription, ``node``
     a dynamic node that the link has made.
@@ -374,7 +416,11 @@ class LinkSource(NamedTuple):
 
 
 def _opened_source(conversations: ClientConversations, link: Link, container: str) -> LinkSource:
-    """Open the source of a link, and fill in that of the answer; raises AmqpError, MQError."""
+    """Open the source of a link, and fill in the answer's source; raises AmqpError or MQError.
+
+    A dynamic source makes a temporary queue or topic. A source without an address means a durable
+    subscription, named by the link.
+    """
     asked, answer = link.remote_source, link.source
     connection, nodes = conversations.main, conversations.nodes
     if asked.dynamic:
@@ -410,7 +456,10 @@ def _queue(
     *,
     is_browse: bool,
 ) -> LinkSource:
-    """Open a queue as a source; raises AmqpError, MQError."""
+    """Open a queue as a source, to get or to browse; raises AmqpError, MQError.
+
+    A temporary queue of another client is refused with amqp:resource-locked.
+    """
     opened = connection.call(
         ask.Open(
             address.name,
@@ -431,7 +480,10 @@ def _queue(
 def _subscribed(
     connection: Connection, link: Link, address: NodeAddress, container: str
 ) -> LinkSource:
-    """Open a subscription as a source; raises AmqpError, MQError."""
+    """Open a subscription to a topic as a source; raises AmqpError, MQError.
+
+    It is durable if the source never expires, and shared with capability ``shared``.
+    """
     asked = link.remote_source
     capabilities = capabilities_of(asked)
     is_durable = asked.expiry_policy == Terminus.EXPIRE_NEVER
@@ -456,7 +508,7 @@ def _subscribed(
 
 
 def _known_subscription(connection: Connection, link: Link, container: str) -> LinkSource:
-    """Open a durable subscription by the name of the link alone, to inspect or end it.
+    """Open an existing durable subscription by the name of the link, to inspect or end it.
 
     Raises MQRC_NO_SUBSCRIPTION, which becomes amqp:not-found, and the other codes of MQSUB.
     """
@@ -477,7 +529,11 @@ def _known_subscription(connection: Connection, link: Link, container: str) -> L
 def _subscription_name(
     link_name: str, container: str, capabilities: tuple[str, ...], *, is_durable: bool
 ) -> str:
-    """Return the full name of a subscription: the client's, or with ``global`` everybody's."""
+    """Return the full name of a subscription, such as ``AMQP:CLIENT1:news`` for link ``news|2``.
+
+    With capability ``global`` the client's name is left out; ``AMQP.ND`` is for a subscription that
+    is not durable.
+    """
     name = link_name.partition(_DELIMITER)[0]
     client = "" if _GLOBAL in capabilities else quoted_client_id(container)
     return f"{'AMQP' if is_durable else 'AMQP.ND'}:{client}:{name}"

@@ -1,4 +1,4 @@
-"""A sending client: each transfer is a put, and its outcome is that of the put."""
+"""Sending clients: each transfer on a link is a put, and its outcome is that of the put."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _DEFAULT_OUTCOME: Final = 8
 
 
 class SendingClient(LinkEndpoint):
-    """One link on which a client sends: to its target, or to the address in each message."""
+    """A link on which a client sends: to the link's target, or to the address in each message."""
 
     def __init__(
         self, host: LinkHost, link: Link, conversations: ClientConversations, source: bytes
     ) -> None:
-        """Open the target; raises AmqpError. ``source`` is the client's encoded source."""
+        """Open the target and give credit; raises AmqpError if the target cannot be opened.
+
+        ``source`` is the client's encoded source, which says the outcomes it supports.
+        """
         super().__init__(host, link, conversations)
         assert host.puts is not None
         self._puts = host.puts
@@ -73,7 +76,10 @@ class SendingClient(LinkEndpoint):
         link.flow(host.service.limits.credit)
 
     def delivery(self, delivery: Raw) -> None:
-        """Read a transfer, complete or in part; put the message once it is complete."""
+        """Read a transfer, complete or in part; put the message once it is complete.
+
+        An aborted transfer is dropped. A refused message is read and discarded.
+        """
         is_partial = transfers.is_partial(delivery)
         if not transfers.is_readable(delivery):
             if delivery in self._under_way or is_partial:
@@ -103,24 +109,30 @@ class SendingClient(LinkEndpoint):
         self._put(delivery, raw)
 
     def quiesce(self) -> bool:
-        """Return True when no message is incomplete or being put."""
+        """Return True if no message is incomplete or being put."""
         return not self._parts and not self._under_way
 
     def end(self, *, is_closed: bool) -> None:
-        """Close the target."""
+        """Forget incomplete messages and close the target.
+
+        A temporary queue or topic of the link is deleted if ``is_closed``.
+        """
         self.lost()
         if self._address is not None:
             self._conversations.forget_target(self._address)
         self._conversations.node_closed(self._node, is_closed=is_closed)
 
     def lost(self) -> None:
-        """Forget incomplete messages."""
+        """Forget incomplete messages, because the connection has ended."""
         self._is_over = True
         for delivery in list(self._parts):
             self._drop(delivery)
 
     def _received(self, delivery: Raw, *, is_partial: bool) -> bytes:
-        """Return the bytes of a complete message, b"" for an incomplete or refused one."""
+        """Return the bytes of a complete message; b"" for an incomplete or refused one.
+
+        A message above the longest length is refused. Memory is reserved for one above 64 KiB.
+        """
         pending = transfers.pending_bytes(delivery)
         limit = self._host.message_limit
         if not is_partial and delivery not in self._parts and pending <= limit:
@@ -143,17 +155,23 @@ class SendingClient(LinkEndpoint):
         return b"" if is_partial else bytes(part)
 
     def _too_large(self) -> AmqpError:
-        """Return amqp:link:message-size-exceeded."""
+        """Return AmqpError amqp:link:message-size-exceeded."""
         return AmqpError(TOO_LARGE, f"a message has at most {self._host.message_limit} bytes here")
 
     def _discard_refused(self, delivery: Raw, count: int) -> None:
-        """Count discarded bytes of a refused message; end the link after too many."""
+        """Count the discarded bytes of a refused message.
+
+        End the link after twice the longest length.
+        """
         self._refused[delivery] += count
         if self._refused[delivery] > _MAX_REFUSED * self._host.message_limit:
             self._host.close_link(self, self._of_delivery(delivery, self._too_large()))
 
     def _reserve(self, delivery: Raw, part: bytearray) -> None:
-        """Reserve memory for the longest message, as the length is known only at the end."""
+        """Reserve memory for the longest message, as the length is known only at the end.
+
+        The message is refused if no memory can be reserved.
+        """
         refuse = partial(self._refuse_for_memory, delivery)
         reservation = self._host.reserve(self._host.message_limit, refuse)
         if reservation is None:
@@ -163,28 +181,28 @@ class SendingClient(LinkEndpoint):
             self._host.count_parts(-len(part))
 
     def _refuse_for_memory(self, delivery: Raw) -> None:
-        """Refuse an incomplete message for which there is no memory."""
+        """Refuse an incomplete message for which no memory is free; ignored if it was dropped."""
         part = self._parts.get(delivery)
         if part is not None:
             text = "the messages of all connections together leave no room: send it again"
             self._refuse(delivery, part, amqp_error(mq_error(rc.MQRC_RESOURCE_PROBLEM, text)))
 
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
-        """Reject an incomplete message; the rest of it is read and discarded."""
+        """Reject an incomplete message; its further bytes will be read and discarded."""
         self._forget_part(delivery, part)
         self._refused[delivery] = len(part) + read_bytes
         part.clear()
         self._reject(delivery, why)
 
     def _drop(self, delivery: Raw) -> None:
-        """Forget an incomplete message."""
+        """Forget an incomplete or refused message; ignored if it is unknown."""
         self._refused.pop(delivery, None)
         part = self._parts.pop(delivery, None)
         if part is not None:
             self._forget_part(delivery, part)
 
     def _forget_part(self, delivery: Raw, part: bytearray) -> None:
-        """Stop counting an incomplete message."""
+        """Stop to count an incomplete message, and return its reserved memory."""
         reservation = self._reservations.pop(delivery, None)
         if reservation is not None:
             self._host.end_reservation(reservation)
@@ -192,7 +210,10 @@ class SendingClient(LinkEndpoint):
             self._host.count_parts(-len(part))
 
     def _put(self, delivery: Raw, raw: bytes) -> None:
-        """Put a message, or reject it."""
+        """Put a complete message, in a transaction if the transfer names one.
+
+        Reject it after an error.
+        """
         conversations = self._conversations
         try:
             message = self._reader.read(raw, conversations.main.now_ms())
@@ -207,6 +228,10 @@ class SendingClient(LinkEndpoint):
             self._under_way.add(delivery)
 
     def _put_in_transaction(self, delivery: Raw, address: NodeAddress, message: Incoming) -> None:
+        """Put a message in the transaction that its transfer names, and answer that it is accepted.
+
+        Raises AmqpError if the transaction is not open, and the MQError of the put.
+        """
         wrapped = transfers.wrapped(delivery)
         name = transactions.name_in(wrapped)
         connection = self._conversations.of_transaction(name)
@@ -217,7 +242,10 @@ class SendingClient(LinkEndpoint):
         self._replenish_credit()
 
     def _address_of(self, message: Incoming) -> NodeAddress:
-        """Return the address of the link, or on an anonymous link that of the message."""
+        """Return the address of the link, or on an anonymous link that of the message.
+
+        Raises AmqpError amqp:invalid-field if neither has one.
+        """
         if self._address is not None:
             return self._address
         if not message.to:
@@ -225,7 +253,7 @@ class SendingClient(LinkEndpoint):
         return addresses.read(message.to)
 
     def _done(self, delivery: Raw, outcome: MQError | None) -> None:
-        """Answer a put."""
+        """Answer a put that has ended: accepted, or rejected with the error ``outcome``."""
         self._under_way.discard(delivery)
         if self._is_over:
             return
@@ -238,13 +266,13 @@ class SendingClient(LinkEndpoint):
         self._replenish_credit()
 
     def _report_refusal(self, delivery: Raw, error: AmqpError | MQError) -> None:
-        """Reject a message, which is settled then."""
+        """Reject a message with an error, and settle it; the client gets new credit."""
         if self._reject(delivery, amqp_error(error)):
             self._settle(delivery)
             self._replenish_credit()
 
     def _reject(self, delivery: Raw, error: AmqpError) -> bool:
-        """Reject a message; or end the link, and return False.
+        """Reject a message and return True, or end the link and return False.
 
         The link ends when the client has settled the message already, or does not support the
         outcome.
@@ -261,19 +289,19 @@ class SendingClient(LinkEndpoint):
         return True
 
     def _of_delivery(self, delivery: Raw, error: AmqpError) -> AmqpError:
-        """Return an error that names the delivery it is about."""
+        """Return a copy of an error that names the delivery by its tag."""
         info = {symbol("delivery-tag"): transfers.tag(delivery)}
         return AmqpError(error.condition, error.description, info)
 
     def _settle(self, delivery: Raw) -> None:
-        """Settle a message that has its outcome, at once or after its client."""
+        """Settle a message that has its outcome; with rcv-settle-mode second, after its client."""
         if self._settles_first or transfers.is_settled(delivery):
             transfers.settle(delivery)
         else:
             self._unsettled.add(delivery)
 
     def _replenish_credit(self) -> None:
-        """Give new credit for the messages that are settled."""
+        """Give new credit for settled messages, once at least half of the limit is missing."""
         limit = self._host.service.limits.credit
         under_way = len(self._under_way) + len(self._unsettled)
         if under_way * 2 > limit:
@@ -299,7 +327,7 @@ def _takes_rejected(source: Terminus, encoded: bytes) -> bool:
 
 
 def _default_outcome_of(source: bytes) -> int | None:
-    """Return the code of the default-outcome of an encoded source, None without one."""
+    """Return the code of the default-outcome in an encoded source; None without one."""
     try:
         value = codec.decoded_value(source) if source else None
     except AmqpError:

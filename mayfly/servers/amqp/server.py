@@ -52,7 +52,7 @@ class AmqpServer:
         runtime: Runtime | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Start the event loop; nothing listens yet.
+        """Start the event loop on its thread; nothing listens yet.
 
         ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
         host name is that of no queue manager is connected to the first one. ``budget`` limits the
@@ -83,7 +83,10 @@ class AmqpServer:
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen on an address and return its port; ``port`` 0 takes a free one. Raises OSError."""
+        """Listen on an address and return its port; port 0 is any free one.
+
+        With ``tls`` only TLS is accepted. Raises OSError if the address cannot be used.
+        """
         if tls is not None:
             lower_tls_buffers()
 
@@ -99,12 +102,13 @@ class AmqpServer:
         )
 
     def end(self, number: int) -> bool:
-        """End the client with the conversation of this number; return False when none has it.
+        """Close the client that has conversation ``number``; return False if none has it.
 
         Its open units of work are backed out.
         """
 
         def ask() -> bool:
+            """Stop the connection in the event loop; return False if none has the number."""
             connection = self._connection_of(number)
             if connection is not None:
                 connection.stop(FORCED, f"connection {number} was stopped by an operator")
@@ -113,13 +117,17 @@ class AmqpServer:
         return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
-        """Let the client with the conversation of this number end once its work is done.
+        """Close the client with conversation ``number`` once its work is done; does not wait.
 
-        Returns False when none has it. The client gets no more messages. Once it holds none and has
-        no open transaction, it gets amqp:connection:forced.
+        Returns False if no client has this conversation. The client gets no more messages. Once it
+        holds none and has no open transaction, it gets amqp:connection:forced.
         """
 
         def ask() -> bool:
+            """Begin to quiesce the connection in the event loop.
+
+            Return False if none has the number.
+            """
             connection = self._connection_of(number)
             if connection is not None:
                 self._quiesce_until_gone(connection)
@@ -128,14 +136,14 @@ class AmqpServer:
         return self._in_loop(ask)
 
     def _connection_of(self, number: int) -> AmqpConnection | None:
-        """Return the connection with the conversation of this number, None without one."""
+        """Return the connection that has conversation ``number``; None if none has it."""
         for connection in self.open_connections:
             if any(each.number == number for each in connection.status()):
                 return connection
         return None
 
     def _quiesce_until_gone(self, connection: AmqpConnection) -> None:
-        """Ask a client to end, and ask again every 50 ms until it has ended."""
+        """Ask a connection to end once its work is done, now and every 50 ms until it has ended."""
         if connection in self.open_connections:
             connection.quiesce(FORCED, "the channel was stopped by an operator")
             self.loop.call_later(_POLL_SECONDS, self._quiesce_until_gone, connection)
@@ -143,10 +151,11 @@ class AmqpServer:
     def drain(self, timeout_ms: int) -> None:
         """Accept no new connection; return when all clients have left, or after ``timeout_ms``.
 
-        Each client ends as by :meth:`quiesce`.
+        Each client ends once its work is done, as by :meth:`quiesce`.
         """
 
         async def stop_listening() -> None:
+            """Close the listening sockets, and quiesce the connections until all have ended."""
             for acceptor in self._acceptors:
                 acceptor.close()
             deadline = self.loop.time() + timeout_ms / 1000
@@ -157,9 +166,13 @@ class AmqpServer:
         self._call(stop_listening())
 
     def close(self) -> None:
-        """End all connections with amqp:connection:forced; their conversations are backed out."""
+        """Close all connections with amqp:connection:forced, and end the threads.
+
+        Open units of work are backed out. A second call does nothing.
+        """
 
         async def end() -> None:
+            """Close the connections, wait at most one second, and cut the rest off."""
             for acceptor in self._acceptors:
                 acceptor.close()
                 await acceptor.cut()
@@ -181,7 +194,7 @@ class AmqpServer:
         self.loop.close()
 
     def _each(self, work: Callable[[AmqpConnection], object]) -> None:
-        """Call ``work`` for each client; one for which it fails is cut off."""
+        """Call ``work`` for each connection; an error is logged, and that connection is cut off."""
         for connection in list(self.open_connections):
             try:
                 work(connection)
@@ -190,13 +203,16 @@ class AmqpServer:
                 connection.cut()
 
     def _run(self) -> bool:
-        """Run the event loop until the server is closed."""
+        """Run the event loop until :meth:`close`.
+
+        Return True if it has ended for another reason.
+        """
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
         return not self._is_ending
 
     def _in_loop(self, call: Callable[[], _T]) -> _T:
-        """Call ``call`` in the event loop, and return its result."""
+        """Call a function in the event loop, wait for its end, and return its result."""
 
         async def run() -> _T:
             return call()
@@ -204,34 +220,35 @@ class AmqpServer:
         return self._call(run())
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the event loop, and return its result."""
+        """Run a coroutine in the event loop, wait for its end, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
 
 class _Handler:
-    """What the acceptor needs of the server."""
+    """The server as its acceptor sees it."""
 
     def __init__(self, server: AmqpServer) -> None:
+        """Take the server whose connections the acceptor accepts."""
         self._server, self.log = server, _LOG
 
     @property
     def handshake_seconds(self) -> float:
-        """The time for a TLS handshake, the same as for the SASL exchange."""
+        """The longest time for a TLS handshake, the same as for the SASL exchange."""
         return HANDSHAKE_SECONDS
 
     def capacity(self) -> int:
-        """Return how many more connections the server accepts."""
+        """Return how many more connections the server accepts now."""
         return _MAX_CONNECTIONS - len(self._server.open_connections)
 
     def new(self) -> AmqpConnection:
-        """Return the protocol of a new connection."""
+        """Return the asyncio protocol object for a new connection."""
         server = self._server
         return AmqpConnection(server.service, next(INSTANCE_NUMBERS), server.open_connections)
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log a client that does not speak TLS, and return the bytes to answer.
+        """Log a client that does not use TLS on a TLS port, and return the bytes to answer.
 
-        An AMQP client is answered the protocol header of TLS, any other nothing.
+        An AMQP client gets the protocol header of TLS, any other client b"".
         """
         if first.startswith(_AMQP):
             self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)

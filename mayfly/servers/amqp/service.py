@@ -1,4 +1,4 @@
-"""The shared parts of an AMQP server, and calls that a connection defers."""
+"""The service that the connections of an AMQP server share, and calls that a connection defers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Call: TypeAlias = Callable[[], object]
 
 
 class AmqpLimits(NamedTuple):
-    """Limits of one server."""
+    """Limits of one AMQP server, the same for each connection."""
 
     max_frame_bytes: int = 64 * 1024
     idle_timeout_ms: int = 60_000
@@ -45,7 +45,10 @@ class AmqpLimits(NamedTuple):
 
 
 class DeferredCalls:
-    """Calls that one connection makes later; none is made once the connection has ended."""
+    """Function calls that one connection makes later.
+
+    None is made once the connection has ended.
+    """
 
     __slots__ = (
         "_after_end",
@@ -59,7 +62,7 @@ class DeferredCalls:
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pump: Call) -> None:
-        """Take the event loop; ``pump`` ends the pass that runs the calls of other threads."""
+        """Begin without calls; ``pump`` is called after each run of the calls of other threads."""
         self._loop, self._pump = loop, pump
         self._soon: deque[Call] = deque()
         self._at_end: list[Call] = []
@@ -68,7 +71,10 @@ class DeferredCalls:
         self._is_woken = self._is_over = False
 
     def soon(self, call: Call) -> None:
-        """Run ``call`` in the event loop, from any thread; several calls share one wake-up."""
+        """Run ``call`` in the event loop.
+
+        Any thread may call this, and several calls share one wake-up.
+        """
         self._soon.append(call)
         if not self._is_woken:
             # When two threads both wake it up, the second wake-up finds nothing to do.
@@ -76,25 +82,25 @@ class DeferredCalls:
             self._loop.call_soon_threadsafe(self._run_soon)
 
     def at_end(self, call: Call) -> None:
-        """Run ``call`` at the end of this pass, or before the client ends something."""
+        """Run ``call`` at the end of this pass of the event loop, or by :meth:`run_at_end`."""
         self._at_end.append(call)
 
     def after_end(self, call: Call) -> None:
-        """Run ``call`` after the calls of :meth:`at_end`."""
+        """Run ``call`` at the end of this pass, after the calls of :meth:`at_end`."""
         self._after_end.append(call)
 
     def when_sent(self, call: Call) -> None:
-        """Run ``call`` in the loop once bytes were sent to the client."""
+        """Run ``call`` in the event loop once bytes have been sent to the client."""
         self._when_sent.append(call)
 
     def run_at_end(self) -> None:
-        """Run the calls of :meth:`at_end` now, because the client ends what they belong to."""
+        """Run the calls of :meth:`at_end` now, before a link, session or connection ends."""
         calls, self._at_end = self._at_end, []
         for call in calls:
             call()
 
     def end_pass(self) -> None:
-        """Run the calls for the end of the pass."""
+        """Run the calls of :meth:`at_end`, then those of :meth:`after_end`."""
         self.run_at_end()
         calls, self._after_end = self._after_end, []
         for call in calls:
@@ -102,20 +108,21 @@ class DeferredCalls:
 
     @property
     def has_more(self) -> bool:
-        """Whether calls for the end of the pass were added."""
+        """Whether calls for the end of the pass wait."""
         return bool(self._at_end or self._after_end)
 
     def run_when_sent(self) -> None:
-        """Schedule the calls of :meth:`when_sent`: bytes were sent."""
+        """Schedule the calls of :meth:`when_sent`, since bytes have been sent."""
         calls, self._when_sent = self._when_sent, []
         for call in calls:
             self.soon(call)
 
     def end(self) -> None:
-        """Run no more calls: the links and deliveries of the connection are gone."""
+        """Run no more calls, since the links and deliveries of the connection are freed."""
         self._is_over = True
 
     def _run_soon(self) -> None:
+        """Run all calls of :meth:`soon`, then ``pump``; after :meth:`end` the calls are dropped."""
         # Reset first, so that a call added from now on wakes it up again.
         self._is_woken = False
         while self._soon:
@@ -126,25 +133,29 @@ class DeferredCalls:
 
 
 class DeferredSettlements:
-    """Settlements of all connections that no client waits for; only the event loop uses it.
+    """Settlements of all connections that no client waits for; only the event loop uses the object.
 
     They share the sync of the next put. A client that settles a message itself expects no answer,
     and the message of another client should not wait for a sync of that settlement.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin without settlements; ``loop`` is the event loop of the server."""
         self._loop = loop
         self.calls: list[Call] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: Call) -> None:
-        """Run ``call`` with the next sync, after 10 ms at the latest."""
+        """Run ``call``, which settles messages, before the next sync of the store.
+
+        The wait is at most 10 ms.
+        """
         self.calls.append(call)
         if self._timer is None:
             self._timer = self._loop.call_later(_WAIT_SECONDS, self.make)
 
     def make(self) -> None:
-        """Run all calls now, because a sync follows that they can share."""
+        """Run all calls now, before a sync that they can share; an error is logged."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -160,16 +171,16 @@ class AddedAnnotations:
     """Annotations that clients have added to messages with the outcome *modified*.
 
     The stored message does not change; so the server keeps the annotations, until it ends, by queue
-    manager and MsgId. The oldest of too many are forgotten.
+    manager and MsgId. Of more than 10,000 messages the oldest are forgotten.
     """
 
     def __init__(self) -> None:
         self._added: dict[tuple[str, bytes], dict[Value, Value]] = {}
 
     def add(self, manager: str, msg_id: bytes, annotations: Mapping[Any, Any]) -> None:
-        """Merge annotations into those added to the message before.
+        """Add annotations to those that clients have added to a message before.
 
-        Too many or long ones are dropped.
+        They are dropped if they are above 4 KiB, or above 64 names together with the earlier ones.
         """
         data = Data()
         data.put_object(dict(annotations))
@@ -188,12 +199,12 @@ class AddedAnnotations:
         self._added[key] = combined
 
     def of(self, manager: str, msg_id: bytes) -> Mapping[Value, Value]:
-        """Return the annotations added to a message."""
+        """Return the annotations added to a message, empty without any."""
         return self._added.get((manager, msg_id), _NONE) if self._added else _NONE
 
 
 class AmqpService(NamedTuple):
-    """What the connections of a server share: admission, queue managers, limits."""
+    """The parts that all connections of an AMQP server share: admission, queue managers, limits."""
 
     loop: asyncio.AbstractEventLoop
     executor: Executor
@@ -215,6 +226,9 @@ class AmqpService(NamedTuple):
     nodes: DeletedTopics
 
     def manager_named(self, hostname: str) -> str:
-        """Return the queue manager that a host name means: that of the name, or the first one."""
+        """Return the queue manager whose name equals a host name, in any case.
+
+        Otherwise the first one.
+        """
         wanted = hostname.upper()
         return next((n for n in self.queue_managers if n.upper() == wanted), self.queue_managers[0])

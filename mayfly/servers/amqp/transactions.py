@@ -1,4 +1,4 @@
-"""Transactions: the coordinator that begins and ends them, and the states that name them."""
+"""AMQP transactions: the coordinator that begins and ends them, and the states that name them."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ _CREDIT: Final = 100
 
 
 class Coordinator(LinkEndpoint):
-    """The link on which a client declares and discharges its transactions."""
+    """The link on which a client declares (begins) and discharges (ends) its transactions."""
 
     def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
+        """Open the link and give credit for 100 requests."""
         super().__init__(host, link, conversations)
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.copy(link.remote_target.capabilities)
@@ -62,7 +63,7 @@ class Coordinator(LinkEndpoint):
         link.flow(_CREDIT)
 
     def delivery(self, transfer: Raw) -> None:
-        """Execute one declare or discharge."""
+        """Execute one declare or discharge request; a wrong request is rejected with an error."""
         delivery = transfers.wrapped(transfer)
         if delivery.settled and not delivery.readable:
             delivery.settle()
@@ -86,28 +87,31 @@ class Coordinator(LinkEndpoint):
             self._refuse(delivery, amqp_error(error))
 
     def quiesce(self) -> bool:
-        """Return True when every discharge was answered."""
+        """Return True if every discharge was answered."""
         return not self._ending_count
 
     def end(self, *, is_closed: bool) -> None:
-        """Back out the transactions declared on this link and not discharged, as specified."""
+        """Back out the transactions declared on this link that are not discharged, as specified."""
         self._is_over = True
         for name in self._open:
             self._discharge_then(name, lambda _outcome: None, fail=True)
         self._open.clear()
 
     def lost(self) -> None:
-        """Do nothing: the conversations end with the connection."""
+        """Do nothing: the end of the connection backs the transactions out."""
 
     def _declare(self, delivery: Delivery) -> None:
-        """Begin a transaction, and answer its id."""
+        """Begin a transaction, and answer with its id."""
         name = self._conversations.declare()
         self._open.add(name)
         _answer(delivery, DECLARED, [name])
         self._settle(delivery)
 
     def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
-        """End a transaction; raises AmqpError."""
+        """Begin to commit or back out the transaction that a discharge names.
+
+        Raises AmqpError for a missing or unknown transaction id.
+        """
         if not fields or not isinstance(fields[0], bytes):
             raise AmqpError(DECODE_ERROR, "discharge: txn-id is mandatory")
         name = fields[0]
@@ -120,9 +124,14 @@ class Coordinator(LinkEndpoint):
     def _discharge_then(
         self, name: bytes, on_done: Callable[[MQError | None], object], *, fail: bool
     ) -> None:
-        """End a transaction, and call ``on_done`` in the event loop."""
+        """Begin to end a transaction: backout if ``fail``, otherwise commit.
+
+        ``on_done`` is called in the event loop with None or an error. Raises AmqpError for an
+        unknown transaction id.
+        """
 
         def done(outcome: MQError | None) -> None:
+            """Count the transaction as ended, and report its outcome."""
             self._ending_count -= 1
             on_done(outcome)
 
@@ -132,7 +141,7 @@ class Coordinator(LinkEndpoint):
         self._ending_count += 1
 
     def _discharged(self, transfer: Raw, outcome: MQError | None) -> None:
-        """Answer a discharge."""
+        """Answer a discharge: accepted, or rejected (amqp:transaction:rollback) after an error."""
         if self._is_over:
             return
         delivery = transfers.wrapped(transfer)
@@ -143,18 +152,23 @@ class Coordinator(LinkEndpoint):
             self._refuse(delivery, AmqpError(ROLLED_BACK, str(outcome)))
 
     def _refuse(self, delivery: Delivery, error: AmqpError) -> None:
+        """Reject a request with an error."""
         delivery.local.condition = error.as_condition()
         delivery.update(Delivery.REJECTED)
         self._settle(delivery)
 
     def _settle(self, delivery: Delivery) -> None:
-        """Settle a request, at once or after its client."""
+        """Settle a request now, unless its client must settle first (rcv-settle-mode second)."""
         if self._settles_first or delivery.settled:
             delivery.settle()
 
 
 def _request(raw: bytes) -> tuple[int, list[Any]]:
-    """Return the code and the fields of a declare or discharge; raises amqp:not-implemented."""
+    """Return the code, DECLARE or DISCHARGE, and the fields of a request to the coordinator.
+
+    Raises AmqpError amqp:not-implemented for another request, amqp:decode-error for malformed
+    bytes.
+    """
     sections = codec.decoded(raw)
     value = sections[-1].value if sections and sections[-1].code == codec.VALUE else None
     if isinstance(value, codec.Described):
@@ -174,7 +188,7 @@ def name_in(delivery: Delivery) -> bytes:
 
 
 class DeliveryOutcome(NamedTuple):
-    """The outcome within a transactional state: a ``Delivery`` constant, 0 for none.
+    """The outcome of a delivery; ``state`` is a ``Delivery`` constant, 0 for none.
 
     The other fields are those of *modified*.
     """
@@ -186,7 +200,10 @@ class DeliveryOutcome(NamedTuple):
 
 
 def outcome_in(delivery: Delivery) -> DeliveryOutcome:
-    """Return the outcome within a transactional state; raises amqp:decode-error."""
+    """Return the outcome within a transactional state; its ``state`` is 0 without one.
+
+    Raises AmqpError amqp:decode-error for a malformed state.
+    """
     found = _fields(delivery)[1]
     if found is None:
         return DeliveryOutcome(0)
@@ -198,18 +215,18 @@ def outcome_in(delivery: Delivery) -> DeliveryOutcome:
 
 
 def accept(delivery: Delivery, name: bytes) -> None:
-    """Send the state that a message is accepted in a transaction."""
+    """Send the transactional state that a message is accepted in transaction ``name``."""
     _answer(delivery, TRANSACTIONAL_STATE, [name, Described(ulong(ACCEPTED), [])])
 
 
 def _answer(delivery: Delivery, state: int, fields: Any) -> None:
-    """Send the state of a delivery with its fields."""
+    """Send a state with fields for a delivery; it stays unsettled."""
     delivery.local.data = fields
     delivery.update(state)
 
 
 def _code_of(described: Described) -> int:
-    """Return the descriptor of a value as a number; 0 for an unknown one."""
+    """Return the descriptor of a value as a number, such as 0x24 for accepted; 0 if unknown."""
     descriptor = described.descriptor
     if isinstance(descriptor, int):
         return int(descriptor)
@@ -217,7 +234,10 @@ def _code_of(described: Described) -> int:
 
 
 def _fields(delivery: Delivery) -> tuple[bytes, Described | None]:
-    """Return the transaction id and the outcome of a state; raises amqp:decode-error."""
+    """Return transaction id and outcome of a transactional state; the outcome may be None.
+
+    Raises AmqpError amqp:decode-error for a malformed state.
+    """
     given: Any = delivery.remote.data
     if isinstance(given, list) and given and isinstance(given[0], (bytes, memoryview)):
         outcome = given[1] if len(given) > 1 else None

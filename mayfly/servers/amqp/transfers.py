@@ -1,4 +1,4 @@
-"""Transfers, outcomes and credit: each message by the C functions of proton.
+"""Transfers, outcomes and credit of AMQP links, by the C functions of proton.
 
 In proton's Python classes an event with its delivery, link and session takes a wrapper object each,
 as much time as the queue manager needs for the message. So this module gives names to the C
@@ -30,7 +30,7 @@ _WRAPPERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class Handlers(NamedTuple):
-    """Functions that are called with the events of a connection."""
+    """Functions to call with the events of one connection."""
 
     delivery: Callable[[Raw, Raw], object]
     flow: Callable[[Raw], object]
@@ -39,7 +39,10 @@ class Handlers(NamedTuple):
 
 
 def handle_events(collector: Collector, handlers: Handlers) -> None:
-    """Call the handlers of all events that proton has collected."""
+    """Call the handlers of all events that proton has collected, in order.
+
+    Unknown ones are dropped.
+    """
     raw = collector._impl
     while event := p.pn_collector_peek(raw):
         kind = p.pn_event_type(event)
@@ -56,12 +59,12 @@ def handle_events(collector: Collector, handlers: Handlers) -> None:
 
 
 def raw_of(endpoint: Link | Delivery) -> Raw:
-    """Return the pointer to a link or a delivery."""
+    """Return the C pointer of a proton link or delivery."""
     return endpoint._impl
 
 
 def wrapped(delivery: Raw) -> Delivery:
-    """Return a delivery as an object of proton's class."""
+    """Return a delivery as an object of proton's Python class."""
     return Delivery.wrap(delivery)
 
 
@@ -85,13 +88,13 @@ is_sender: Final[_Ask] = p.pn_link_is_sender
 
 
 def read(link: Raw, count: int) -> bytes:
-    """Return the next bytes of the current delivery of a link, at most ``count``."""
+    """Return the next bytes of the current delivery of a link, at most ``count``; b"" if none."""
     length, data = p.pn_link_recv(link, count)
     return bytes(data) if length > 0 else b""
 
 
 def discard(link: Raw) -> None:
-    """Read and discard what was received on an ended link, to free the window of its session."""
+    """Read and discard all deliveries received on an ended link, to free its session's window."""
     while delivery := p.pn_link_current(link):
         p.pn_link_recv(link, p.pn_delivery_pending(delivery))
         if p.pn_delivery_partial(delivery) and not p.pn_delivery_aborted(delivery):
@@ -109,7 +112,7 @@ def tag(delivery: Raw) -> bytes:
 
 
 def send(link: Raw, tag: bytes, message: bytes) -> Raw:
-    """Send a message; return its delivery."""
+    """Send a message on a link; return the new delivery."""
     delivery = p.pn_delivery(link, tag)
     p.pn_link_send(link, message)
     p.pn_link_advance(link)
@@ -117,17 +120,17 @@ def send(link: Raw, tag: bytes, message: bytes) -> Raw:
 
 
 def unsent_credit(link: Raw) -> int:
-    """Return the credit of a link as the client knows it: for messages not sent yet."""
+    """Return the credit of a link as the client knows it, including messages not yet sent."""
     return int(p.pn_link_credit(link) + p.pn_link_queued(link))
 
 
 def unsent_bytes(link: Raw) -> int:
-    """Return how many bytes of the session of a link were not sent yet."""
+    """Return how many bytes of a link's session have not been sent yet."""
     return int(p.pn_session_outgoing_bytes(p.pn_link_session(link)))
 
 
 def unsent_bytes_of(links: Iterable[Raw]) -> int:
-    """Return how many bytes of all sessions of some links were not sent yet."""
+    """Return how many bytes of the links' sessions have not been sent yet; 0 without links."""
     sessions = {p.pn_link_session(link) for link in links}
     return sum(int(p.pn_session_outgoing_bytes(session)) for session in sessions)
 
@@ -146,7 +149,7 @@ settle: Final[_Do] = p.pn_delivery_settle
 
 
 def answer(delivery: Raw, state: int) -> None:
-    """Send a state without fields, unless the client has settled; then settle here."""
+    """Send the state of a delivery, unless the client has settled it; then settle it here."""
     if not p.pn_delivery_settled(delivery):
         p.pn_delivery_update(delivery, state)
     p.pn_delivery_settle(delivery)

@@ -1,7 +1,7 @@
-"""Conversion of single values: properties to types of an MQRFH2, and ids.
+"""Conversion of single AMQP values: properties to types of an MQRFH2, and ids.
 
 MQ has 24 bytes for an id; AMQP has a ulong, a UUID, bytes or text. An id that MQ cannot hold is
-kept as a text property, marked with its type as in the JMS mapping of AMQP: ``ID:AMQP_ULONG:5``.
+kept as a text property, marked with its type as in the JMS mapping of AMQP: ``AMQP_ULONG:5``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _INTEGERS: Final = frozenset(
 
 
 def typed(name: str, value: Value) -> Typed:
-    """Return a scalar as a property value.
+    """Return an AMQP scalar as the value of an MQRFH2 property; null becomes a null string.
 
     Raises AmqpError amqp:invalid-field, which names the property, for a list, a map, a decimal, or
     an unsigned integer of 2**63 or more.
@@ -90,7 +90,10 @@ def typed(name: str, value: Value) -> Typed:
 
 
 def scalar(value: Typed) -> Value:
-    """Return a property value as AMQP value; a type that AMQP lacks becomes a string."""
+    """Return the value of an MQRFH2 property as AMQP value.
+
+    A type unknown to AMQP becomes a string. Null gives None.
+    """
     if value.value is None:
         return None
     kind = _AMQP_TYPES.get(value.dt)
@@ -100,10 +103,10 @@ def scalar(value: Typed) -> Value:
 
 
 def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
-    """Return an integer, a timestamp, or a float with an integer value, as an int.
+    """Return an AMQP integer or timestamp, or a float with a whole value, as an int.
 
-    Raises AmqpError amqp:invalid-field with name and value for anything else; a ``reason`` other
-    than 0 is the MQRC_* in its description.
+    Raises AmqpError amqp:invalid-field, with name and value, for anything else. ``reason`` is the
+    MQRC_* for the description, 0 for none.
     """
     if isinstance(value, Scalar):
         # Some clients use floats for all numbers.
@@ -118,7 +121,7 @@ def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
 def mq_id(value: Value) -> bytes | None:
     """Return the 24 bytes of an id that MQ can hold: 24 bytes, or ``ID:`` and 48 hex digits.
 
-    None for any other value.
+    Returns None for any other value.
     """
     if not isinstance(value, Scalar):
         return None
@@ -130,9 +133,10 @@ def mq_id(value: Value) -> bytes | None:
 
 
 def id_as_text(field: str, value: Value) -> str:
-    """Return an id as text, from which :func:`id_of_text` restores it.
+    """Return an AMQP id as text; ``Scalar(Data.ULONG, 5)`` -> ``'AMQP_ULONG:5'``.
 
-    Raises AmqpError amqp:invalid-field for a value that is no id.
+    :func:`id_of_text` restores the id. Raises AmqpError amqp:invalid-field for a value that is not
+    an id.
     """
     if isinstance(value, Scalar):
         if value.type == Data.STRING:
@@ -147,7 +151,7 @@ def id_as_text(field: str, value: Value) -> str:
 
 
 def id_of_text(kept: str) -> Scalar:
-    """Return the id of a text made by :func:`id_as_text`; any other text becomes a string id."""
+    """Return the AMQP id in a text of :func:`id_as_text`; any other text becomes a string id."""
     try:
         if kept.startswith(_ULONG) and 0 <= int(kept[len(_ULONG) :]) <= _LARGEST_ULONG:
             return Scalar(Data.ULONG, int(kept[len(_ULONG) :]))
@@ -161,6 +165,6 @@ def id_of_text(kept: str) -> Scalar:
 
 
 def id_of_mq(identifier: bytes) -> Scalar | None:
-    """Return a MsgId or CorrelId as a string id, None for zeros."""
+    """Return a MsgId or CorrelId as a string id, ``ID:`` and 48 hex digits; None for zeros."""
     shown = id_text(identifier)
     return None if shown is None else text(shown)

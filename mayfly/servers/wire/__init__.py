@@ -1,4 +1,4 @@
-"""The server of remote connections: TCP, TLS and UNIX sockets (docs/WIRE.md)."""
+"""The server of Mayfly's network protocol ("wire"): TCP, TLS and UNIX sockets (docs/WIRE.md)."""
 
 from mayfly.servers.wire.link import Limits
 from mayfly.servers.wire.server import WireServer

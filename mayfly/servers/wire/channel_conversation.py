@@ -1,4 +1,4 @@
-"""The receiving end of a message channel: a conversation whose client is a queue manager."""
+"""The conversation of a message channel: its client is the sender channel of a queue manager."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LONG_QUEUE = 64
 class ChannelConversation:
     """Executes the requests of one sender channel in order, each on a thread that may block.
 
-    Everything else of it runs in the event loop of the server.
+    All other code of the class runs in the event loop of the server.
     """
 
     def __init__(
@@ -58,6 +58,10 @@ class ChannelConversation:
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
+        """Begin a conversation, ``number`` on its link.
+
+        The receiver is opened by :meth:`negotiate`.
+        """
         self._link, self.number, self._manager = link, number, manager
         self._server_loop = link.server_loop
         self._applicant, self._admitted = applicant, admitted
@@ -83,12 +87,12 @@ class ChannelConversation:
 
     @property
     def connection_number(self) -> int:
-        """The number of the receiver's connection to the queue manager, 0 before NEGOTIATE."""
+        """The number of the receiver's connection to the queue manager; 0 before NEGOTIATE."""
         return 0 if self._incoming is None else self._incoming.connection_number
 
     @property
     def has_queue(self) -> bool:
-        """True while so many requests are queued that the link should read no more."""
+        """True while 64 or more requests are queued; the link then reads no more."""
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
@@ -98,7 +102,10 @@ class ChannelConversation:
         """Do nothing, because :meth:`suspend` does nothing."""
 
     def take(self, request: int, payload: bytes) -> None:
-        """Run or queue a request; answer a malformed one with an error, and drop its batch."""
+        """Run a request, or queue it while another one runs.
+
+        A malformed request is answered with an error; the batch that is coming in is then dropped.
+        """
         self._request_count += 1
         try:
             asked = channel_request_of(payload)
@@ -144,18 +151,25 @@ class ChannelConversation:
         )
 
     def quiesce(self, _refusal: MQError) -> bool:
-        """Accept no further batch; return True when no batch is open and no request runs."""
+        """Accept no further batch; return True if no batch is open and no request runs."""
         self._is_quiescing = True
         return not (self._is_busy or self._queued or self._batch_ms is not None)
 
     def end(self) -> None:
-        """Back out the batch that is not confirmed; called on a thread that may block."""
+        """Close the receiver, which backs out an unconfirmed batch.
+
+        Call it on a thread that may block. Does nothing to the receiver before NEGOTIATE.
+        """
         self._is_over = True
         if self._incoming is not None:
             self._channels.incoming.end(self._incoming)
 
     def _run(self, request: int, asked: ChannelRequest, envelopes: list[Envelope]) -> None:
-        """Keep the messages of a request, and execute it on a thread that may block."""
+        """Keep the messages of a request, then execute it on a thread that may block.
+
+        A request with only a part of a batch is answered at once. Too many or too long messages
+        fail it.
+        """
         if isinstance(asked, Envelopes | PutBatch | KeepBatch):
             try:
                 self._add(envelopes)
@@ -172,8 +186,8 @@ class ChannelConversation:
     def _add(self, envelopes: list[Envelope]) -> None:
         """Keep the messages of a request until the rest of their batch has been received.
 
-        Raises MQRC_Q_MGR_QUIESCING, MQRC_MSG_TOO_BIG_FOR_CHANNEL, or MQRC_UNEXPECTED_ERROR for more
-        messages than were agreed.
+        Raises MQRC_Q_MGR_QUIESCING while the server ends, MQRC_MSG_TOO_BIG_FOR_CHANNEL, and
+        MQRC_UNEXPECTED_ERROR for more messages than the batch size.
         """
         if self._is_quiescing and self._batch_ms is None:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
@@ -191,7 +205,7 @@ class ChannelConversation:
         self._keep(sum(len(envelope.body) for envelope in envelopes))
 
     def _keep(self, change: int) -> None:
-        """Change the number of bytes counted for kept messages."""
+        """Add ``change`` to the bytes counted for kept messages."""
         self._kept_bytes += change
         self._link.keep(change)
 
@@ -200,7 +214,10 @@ class ChannelConversation:
         self._envelopes, self._since_ms = [], None
 
     def _blocked(self, request: int, asked: ChannelRequest) -> None:
-        """Execute a request on a thread that may block, and answer it."""
+        """Execute a request on a thread that may block, then let the event loop send the answer.
+
+        Errors become a failure for the sender; none is raised.
+        """
         try:
             payload = packed_answer(_VERBS[type(asked)](self, asked))
         except LinkDown as error:
@@ -213,7 +230,7 @@ class ChannelConversation:
         self._server_loop.call_soon(partial(self._unblock, request, payload))
 
     def _unblock(self, request: int, payload: bytes) -> None:
-        """Send the answer of a request, and run the queued ones."""
+        """Send the answer of a request, and run the queued requests."""
         self._link.send(self.number, request, payload)
         self._is_busy = False
         self._count_kept()
@@ -225,11 +242,12 @@ class ChannelConversation:
         self._end_link()
 
     def _fail(self, request: int, error: MQError) -> None:
+        """Answer a request with an error."""
         self._link.send(self.number, request, packed_failure(error))
         self._count_kept()
 
     def _count_kept(self) -> None:
-        """Stop counting the bytes of a batch that was put or dropped."""
+        """Stop to count the bytes of a batch that was put or dropped."""
         if self._kept_bytes and not self._envelopes:
             self._keep(-self._kept_bytes)
 
@@ -241,7 +259,7 @@ class ChannelConversation:
         self._server_loop.call_soon(self._end_link)
 
     def _end_link(self) -> None:
-        """End the connection once its receiver has ended and no request runs."""
+        """End the connection if its receiver has ended and no request runs."""
         # The answer to a running request is sent first: it gives the reason.
         if self._is_over and not self._is_busy:
             text = f"CHANNEL({self._applicant.channel}) has ended at {self._manager.name}"
@@ -250,9 +268,10 @@ class ChannelConversation:
     # The verbs.
 
     def negotiate(self, asked: Negotiation) -> ReceiverState:
-        """Open the receiver, and return its state and limits.
+        """Open the receiver, and return its state and limits, such as the batch size.
 
-        Raises LinkDown or the MQError of ``Channels.accept`` that refuses the sender.
+        Raises LinkDown, or the MQError with which the receiver refuses the sender. A second call
+        raises MQRC_UNEXPECTED_ERROR.
         """
         if self._incoming is not None:
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "negotiate: this channel has begun")
@@ -285,26 +304,37 @@ class ChannelConversation:
         return state
 
     def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
-        """Put a complete batch; return the ms to wait before GO_ON, None when all is put."""
+        """Put a complete batch.
+
+        Return the ms to wait before GO_ON, or None if all messages are put. Raises LinkDown if
+        messages of the batch are missing.
+        """
         envelopes, _since_ms = self._complete_batch(batch)
         return self._begun().send(envelopes)
 
     def keep_batch(self, batch: PutBatch | KeepBatch) -> int:
-        """Keep the messages of a complete batch; return for how many ms it has been coming in."""
+        """Keep the messages of a complete batch for GO_ON.
+
+        Return the ms since its first message came. Raises LinkDown if messages of the batch are
+        missing.
+        """
         envelopes, since_ms = self._complete_batch(batch)
         return self._begun().hand_over(envelopes, self._now_ms() - since_ms)
 
     def go_on(self, asked: GoOn) -> int | None:
-        """Put a kept batch, or messages that could not be put; return as :meth:`put_batch`."""
+        """Put a kept batch, or the messages that could not be put before.
+
+        Returns the ms to wait before the next GO_ON, or None if all messages are put.
+        """
         return self._begun().go_on(asked.transit_ms)
 
     def confirm(self, asked: Confirm) -> None:
-        """Commit the batch together with its name and sequence number."""
+        """Commit the batch together with its name (luw) and sequence number."""
         self._begun().confirm(asked.luw, asked.sequence)
         self._batch_ms = None
 
     def ping(self, _asked: object) -> None:
-        """Answer if the channel receives; this also counts as a sign of life of the sender."""
+        """Raise the MQError that would refuse this channel; also note that the sender is alive."""
         channel = self._applicant.channel
         if self._incoming is None:
             self._channels.check_receiver(channel)
@@ -312,10 +342,14 @@ class ChannelConversation:
             self._incoming.ping(channel)
 
     def _traffic(self) -> Traffic:
+        """Return the bytes sent and received on the socket."""
         return Traffic(self._link.sent_bytes, self._link.received_bytes)
 
     def _complete_batch(self, batch: PutBatch | KeepBatch) -> tuple[list[Envelope], int]:
-        """Return the kept messages and when the first came; LinkDown when some are missing."""
+        """Return the messages kept for a batch, and the epoch ms at which the first came.
+
+        No message stays kept. Raises LinkDown if messages are missing.
+        """
         envelopes, since_ms = self._envelopes, self._since_ms
         self._drop_batch()
         if len(envelopes) != batch.message_count or since_ms is None:

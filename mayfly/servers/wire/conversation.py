@@ -1,4 +1,4 @@
-"""One conversation of a program: its verbs on a queue manager, in the order of their requests.
+"""The conversation of a program: its verbs on a queue manager, in the order of their requests.
 
 A request of :data:`AT_ONCE` neither waits nor syncs, and is executed in the event loop of the
 server. One of :data:`BEGUN` may wait or sync, and reports its answer by a callback. All others run
@@ -78,7 +78,7 @@ BEGUN: Final = frozenset(
 
 
 class ProgramConversation:
-    """A connection of this process, used by a remote client.
+    """A remote program's connection to a queue manager of this process.
 
     Its code runs in the event loop of the server, with two exceptions: blocking verbs run on other
     threads, and callbacks come from any thread. While a blocking verb runs, later requests are
@@ -112,6 +112,7 @@ class ProgramConversation:
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
+        """Begin a conversation, ``number`` on its link, with an open connection."""
         self._link, self.number, self.connection = link, number, connection
         self._server_loop = link.server_loop
         self.applicant, self.admitted = applicant, admitted
@@ -132,7 +133,11 @@ class ProgramConversation:
         self._refusal: MQError | None = None
 
     def take(self, request: int, payload: bytes) -> None:
-        """Run or queue a request; raises WrongFrame for one that cannot be answered."""
+        """Run a request, or queue it while a blocking verb runs; ``request`` is its number.
+
+        A malformed request is answered with an error. Raises WrongFrame if the number is that of a
+        running request.
+        """
         self._request_count += 1
         if request in self._under_way:
             raise WrongFrame(f"request: {request} is under way already")
@@ -154,7 +159,7 @@ class ProgramConversation:
 
     @property
     def has_queue(self) -> bool:
-        """True while so many requests are queued that the link should read no more."""
+        """True while 64 or more requests are queued; the link then reads no more."""
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
@@ -166,7 +171,7 @@ class ProgramConversation:
                 self._under_way[request] = None
 
     def resume(self) -> None:
-        """Start the cancelled gets again, each for the rest of its wait."""
+        """Start the gets that :meth:`suspend` has cancelled, each for the rest of its wait."""
         suspended, self._suspended = sorted(self._suspended), set()
         for request in suspended:
             asked, until_ms = self._waits[request]
@@ -207,7 +212,7 @@ class ProgramConversation:
         )
 
     def quiesce(self, refusal: MQError) -> bool:
-        """End waiting gets with the error ``refusal``; return True when no work is left.
+        """End waiting gets with the error ``refusal``; return True if no work is left.
 
         From now on verbs with FAIL_IF_QUIESCING fail with the same error. Work is an open unit of
         work, a delivery that is not settled, and a running verb.
@@ -222,13 +227,16 @@ class ProgramConversation:
         return not (has_verbs or is_open)
 
     def end(self) -> None:
-        """Back out the unit of work, and disconnect; called on a thread that may block."""
+        """Back out the unit of work, and disconnect; call it on a thread that may block."""
         self.is_ended = True
         self._queued.clear()
         self.connection.close(commit=False)
 
     def _run(self, request: int, asked: ask.Request[Any]) -> None:
-        """Execute a request in the way of its kind; if there is no memory for its answer, later."""
+        """Execute a request in the loop, by a callback, or on a thread, and answer it.
+
+        A get waits first while the memory budget is used up.
+        """
         kind = type(asked)
         if kind in _GETTING and self._server_loop.budget.is_used_up:
             self._is_blocked = True
@@ -249,14 +257,17 @@ class ProgramConversation:
             self._fail(request, _field_error(kind, wrong))
 
     def _note_unit(self, asked: ask.Request[Any]) -> None:
-        """Note when the unit of work has begun, or that a commit or backout ends it."""
+        """Note the time at which a unit of work begins, or that a commit or backout ends it."""
         if isinstance(asked, ask.Commit | ask.Backout):
             self._unit_of_work_ms = None
         elif self._unit_of_work_ms is None and asked.in_unit:
             self._unit_of_work_ms = self.connection.now_ms()
 
     def _begin(self, request: int, asked: ask.Request[Any]) -> None:
-        """Begin a request that reports its answer by a callback; raises MQError, WrongFrame."""
+        """Begin a request that reports its answer by a callback; raises MQError, WrongFrame.
+
+        For example, MQRC_RESOURCE_PROBLEM is raised if too many requests are running.
+        """
         if (
             isinstance(asked, ask.Settle)
             and asked.within
@@ -290,12 +301,18 @@ class ProgramConversation:
             self._under_way[request] = outcome
 
     def report_refusal(self, request: int, handle: int, error: MQError) -> None:
-        """Send to the client that a running get cannot get from a queue; any thread may call it."""
+        """Tell the client that a running get waits because its queue is inhibited for gets.
+
+        Any thread may call it.
+        """
         payload = packed([REFUSED, request, handle, failure_of(error)])
         self._server_loop.call_soon(partial(self._link.send, 0, REFUSED, payload))
 
     def done(self, request: int, outcome: Any) -> None:
-        """Answer a request that was begun; any thread may call it."""
+        """Answer a request that was begun; any thread may call it.
+
+        ``outcome`` is the answer or an MQError.
+        """
         if self._server_loop.is_in_loop():
             self._finish(request, outcome)
         else:
@@ -303,6 +320,7 @@ class ProgramConversation:
             self._server_loop.call_soon(partial(self._finish, request, outcome))
 
     def _finish(self, request: int, outcome: Any) -> None:
+        """Send the answer of a request that was begun, in the event loop."""
         self._forget(request)
         if isinstance(outcome, MQError):
             self._fail(request, outcome)
@@ -310,11 +328,15 @@ class ProgramConversation:
             self._answer(request, outcome)
 
     def _forget(self, request: int) -> None:
+        """Remove a request that is answered; ignored if it is unknown."""
         self._under_way.pop(request, None)
         self._waits.pop(request, None)
 
     def _cancel(self, request: int, cancelled: int) -> None:
-        """Cancel a running request if possible, and answer whether it was."""
+        """Cancel a running request, and answer True.
+
+        Answer False if it can no longer be cancelled.
+        """
         under_way = self._under_way.get(cancelled)
         is_cancelled = cancelled in self._suspended
         if is_cancelled:
@@ -326,7 +348,10 @@ class ProgramConversation:
         self._answer(request, is_cancelled)
 
     def _blocked(self, request: int, asked: ask.Request[Any]) -> None:
-        """Execute a request on a thread that may block, and answer it."""
+        """Execute a request on a thread that may block, then let the event loop send the answer.
+
+        Errors become a failure for the client; none is raised.
+        """
         kind = type(asked)
         try:
             if isinstance(asked, ask.Disconnect):
@@ -344,7 +369,10 @@ class ProgramConversation:
         self._server_loop.call_soon(partial(self._unblock, request, payload))
 
     def _disconnect(self, commit: bool) -> None:
-        """Disconnect, and remove the conversation from its link even if that fails."""
+        """Disconnect, with a commit or a backout.
+
+        The conversation leaves its link even after an error.
+        """
         self.is_ended = True
         try:
             self.connection.close(commit=commit)
@@ -357,7 +385,7 @@ class ProgramConversation:
         self._continue()
 
     def _run_later(self, request: int, asked: ask.Request[Any]) -> None:
-        """Put a request back to the front of the queue, and run the queue: memory is free again."""
+        """Run a get that has waited for memory, then the queued requests."""
         self._queued.appendleft((request, asked))
         self._continue()
 
@@ -371,19 +399,21 @@ class ProgramConversation:
             self._link.regulate()
 
     def _answer(self, request: int, value: Any) -> None:
+        """Send a successful answer for a request."""
         self._link.send(self.number, request, packed_answer(value))
 
     def _fail(self, request: int, error: MQError) -> None:
+        """Send an error as the answer of a request."""
         self._link.send(self.number, request, packed_failure(error))
 
 
 def _field_error(kind: type[ask.Request[Any]], wrong: WrongFrame) -> MQError:
-    """Return the error of a field with its own encoding, such as a descriptor."""
+    """Return the MQError for a wrong field of a request, with the reason code for this field."""
     return mq_error(ask.reason_of(kind, wrong.field), f"{ask.verb_name(kind)}.{wrong}")
 
 
 def _fails_if_quiescing(asked: ask.Request[Any]) -> bool:
-    """Return True for a request with option FAIL_IF_QUIESCING."""
+    """Return True if a request has the option FAIL_IF_QUIESCING."""
     if type(asked) not in _FAIL_IF_QUIESCING:
         return False
     options: int = asked.options  # type: ignore[attr-defined]  # all of these have options
@@ -396,36 +426,37 @@ class _Completion:
     __slots__ = ("_conversation", "_request", "is_over")
 
     def __init__(self, conversation: ProgramConversation, request: int) -> None:
+        """Take the conversation, and the number of the request to answer."""
         self._conversation, self._request = conversation, request
         #: Whether the request is answered, or its answer is left to the loop.
         self.is_over = False
 
     def __call__(self, outcome: Any) -> None:
-        """Report the outcome: the answer as it travels, or an MQError."""
+        """Report the outcome of the request: the answer as it is sent, or an MQError."""
         self.is_over = True
         self._conversation.done(self._request, outcome)
 
     def refused(self, handle: int, error: MQError) -> None:
-        """Report a queue that the running get cannot get from."""
+        """Report that the running get waits because its queue is inhibited for gets."""
         self._conversation.report_refusal(self._request, handle, error)
 
 
 def _is_begun(asked: ask.Request[Any]) -> bool:
-    """Return True for a request that reports its answer by a callback."""
+    """Return True if a request reports its answer by a callback."""
     if isinstance(asked, ask.Get) and asked.options & _UNDER_CURSOR:
         return False
     return type(asked) in BEGUN
 
 
 def _execute(connection: LocalConnection, asked: ask.Request[Any]) -> Any:
-    """Execute a request and return its answer as it travels; raises MQError, WrongFrame."""
+    """Execute a request and return its answer in the form to send; raises MQError, WrongFrame."""
     return _wire_answer(type(asked), connection.call(_limited(asked)))
 
 
 def _begin_request(
     connection: LocalConnection, asked: ask.Request[Any], completion: _Completion
 ) -> tuple[Any] | UnderWay:
-    """Begin a request.
+    """Begin a request whose answer comes by a callback.
 
     Returns the answer, alone in a tuple, or the running request, which reports its outcome to
     ``completion``. Raises MQError, WrongFrame.
@@ -435,6 +466,7 @@ def _begin_request(
     kind = type(asked)
 
     def report(outcome: Any) -> None:
+        """Pass the outcome to the completion: an MQError, or the answer in the form to send."""
         completion(outcome if isinstance(outcome, MQError) else _wire_answer(kind, outcome))
 
     outcome = connection.begin_here(asked, report, completion.refused)
@@ -442,13 +474,13 @@ def _begin_request(
 
 
 def _wire_answer(kind: type[ask.Request[Any]], answer: Any) -> Any:
-    """Return an answer to a kind of request as it travels."""
+    """Return the answer to a kind of request in the form in which it is sent."""
     form = WIRE_FORMS.get(ask.answer_type(kind))
     return answer if form is None else form.of_answer(answer)
 
 
 def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
-    """Return a request cut to what one answer can hold.
+    """Return a request, reduced to the number of messages or rows that fit into one answer.
 
     Raises MQRC_OPTIONS_ERROR for a number of messages or rows that is out of range.
     """
@@ -472,7 +504,7 @@ def _limited(asked: ask.Request[Any]) -> ask.Request[Any]:
 def _begin_puts(
     connection: LocalConnection, puts: ask.Puts, completion: _Completion
 ) -> tuple[PutsRow] | UnderWay:
-    """Begin several puts; the result is that of :func:`_begin_request`."""
+    """Begin several puts; return the answer, alone in a tuple, or the running request."""
     has_results = not puts.options & c.MQPMO_ASYNC_RESPONSE
     outcomes = connection.begin_puts(
         (_put_of(puts, message) for message in puts.messages),
@@ -482,7 +514,7 @@ def _begin_puts(
 
 
 def _put_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
-    """Return one of several puts, or the error of a field that is wrong."""
+    """Return one of several puts; a wrong field gives the MQError instead."""
     try:
         new = decoded(ask.NewMessage, bytes(message), "put.message")
     except WrongFrame as wrong:
@@ -491,9 +523,9 @@ def _put_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
 
 
 def _row_of_puts(outcomes: list[PutResult | MQError | None], has_results: bool) -> PutsRow:
-    """Return the outcomes of several puts as they travel.
+    """Return the outcomes of several puts in the form to send.
 
-    Without ``has_results`` only the failures.
+    Without ``has_results`` it has only the failures.
     """
     failed = [
         FailedPut(place, failure_of(outcome))

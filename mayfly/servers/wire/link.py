@@ -1,4 +1,4 @@
-"""Connections of clients in the event loop of a server: a ClientLink each, and their ServerLoop.
+"""Links: the server's end of client sockets (ClientLink), in one event loop (ServerLoop).
 
 A link cuts received bytes into frames and passes these to its conversations. It sends and checks
 heartbeats, counts the bytes that it holds in memory, and closes. The server loop has the event
@@ -96,7 +96,7 @@ def packed_answer(value: Any) -> bytes:
 
 
 def packed_failure(error: MQError) -> bytes:
-    """Return the payload of an answer that carries an error."""
+    """Return the payload of an answer with an error."""
     failure = failure_of(error)
     # A detail may quote characters that UTF-8 cannot encode.
     detail = failure.detail.encode(errors="replace").decode()
@@ -104,7 +104,7 @@ def packed_failure(error: MQError) -> bytes:
 
 
 class AnyConversation(Protocol):
-    """What a link needs of a conversation: one of a program, or one of a message channel."""
+    """A conversation as its link sees it: of a program, or of a message channel."""
 
     @property
     def queue_manager(self) -> str:
@@ -116,10 +116,10 @@ class AnyConversation(Protocol):
 
     @property
     def has_queue(self) -> bool:
-        """True while so many requests are queued that the link should read no more."""
+        """True while 64 or more requests are queued; the link then reads no more."""
 
     def take(self, request: int, payload: bytes) -> None:
-        """Run or queue a request; raises WrongFrame for one that cannot be answered."""
+        """Run or queue a request with this number; raises WrongFrame if it cannot be answered."""
 
     def suspend(self) -> None:
         """Cancel waiting gets for now, because the client does not read its answers."""
@@ -131,14 +131,14 @@ class AnyConversation(Protocol):
         """Return the attributes that DISPLAY CONN shows."""
 
     def quiesce(self, refusal: MQError) -> bool:
-        """End waiting gets with the error ``refusal``; return True when no work is left."""
+        """End waiting gets with the error ``refusal``; return True if no work is left."""
 
     def end(self) -> None:
         """Back out the unit of work, and disconnect; called on a thread that may block."""
 
 
 class ConnectionTerms(NamedTuple):
-    """The terms of a connection, as its first conversation agrees them.
+    """The limits of a connection, as agreed with its first conversation.
 
     ``heartbeat_ms`` is the interval of heartbeats, 0 for none. ``share_conversations`` is the most
     conversations that the connection may carry, ``max_message_bytes`` the longest message.
@@ -150,19 +150,19 @@ class ConnectionTerms(NamedTuple):
 
 
 class ConnectHandler(Protocol):
-    """Begins the conversations whose first request is one certain verb, a form of CONNECT."""
+    """Handles one kind of first request (CONNECT), of programs or of message channels."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
-        """Return the applicant for admission, and the heartbeat interval in ms that it asks for.
+        """Return the facts for admission, and the heartbeat interval (ms) that the client asks for.
 
         Raises WrongFrame for a malformed request.
         """
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
-        """Return the terms of the connection.
+        """Return the agreed limits of the connection.
 
-        ``asked_ms`` is the interval that the client asks for, ``limit_ms`` the longest of this
-        server; 0 is no limit.
+        ``asked_ms`` is the heartbeat interval that the client asks for, ``limit_ms`` the longest of
+        this server; 0 means no limit.
         """
 
     def begin(
@@ -170,13 +170,13 @@ class ConnectHandler(Protocol):
     ) -> AnyConversation:
         """Connect to the queue manager and return the conversation, ``number`` on its link.
 
-        It runs on a thread that may block. Raises MQError.
+        It is called on a thread that may block. Raises MQError if the connect is refused.
         """
 
     def greeting(
         self, conversation: AnyConversation, admitted: Admitted, terms: ConnectionTerms
     ) -> Connected | Welcome:
-        """Return the answer to the first request."""
+        """Return the answer to the first request, with the agreed limits."""
 
 
 #: The end of an admission: the conversation with its terms, or the error.
@@ -184,14 +184,14 @@ Outcome: TypeAlias = tuple[AnyConversation, Admitted] | MQError
 
 
 class Writer(Protocol):
-    """A connection that collects frames and writes them at the end of a turn."""
+    """A connection that collects frames and writes them at the end of a turn of the event loop."""
 
     def write_unsent(self) -> None:
-        """Write the collected frames to the socket."""
+        """Write the collected frames to the socket; does nothing without any."""
 
 
 class Outbox:
-    """The connections that have frames to write at the end of a turn; only the event loop uses it.
+    """The connections with frames to write at the end of a turn; only the event loop uses it.
 
     In one turn the loop runs the requests received on a connection, or the calls that other threads
     have queued. Frames are collected because one write costs as much as a put.
@@ -200,6 +200,7 @@ class Outbox:
     __slots__ = ("_writers", "is_open")
 
     def __init__(self) -> None:
+        """Begin outside a turn: frames are written at once."""
         #: Whether a turn is under way; outside of one, frames are written at once.
         self.is_open = False
         self._writers: list[Writer] = []
@@ -209,11 +210,11 @@ class Outbox:
         self.is_open = True
 
     def note(self, writer: Writer) -> None:
-        """Let a connection write at the end of the turn; it calls this once in a turn."""
+        """Add a connection that has collected frames in this turn; called once for each turn."""
         self._writers.append(writer)
 
     def end(self) -> None:
-        """End the turn: write everything collected."""
+        """End the turn: write all collected frames."""
         self.is_open = False
         self.write()
 
@@ -243,7 +244,7 @@ class ServerLoop:
         budget: Budget,
         connect_handlers: Mapping[int, ConnectHandler],
     ) -> None:
-        """Make the event loop, which :meth:`run` runs.
+        """Create the event loop, which :meth:`run` runs.
 
         ``connect_handlers`` has the handler of a first request by the number of its verb.
         """
@@ -267,14 +268,17 @@ class ServerLoop:
         self.ending_count = 0
 
     def link_of(self, number: int) -> ClientLink | None:
-        """Return the link with a conversation of this connection number, None without one."""
+        """Return the link with the conversation of connection number ``number``.
+
+        Returns None if no link has it.
+        """
         found = (link for link in self.members.values() if link.has_conversation(number))
         return next(found, None)
 
     def run(self) -> bool:
-        """Run the event loop until :meth:`stop`; the one turn of the server's thread.
+        """Run the event loop until :meth:`stop`; called by the server's thread.
 
-        Returns False after a stop, True when the loop ended otherwise and is to run again.
+        Returns False after a stop. Returns True if the loop ended otherwise and must run again.
         """
         self._loop_thread = self.runtime.thread_id()
         asyncio.set_event_loop(self.loop)
@@ -297,9 +301,9 @@ class ServerLoop:
         return self.runtime.thread_id() == self._loop_thread
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Let the event loop call ``call`` in its next turn; any thread may call this.
+        """Run ``call`` in the next turn of the event loop; any thread may call this.
 
-        Does nothing once the server is closed.
+        Does nothing if the server is closed.
         """
         self._calls.append(call)
         if not self._is_woken:
@@ -311,7 +315,10 @@ class ServerLoop:
                 self._calls.clear()
 
     def run_blocking(self, work: Callable[[], None]) -> None:
-        """Run ``work`` on one of the threads for verbs that may block."""
+        """Run ``work`` on one of the threads for verbs that may block.
+
+        Does not wait for its end.
+        """
         self._blocking.submit(work)
 
     def handler_of(self, verb: object) -> ConnectHandler | None:
@@ -319,9 +326,9 @@ class ServerLoop:
         return self._connect_handlers.get(verb) if type(verb) is int else None
 
     def manager_name(self, asked: str) -> str:
-        """Return the name of the queue manager that a client means.
+        """Return the queue manager name that a client means, unchanged unless it is blank.
 
-        A blank name means the only one that is served.
+        A blank name means the only queue manager served; if several are served, it stays blank.
         """
         if not asked and len(self.managers) == 1:
             return next(iter(self.managers))
@@ -331,21 +338,21 @@ class ServerLoop:
 
     @property
     def handshake_seconds(self) -> float | None:
-        """The time for a TLS handshake, the same as for admission; None without a limit."""
+        """The longest time for a TLS handshake, the same as for admission; None without a limit."""
         return self.limits.admission_ms / SECOND_MS or None
 
     def capacity(self) -> int:
-        """Return how many more connections the server accepts."""
+        """Return how many more connections the server accepts now."""
         return self.limits.connections - len(self.members)
 
     def new(self) -> ClientLink:
-        """Return the link of a new connection."""
+        """Return the asyncio protocol object (a link) for a new connection."""
         return ClientLink(self, next(INSTANCE_NUMBERS))
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log a client that does not speak TLS, and return the bytes to answer.
+        """Log a client that does not use TLS on a TLS port, and return the bytes to answer.
 
-        A Mayfly client is answered MQRC_SSL_INITIALIZATION_ERROR, any other nothing.
+        A Mayfly client gets MQRC_SSL_INITIALIZATION_ERROR, any other client b"".
         """
         if not first.startswith(MAGIC):
             text = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
@@ -358,7 +365,7 @@ class ServerLoop:
     # For links.
 
     def enter(self, link: ClientLink) -> bool:
-        """Register a new connection; return False when the server has as many as it may.
+        """Register a new connection; return False if the limit of connections is reached.
 
         While the server drains, the connection is kept apart: its CONNECT is refused, and the drain
         does not wait for it.
@@ -380,7 +387,7 @@ class ServerLoop:
         self.refused_links[link.number] = link
 
     def leave(self, link: ClientLink, conversations: list[AnyConversation]) -> None:
-        """Forget a closed connection, and back out the units of work of its conversations."""
+        """Remove a closed connection, and begin to back out its conversations."""
         self.members.pop(link.number, None)
         self.refused_links.pop(link.number, None)
         for conversation in conversations:
@@ -394,18 +401,19 @@ class ServerLoop:
         number: int,
         on_done: Callable[[Outcome], None],
     ) -> None:
-        """Ask admission, and begin a conversation.
+        """Ask admission, and begin a conversation; does not wait for the result.
 
-        The event loop calls ``on_done`` with the outcome.
-
-        The answer is late when the password is wrong, and no thread waits for it: otherwise clients
-        that guess passwords would use up all threads.
+        The event loop calls ``on_done`` with the outcome: the conversation, or an MQError. The
+        answer to a wrong password is late, and no thread waits for it: otherwise clients that guess
+        passwords would use up all threads.
         """
 
         def end(outcome: Outcome) -> None:
+            """Report the outcome to the event loop."""
             self.call_soon(partial(self._admitted, link, applicant, on_done, outcome))
 
         def begin(answer: Future[Admitted]) -> None:
+            """Begin the conversation after admission's answer, on a thread that may block."""
             outcome: Outcome
             try:
                 admitted = answer.result()
@@ -417,6 +425,7 @@ class ServerLoop:
             end(outcome)
 
         def ask() -> None:
+            """Ask admission, on a thread that may block."""
             try:
                 answer = self._admission.submit(applicant)
             except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
@@ -427,7 +436,7 @@ class ServerLoop:
         self._on_thread(ask)
 
     def _on_thread(self, work: Callable[[], None]) -> None:
-        """Run ``work`` on a thread of admission; do nothing once the server has ended."""
+        """Run ``work`` on a thread of admission; does nothing if the server has ended."""
         with contextlib.suppress(RuntimeError):
             self._admitting.submit(work)
 
@@ -438,7 +447,11 @@ class ServerLoop:
         on_done: Callable[[Outcome], None],
         outcome: Outcome,
     ) -> None:
-        """Report the outcome of an admission; refuse an instance above MAXINST or MAXINSTC."""
+        """Call ``on_done`` with the outcome of an admission.
+
+        A connection above MAXINST or MAXINSTC is backed out, and MQRC_CHANNEL_NOT_AVAILABLE is
+        reported.
+        """
         if not isinstance(outcome, MQError) and self._one_too_many(link, applicant, outcome[1]):
             self._back_out(outcome[0])
             text = f"channel {applicant.channel} has as many instances as it may"
@@ -458,11 +471,12 @@ class ServerLoop:
         )
 
     def _back_out(self, conversation: AnyConversation) -> None:
-        """End a conversation on a thread that may block."""
+        """End a conversation on a thread that may block; does not wait for it."""
         self.ending_count += 1
         self._blocking.submit(partial(self._end, conversation))
 
     def _end(self, conversation: AnyConversation) -> None:
+        """End a conversation on a thread that may block; errors are logged."""
         try:
             conversation.end()
         except MQError as error:
@@ -473,10 +487,11 @@ class ServerLoop:
             self.call_soon(self._note_end)
 
     def _note_end(self) -> None:
+        """Count a conversation as ended."""
         self.ending_count -= 1
 
     def _call(self) -> None:
-        """Run the calls that other threads have queued."""
+        """Run the calls that other threads have queued; errors are logged."""
         self._is_woken = False
         calls = self._calls
         self.outbox.begin()
@@ -489,7 +504,10 @@ class ServerLoop:
 
 
 def _refusal(error: Exception) -> MQError:
-    """Return the error to send to the client; a programming error is logged and becomes 2195."""
+    """Return the MQError to send to a client whose admission has failed with any error.
+
+    A programming error is logged and becomes MQRC_UNEXPECTED_ERROR.
+    """
     if isinstance(error, MQError):
         return error
     if isinstance(error, CancelledError):
@@ -499,9 +517,13 @@ def _refusal(error: Exception) -> MQError:
 
 
 class ClientLink(asyncio.Protocol):
-    """The server's end of one socket; the event loop alone uses it."""
+    """The server's end of one client socket; only the event loop uses it."""
 
     def __init__(self, server_loop: ServerLoop, number: int) -> None:
+        """Begin without a socket, which :meth:`connection_made` brings.
+
+        ``number`` tells the sockets of all servers of the process apart.
+        """
         self.server_loop, self.number = server_loop, number
         self._outbox = server_loop.outbox
         #: Frames that go out at the end of the turn.
@@ -543,7 +565,7 @@ class ClientLink(asyncio.Protocol):
     # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection, or abort it when the server has too many."""
+        """Register the connection, or abort it if the server has too many; called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         send_at_once(transport)
@@ -557,7 +579,7 @@ class ClientLink(asyncio.Protocol):
         self._start_ticking()
 
     def data_received(self, data: bytes) -> None:
-        """Take received bytes; a malformed frame is logged and ends the connection."""
+        """Process received bytes; a malformed frame is logged and ends the connection."""
         self._silent_ticks = 0
         self.received_bytes += len(data)
         self._outbox.begin()
@@ -569,12 +591,12 @@ class ClientLink(asyncio.Protocol):
             self._outbox.end()
 
     def pause_writing(self) -> None:
-        """Count the bytes that the client has not read; too many of them stop its requests."""
+        """Count the bytes that the client has not read; called by asyncio when many wait."""
         self._is_behind = True
         self._count_unread()
 
     def resume_writing(self) -> None:
-        """Let gets and reading continue: the client has read its answers."""
+        """Read requests and continue gets again, since the client has read; called by asyncio."""
         self._is_behind = False
         self._reading.stop()
         self._unread.note(0)
@@ -586,7 +608,10 @@ class ClientLink(asyncio.Protocol):
         self.regulate()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Release everything of the connection, and back out its conversations."""
+        """Release everything of the connection, and back out its conversations.
+
+        asyncio calls it.
+        """
         self._transport = None
         self._unsent.clear()
         self._is_lost = True
@@ -608,7 +633,7 @@ class ClientLink(asyncio.Protocol):
     def send(self, conversation: int, request: int, payload: bytes) -> None:
         """Send a frame to a conversation of the client.
 
-        An answer also releases its counted request.
+        If it answers a long request, the bytes of the request are no longer counted.
         """
         if self._held:
             length = self._held.pop((conversation, request), None)
@@ -619,7 +644,7 @@ class ClientLink(asyncio.Protocol):
         self._write(HEADER.pack(len(payload), conversation, request) + payload)
 
     def write_unsent(self) -> None:
-        """Write the frames collected in this turn."""
+        """Write the frames collected in this turn; does nothing without any."""
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None:
             self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
@@ -627,7 +652,10 @@ class ClientLink(asyncio.Protocol):
                 self._count_unread()
 
     def when_memory_is_free(self, call: Callable[[], None]) -> None:
-        """Let the event loop call ``call`` once memory for messages is free again."""
+        """Run ``call`` in the event loop once memory for messages is free.
+
+        It is dropped if the connection ends first.
+        """
         self._later.call(call)
 
     def keep(self, change: int) -> None:
@@ -636,7 +664,7 @@ class ClientLink(asyncio.Protocol):
         self._count()
 
     def regulate(self) -> None:
-        """Read from the client exactly while neither its requests nor its answers pile up."""
+        """Pause or resume reading, so that neither requests nor answers of the client pile up."""
         self._is_held_up = self._has_to_wait()
         reads = (
             self._is_writable
@@ -656,15 +684,15 @@ class ClientLink(asyncio.Protocol):
             self._transport.pause_reading()
 
     def has_conversation(self, number: int) -> bool:
-        """Return True if the conversation with this connection number uses this link."""
+        """Return True if the conversation of connection number ``number`` uses this link."""
         return any(each.connection_number == number for each in self._open_conversations())
 
     def forget(self, number: int) -> None:
-        """Remove a conversation that has disconnected."""
+        """Remove a conversation that has disconnected; ignored if it is unknown."""
         self._conversations.pop(number, None)
 
     def end(self, error: MQError) -> None:
-        """Send the reason to the client, and close the connection."""
+        """Send the reason to the client, and close the connection; a second call does nothing."""
         if self._transport is not None and not self._transport.is_closing():
             self._write(framed(0, ENDED, packed([ENDED, failure_of(error)])))
             self.write_unsent()
@@ -672,9 +700,10 @@ class ClientLink(asyncio.Protocol):
             self._closing.close()
 
     def quiesce(self, refusal: MQError, ending: MQError) -> None:
-        """Close the connection with the error ``ending`` unless a conversation has work left.
+        """Close the connection with the error ``ending`` if no conversation has work left.
 
-        Until then waiting gets, and verbs with FAIL_IF_QUIESCING, fail with ``refusal``.
+        While work is left, it stays open: waiting gets, and verbs with FAIL_IF_QUIESCING, fail with
+        ``refusal``. The caller repeats the call.
         """
         self._is_quiescing = True
         if not self._is_admitted and not self._conversations:
@@ -688,12 +717,13 @@ class ClientLink(asyncio.Protocol):
             self.end(ending)
 
     def abort(self) -> None:
-        """Cut the connection without a word to the client."""
+        """Abort the socket without a word to the client; does nothing if it is closed."""
         transport = self._transport or self._closing
         if transport is not None:
             transport.abort()
 
     def _open_conversations(self) -> list[AnyConversation]:
+        """Return the conversations that are admitted."""
         return [each for each in self._conversations.values() if each is not None]
 
     def status(self) -> list[ClientConnection]:
@@ -703,7 +733,11 @@ class ClientLink(asyncio.Protocol):
     # The first bytes.
 
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
-        """Answer the preamble; return True if frames may follow."""
+        """Answer the preamble (protocol version) of a client; return True if frames may follow.
+
+        ``theirs`` is None for another protocol, whose first bytes are ``first``. The socket is
+        closed then, and for a version that does not fit.
+        """
         if theirs is None:
             text = f"{self.peer} speaks {protocol_of(first)}"
         else:
@@ -717,7 +751,11 @@ class ClientLink(asyncio.Protocol):
         return False
 
     def _take(self, number: int, request: int, payload: bytes) -> None:
-        """Pass a frame to its conversation, or begin a new one."""
+        """Pass a frame to its conversation, or begin a new conversation with a CONNECT.
+
+        A heartbeat (conversation 0) is ignored. Another request of an unknown conversation is
+        answered with MQRC_HCONN_ERROR.
+        """
         if number == 0:
             self._end_reservation()
             return
@@ -742,7 +780,10 @@ class ClientLink(asyncio.Protocol):
     # Bytes in memory.
 
     def _expect(self, length: int) -> None:
-        """Reserve memory for a long frame before the rest of it is read."""
+        """Reserve memory for a long frame before the rest of it is read.
+
+        Reading pauses until the memory is free.
+        """
         if self._kept_bytes:
             # The memory of kept messages is free again when their batch is complete.
             return
@@ -756,20 +797,23 @@ class ClientLink(asyncio.Protocol):
             self.regulate()
 
     def _has_capacity(self) -> None:
-        """Continue reading when the reserved memory has become free."""
+        """Continue to read, since the reserved memory is free."""
         if self._reservation is not None and self._reservation.is_granted:
             self._sending.begin(self._reservation.count)
         self.regulate()
 
     def _end_reservation(self) -> None:
-        """Give up the memory reserved for a long frame."""
+        """Return the memory reserved for a long frame; does nothing without any."""
         if self._reservation is not None:
             self._sending.stop()
             self._reservation.end()
             self._reservation = None
 
     def _has_to_wait(self) -> bool:
-        """Return True while there is no memory for what the client sends."""
+        """Return True if memory for further bytes of the client is lacking.
+
+        Reading then resumes later.
+        """
         if self._reservation is not None and not self._reservation.is_granted:
             return True
         if (
@@ -784,17 +828,22 @@ class ClientLink(asyncio.Protocol):
         return True
 
     def _wait_no_more(self) -> None:
+        """Check again whether to read, since memory is free."""
         self._is_waiting = False
         self.regulate()
 
     def _count(self) -> None:
-        """Count the bytes of the client's requests and batches against the memory of the server."""
+        """Count the bytes of the client's requests and batches against the memory budget."""
         count = 0 if self._is_lost else self._held_bytes + self._kept_bytes
         if count > OWN_BYTES or self._in_memory.counted:
             self._in_memory.note(count)
 
     def _count_unread(self) -> None:
-        """Count unread answers; above the limit stop reading requests and waiting for messages."""
+        """Count the bytes of answers that the client has not read against the memory budget.
+
+        Above ``outstanding_bytes`` no more requests are read, and waiting gets are cancelled for
+        now.
+        """
         if self._transport is None:
             return
         count = self._transport.get_write_buffer_size()
@@ -808,7 +857,7 @@ class ClientLink(asyncio.Protocol):
                 conversation.suspend()
 
     def _continue(self) -> None:
-        """Take the requests that have been received while reading was paused."""
+        """Process the requests that were received while reading was paused."""
         self._outbox.begin()
         try:
             self._frames.go_on()
@@ -818,7 +867,7 @@ class ClientLink(asyncio.Protocol):
             self._outbox.end()
 
     def _abort_slow(self) -> None:
-        """Cut a slow connection whose bytes take memory that others wait for."""
+        """Log a warning and abort a slow connection, because others wait for its memory."""
         text = "is slow to send or to read a message, and others wait for the room that it has"
         _LOG.warning("AMQ9209E: %s %s", self.peer, text)
         self.abort()
@@ -826,7 +875,11 @@ class ClientLink(asyncio.Protocol):
     # Conversations.
 
     def _connect(self, number: int, request: int, handler: ConnectHandler, payload: bytes) -> None:
-        """Ask admission for a new conversation, or refuse it at once."""
+        """Ask admission for a new conversation, or refuse it at once.
+
+        It is refused while the server or connection ends, and above SHARECNV. Raises WrongFrame for
+        a malformed request.
+        """
         applicant, heartbeat_ms = handler.applicant(payload, self.peer)
         error, count = None, len(self._conversations)
         if self.server_loop.is_draining:
@@ -854,7 +907,10 @@ class ClientLink(asyncio.Protocol):
         applicant: Applicant,
         outcome: Outcome,
     ) -> None:
-        """Answer CONNECT with the outcome of its admission."""
+        """Answer CONNECT with the outcome of its admission.
+
+        The first conversation also sets the connection's heartbeat interval, limits and SHARECNV.
+        """
         if isinstance(outcome, MQError):
             self._conversations.pop(number, None)
             self.send(number, request, packed_failure(outcome))
@@ -881,7 +937,10 @@ class ClientLink(asyncio.Protocol):
     # Heartbeats.
 
     def _start_ticking(self) -> None:
-        """Start the next tick: half an interval of heartbeats, or half the time for admission."""
+        """Start the timer of a tick: half a heartbeat interval, or half the time for admission.
+
+        An interval of 0 means no timer.
+        """
         if self._tick is not None:
             self._tick.cancel()
         self._tick = None
@@ -890,9 +949,9 @@ class ClientLink(asyncio.Protocol):
             self._tick = loop.call_later(self._tick_seconds, self._tick_over)
 
     def _tick_over(self) -> None:
-        """Send a heartbeat.
+        """Send a heartbeat if nothing was sent since the last tick, and start the next tick.
 
-        Cut a connection that is silent, or on which no client connects in time.
+        Abort a connection that is silent for too long, or on which no client connects in time.
         """
         if self._is_admitted:
             if not self._is_held_up:
@@ -913,7 +972,10 @@ class ClientLink(asyncio.Protocol):
         self.abort()
 
     def _write(self, frame: bytes) -> None:
-        """Write a frame: in a turn at its end, otherwise at once."""
+        """Write a frame: in a turn at its end, otherwise at once.
+
+        Does nothing if the socket is closed.
+        """
         if self._transport is None:
             return
         self._is_quiet = False

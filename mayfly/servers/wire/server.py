@@ -1,4 +1,4 @@
-"""The server of remote connections: one event loop in its own thread, listeners, CONNECT."""
+"""The wire server: one event loop in its thread, listening sockets, and the CONNECT handlers."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class WireServer:
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls_context: ssl.SSLContext | None = None) -> int:
-        """Listen on an address and return its port; ``port`` 0 takes a free one. Raises OSError.
+        """Listen on an address and return its port; port 0 is any free one.
 
-        With ``tls_context`` only TLS is accepted.
+        With ``tls_context`` only TLS is accepted. Raises OSError if the address cannot be used.
         """
         if tls_context is not None:
             lower_tls_buffers()
@@ -82,7 +82,7 @@ class WireServer:
         return found
 
     def listen_unix(self, path: Path | str) -> None:
-        """Listen on a UNIX socket that only its owner may open, replacing a file there.
+        """Listen on a UNIX socket that only its owner may open; an existing file there is replaced.
 
         Raises OSError.
         """
@@ -102,12 +102,14 @@ class WireServer:
         )
 
     def end(self, number: int, why: str = "was stopped by an operator") -> bool:
-        """Close the connection that has the conversation of this number; False when none has it.
+        """Close the connection with conversation ``number``; return False if none has it.
 
         Its units of work are backed out. Other conversations of the same socket end as well.
+        ``why`` is a text for the client.
         """
 
         def ask() -> bool:
+            """End the link in the event loop; return False if none has the number."""
             link = self._server_loop.link_of(number)
             if link is not None:
                 link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, f"connection {number} {why}"))
@@ -116,15 +118,16 @@ class WireServer:
         return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
-        """Let the connection with the conversation of this number end once its work is done.
+        """Close the connection with conversation ``number`` once its work is done; does not wait.
 
-        Returns False when no connection has it. Waiting gets, and verbs with FAIL_IF_QUIESCING, end
+        Returns False if no connection has it. Waiting gets, and verbs with FAIL_IF_QUIESCING, end
         with MQRC_CONNECTION_QUIESCING. Work is an open unit of work, a delivery to settle or a
         running verb; once no conversation of the socket has any, the client gets
         MQRC_CONNECTION_BROKEN.
         """
 
         def ask() -> bool:
+            """Begin to quiesce the link in the event loop; return False if none has the number."""
             link = self._server_loop.link_of(number)
             if link is not None:
                 self._quiesce_until_gone(link)
@@ -133,7 +136,7 @@ class WireServer:
         return self._in_loop(ask)
 
     def _quiesce_until_gone(self, link: ClientLink) -> None:
-        """Ask a connection to end, and ask again every 20 ms until it has ended."""
+        """Ask a connection to end once its work is done, now and every 20 ms until it has ended."""
         if self._server_loop.members.get(link.number) is link:
             text = f"channel {link.channel} was stopped by an operator"
             link.quiesce(
@@ -143,15 +146,14 @@ class WireServer:
             self._server_loop.loop.call_later(_LOOK_SECONDS, self._quiesce_until_gone, link)
 
     def drain(self, timeout_ms: int) -> bool:
-        """Refuse new clients, and wait until all have left.
-
-        False when ``timeout_ms`` was too short.
+        """Refuse new clients, and wait until all have left; return False after ``timeout_ms``.
 
         Waiting gets end with MQRC_Q_MGR_QUIESCING. So does each connection as soon as it has no
         open unit of work, no delivery to settle and no running verb.
         """
 
         async def ask() -> bool:
+            """Drain in the event loop; return False if clients are left at the end of the time."""
             self._server_loop.is_draining = True
             for acceptor in self._acceptors:
                 acceptor.close()
@@ -168,7 +170,10 @@ class WireServer:
         return self._run(ask())
 
     def close(self) -> None:
-        """End all connections, back out their units of work, and end the thread."""
+        """Close all connections, back out their units of work, and end the threads.
+
+        A second call does nothing.
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -180,6 +185,7 @@ class WireServer:
             path.unlink(missing_ok=True)
 
     async def _end_all(self) -> None:
+        """Close all connections with MQRC_Q_MGR_STOPPING, and wait until they are backed out."""
         server_loop = self._server_loop
         server_loop.is_draining = True
         for acceptor in self._acceptors:
@@ -194,7 +200,7 @@ class WireServer:
             await asyncio.sleep(0.005)
 
     def _each(self, work: Callable[[ClientLink], object]) -> None:
-        """Call ``work`` for each connection; one for which it fails is cut off."""
+        """Call ``work`` for each connection; an error is logged, and that connection is aborted."""
         for link in list(self._server_loop.members.values()):
             try:
                 work(link)
@@ -205,11 +211,12 @@ class WireServer:
     def _open(
         self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
     ) -> None:
+        """Start to accept connections on listening sockets."""
         acceptor = self._in_loop(lambda: Acceptor(listening, self._server_loop, tls_context))
         self._acceptors.append(acceptor)
 
     def _in_loop(self, call: Callable[[], _T]) -> _T:
-        """Call ``call`` in the event loop, and return its result."""
+        """Call a function in the event loop, wait for its end, and return its result."""
 
         async def run() -> _T:
             return call()
@@ -217,14 +224,18 @@ class WireServer:
         return self._run(run())
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the event loop, and return its result."""
+        """Run a coroutine in the event loop, wait for its end, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._server_loop.loop).result()
 
 
 class _ProgramConnect:
-    """CONNECT of a program."""
+    """Handles the CONNECT of a program."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        """Return the facts for admission, and the heartbeat interval (ms) of the program.
+
+        Raises WrongFrame for a malformed request.
+        """
         asked = request_of_kind(Connect, payload)
         applicant = Applicant(
             queue_manager=asked.queue_manager,
@@ -241,6 +252,10 @@ class _ProgramConnect:
         return applicant, asked.heartbeat_ms
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
+        """Return the agreed limits.
+
+        The shortest heartbeat interval of program, channel and server counts.
+        """
         # The shorter interval of both sides counts.
         heartbeat_ms = _shortest(asked_ms, admitted.heartbeat_s * SECOND_MS, limit_ms)
         shared = max(1, admitted.share_conversations)
@@ -249,20 +264,26 @@ class _ProgramConnect:
     def begin(
         self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> ProgramConversation:
+        """Connect to the queue manager and return the program's conversation; raises MQError."""
         connection = connection_of(link.server_loop.managers, applicant, admitted)
         return ProgramConversation(link, number, connection, applicant, admitted)
 
     def greeting(
         self, conversation: AnyConversation, admitted: Admitted, terms: ConnectionTerms
     ) -> Connected:
+        """Return the answer to CONNECT: queue manager, connection number, user and limits."""
         name, number = conversation.queue_manager, conversation.connection_number
         return Connected(name, number, admitted.user, *terms, this_process())
 
 
 class _ChannelConnect:
-    """CONNECT of a message channel."""
+    """Handles the CONNECT of a message channel."""
 
     def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        """Return the facts for admission, and the heartbeat interval (ms) of the sender.
+
+        Raises WrongFrame for a malformed request.
+        """
         asked = introduction_of(payload)
         applicant = Applicant(
             queue_manager=asked.queue_manager,
@@ -278,23 +299,29 @@ class _ChannelConnect:
         return applicant, asked.heartbeat_ms
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
+        """Return the agreed limits; a channel does not share its connection."""
         # HBINT of the sender counts, and 0 is never: a receiver has no interval.
         return ConnectionTerms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
 
     def begin(
         self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> ChannelConversation:
+        """Return the channel's conversation.
+
+        Raises MQRC_Q_MGR_NAME_ERROR for an unknown queue manager.
+        """
         manager = manager_of(link.server_loop.managers, applicant)
         return ChannelConversation(link, number, manager, applicant, admitted)
 
     def greeting(
         self, conversation: AnyConversation, _admitted: Admitted, terms: ConnectionTerms
     ) -> Welcome:
+        """Return the answer to CONNECT: queue manager and heartbeat interval."""
         return Welcome(conversation.queue_manager, terms.heartbeat_ms)
 
 
 def _shortest(*intervals_ms: int) -> int:
-    """Return the shortest interval that is not 0, or 0 when all are."""
+    """Return the shortest interval that is not 0, or 0 if all are 0."""
     return min((each for each in intervals_ms if each > 0), default=0)
 
 

@@ -1,4 +1,4 @@
-"""The dead-letter handler: a table of rules says what becomes of dead letters; see the docs."""
+"""The dead-letter handler: a table of rules decides where dead letters go; see docs."""
 
 from mayfly.services.dead_letter.dead_letters import DeadLetter, dead_letter_of, dead_letter_queue
 from mayfly.services.dead_letter.handler import DeadLetterHandler, Outcome, preview

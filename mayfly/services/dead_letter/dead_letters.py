@@ -1,4 +1,4 @@
-"""A message on a dead-letter queue: its header (MQDLH), and the message before it was moved."""
+"""Dead letters: a message on a dead-letter queue, its header (MQDLH) and original descriptor."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class DeadLetter(NamedTuple):
 
     @property
     def target(self) -> str:
-        """The queue the message was meant for."""
+        """The queue that the message was meant for."""
         return str(self.header["DestQName"]).strip()
 
     @property
     def target_manager(self) -> str:
-        """The queue manager the message was meant for; blank means the one it is on."""
+        """The queue manager that the message was meant for; blank means the one that holds it."""
         return str(self.header["DestQMgrName"]).strip()
 
     @property
@@ -53,7 +53,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def since_ms(self) -> int | None:
-        """The epoch ms of its move to the dead-letter queue, None without a valid date."""
+        """The epoch ms of the move to the dead-letter queue; None without a valid date."""
         date, time = str(self.header["PutDate"]), str(self.header["PutTime"])
         try:
             seconds = datetime.strptime(date + time[:6], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -63,10 +63,10 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letter_of(message: Message) -> DeadLetter | None:
-    """Return a message as a dead letter, None if no valid MQDLH precedes its data.
+    """Return a message as a dead letter; None if no valid MQDLH precedes its data.
 
-    The original Format, Encoding and CCSID come from the header (Q1). All other fields of the
-    descriptor are unchanged, the put date and time included (Q2).
+    The original Format, Encoding and CCSID come from the header. All other fields of the descriptor
+    are unchanged, including put date and time.
     """
     if not is_letter(message.descriptor):
         return None
@@ -77,7 +77,7 @@ def dead_letter_of(message: Message) -> DeadLetter | None:
 
 
 def dead_letter_queue(connection: Connection) -> str:
-    """Return DEADQ of a queue manager; raises MQRC_UNKNOWN_OBJECT_NAME when it is blank."""
+    """Return the DEADQ of a queue manager; raises MQRC_UNKNOWN_OBJECT_NAME if it is blank."""
     [name], _warning = connection.call(ask.Inquire(c.MQHO_NONE, [c.MQCA_DEAD_LETTER_Q_NAME]))
     if not str(name).strip():
         detail = f"DEADQ of {connection.name} is blank and no queue is named"
@@ -86,10 +86,10 @@ def dead_letter_queue(connection: Connection) -> str:
 
 
 class LetterJson(TypedDict):
-    """A message on a dead-letter queue; fields from the header are null if it has no header.
+    """A message on a dead-letter queue, for JSON; header fields are null if it has no header.
 
     Times are epoch ms; ``expire_at_ms`` and ``remaining_ms`` are null for a message that never
-    expires. ``queue`` and ``queue_manager`` are those it was meant for.
+    expires. ``queue`` and ``queue_manager`` are those that the message was meant for.
     """
 
     msg_id: str
@@ -111,7 +111,7 @@ class LetterJson(TypedDict):
 def letter_as_json(message: Message, letter: DeadLetter | None) -> LetterJson:
     """Return a message on a dead-letter queue for JSON.
 
-    ``letter`` None means that it has no MQDLH.
+    ``letter`` is its header and original descriptor, or None if it has no MQDLH.
     """
     since_ms = None if letter is None else letter.since_ms
     return {

@@ -39,7 +39,7 @@ LIMIT = 100_000
 class RuleState:
     """The progress of a letter in the rules: the present rule, its attempts, and the next retry.
 
-    ``due_ms`` is the epoch ms of the retry.
+    ``due_ms`` is the epoch ms of the retry, 0 for at once.
     """
 
     rule_index: int = 0
@@ -47,7 +47,7 @@ class RuleState:
     due_ms: int = 0
 
     def count(self, index: int, rule: Rule, again_ms: int) -> None:
-        """Count an attempt of a rule, to be repeated at ``again_ms`` (epoch ms).
+        """Count an attempt of rule number ``index``, to be repeated at ``again_ms`` (epoch ms).
 
         After the last attempt of the rule, the next rule is due at once.
         """
@@ -60,7 +60,7 @@ class RuleState:
 
 
 class _RequeuedLetter(NamedTuple):
-    """The progress of a letter that was put elsewhere, remembered until ``forget_ms``."""
+    """The progress of a letter that was put elsewhere, kept until ``forget_ms`` (epoch ms)."""
 
     state: RuleState
     forget_ms: int
@@ -71,18 +71,20 @@ class RequeuedLetters:
     """The letters that were put elsewhere in the last two retry intervals, with their progress."""
 
     def __init__(self, retry_interval_ms: int) -> None:
+        """Begin without letters; each is remembered for two retry intervals."""
         self._memory_ms = 2 * retry_interval_ms
         #: By a hash, as there may be many: two that share one would only share their attempts.
         self._by_identity: OrderedDict[int, _RequeuedLetter] = OrderedDict()
 
     def __len__(self) -> int:
+        """Return how many letters are remembered, outdated ones included."""
         return len(self._by_identity)
 
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
         """Record the progress of a letter that was put elsewhere.
 
         ``sequence`` is a sequence number of its queue from before: a letter with a lower number is
-        another letter.
+        another letter. Outdated entries are dropped, and the oldest one at 100,000 entries.
         """
         identity = _identity(letter)
         self._by_identity.pop(identity, None)
@@ -91,7 +93,10 @@ class RequeuedLetters:
         self._by_identity[identity] = _RequeuedLetter(state, now_ms + self._memory_ms, sequence)
 
     def state_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
-        """Return the progress of a letter that has come back, else a new RuleState."""
+        """Return the progress of a letter that has come back, and forget it.
+
+        Else a new RuleState.
+        """
         identity = _identity(letter)
         sent = self._by_identity.get(identity)
         if sent is None or arrival_number(letter.message) < sent.sequence:
@@ -100,13 +105,13 @@ class RequeuedLetters:
         return RuleState() if sent.forget_ms <= now_ms else sent.state
 
     def _is_first_over(self, now_ms: int) -> bool:
-        """Return True if the oldest entry is out of date, or there are too many."""
+        """Return True if the oldest entry is out of date, or the limit of entries is reached."""
         first = next(iter(self._by_identity.values()))
         return len(self._by_identity) >= LIMIT or first.forget_ms <= now_ms
 
 
 def _identity(letter: DeadLetter) -> int:
-    """Return a hash of the fields that do not change when a letter is refused again."""
+    """Return a hash of the fields that stay equal if a letter is dead-lettered again."""
     message = letter.message
     moment = message.put_date, message.put_time
     return hash((message.msg_id, message.correl_id, *moment, letter.target, letter.reason))
@@ -119,8 +124,8 @@ def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLet
     """Apply a rule to the letter under the browse cursor, and commit.
 
     Returns a sequence number that is lower than the arrival numbers of all later letters; 0 after
-    DISCARD. Raises the errors of put, get and commit, after which the caller backs out, and
-    MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken.
+    DISCARD. Raises MQRC_NO_MSG_UNDER_CURSOR if the letter has expired or was taken, and the MQError
+    of put, get or commit; the caller then backs out.
     """
     sequence = 0
     if rule.action is Action.DISCARD:
@@ -132,7 +137,11 @@ def apply_rule(connection: Connection, letters: int, rule: Rule, letter: DeadLet
 
 
 def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
-    """Put the letter where its rule says; return a sequence number as :func:`apply_rule`."""
+    """Move the letter under the cursor to the queue that its rule names, without a commit.
+
+    Returns a sequence number that is lower than the arrival numbers of all later letters. Raises
+    MQError, for example if the letter names no queue.
+    """
     queue, manager = rule.destination(letter)
     if not queue:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "the letter names no queue")
@@ -152,7 +161,7 @@ def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) 
 
 
 def _check_not_staging(connection: Connection, queue: str) -> None:
-    """Raise MQRC_HEADER_ERROR for the staging queue, which would return the letter each time."""
+    """Raise MQRC_HEADER_ERROR for the staging queue, which would dead-letter the message again."""
     opened = connection.call(ask.Open(queue, c.MQOO_OUTPUT, dynamic_name=""))
     connection.call(ask.CloseObject(opened.handle))
     if opened.queue == STAGING_QUEUE:
@@ -174,7 +183,7 @@ _FATAL = (
 
 
 class Outcome(StrEnum):
-    """The outcomes for letters that a handler counts."""
+    """The outcomes of letters, which a handler counts."""
 
     DISCARDED = "discarded"
     FORWARDED = "forwarded"
@@ -204,11 +213,11 @@ DONE = {
 
 
 class DeadLetterHandler:
-    """Applies a rule table to a queue; a context manager for one thread, apart from :meth:`stop`.
+    """Applies a rule table to a dead-letter queue; for one thread, apart from :meth:`stop`.
 
-    It counts the attempts for a letter, also for one that comes back unchanged within two retry
-    intervals. A letter that no rule moves is not looked at again. Any thread may read ``counts``,
-    and ``failures``, which counts failed attempts by reason code.
+    A context manager. It counts the attempts for a letter, also for one that comes back unchanged
+    within two retry intervals. A letter that no rule moves is not handled again. Any thread may
+    read ``counts``, and ``failures``, which counts failed attempts by reason code.
     """
 
     def __init__(
@@ -225,7 +234,7 @@ class DeadLetterHandler:
         ``source`` is a queue manager of this process, used as ``user``, where None means the user
         that opened it; or a connection, which the handler closes. On a connection to a server
         :meth:`stop` takes up to ``longest_wait_ms``. Raises the reason codes of an open for input,
-        browse and inquire, and MQRC_UNKNOWN_OBJECT_NAME when there is no DEADQ.
+        browse and inquire, and MQRC_UNKNOWN_OBJECT_NAME if the queue manager has no DEADQ.
         """
         if isinstance(source, QueueManager):
             session = source.session(user, program="mayfly dlq", groups=None)
@@ -255,7 +264,7 @@ class DeadLetterHandler:
 
         A letter that comes back meanwhile is left for the next call. A failed letter is tried again
         by the first call that is at least RETRYINT later. Expired letters are discarded, with their
-        reports, and reach no rule (Q3). Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or
+        reports, and reach no rule. Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED or
         MQRC_CONNECTION_BROKEN, after backing out the letter in work.
         """
         before = self.counts.copy()
@@ -263,12 +272,12 @@ class DeadLetterHandler:
         return self.counts - before
 
     def run(self) -> None:
-        """Handle letters until the time that WAIT allows is over, or until :meth:`stop`.
+        """Handle letters until the time of WAIT is over, or until :meth:`stop`.
 
-        With WAIT(NO) it ends when nothing is left to do, with WAIT(n) when nothing was for n
-        seconds. A retry that is due later counts as something to do. New letters are handled at
-        once. Every RETRYINT it goes through the whole queue, failed letters included. Raises as
-        :meth:`run_once`.
+        With WAIT(NO) it ends when nothing is left to do, with WAIT(n) after n seconds with nothing
+        to do. A retry that is due later counts as something to do. New letters are handled at once.
+        Every RETRYINT it goes through the whole queue, failed letters included. Raises the errors
+        of :meth:`run_once`.
         """
         self._busy_ms = self._connection.now_ms()
         is_over = False
@@ -293,6 +302,7 @@ class DeadLetterHandler:
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
+        """Return the handler, which the end of the ``with`` block closes."""
         return self
 
     def __exit__(
@@ -301,10 +311,11 @@ class DeadLetterHandler:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Disconnect from the queue manager, without a commit."""
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:
-        """Handle the letters from the first one on, at most ``letter_count``."""
+        """Handle the letters from the first one on, at most ``letter_count``; None means all."""
         present, end = set[int](), None
         self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)
@@ -320,7 +331,7 @@ class DeadLetterHandler:
     def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
         """Browse the next letter, waiting up to ``wait_ms``.
 
-        None if there is none or after a stop.
+        Returns None if none came, or after a stop.
         """
         if self._stopped.is_set():
             return None
@@ -348,9 +359,10 @@ class DeadLetterHandler:
         return int(inquiry.values[0] or 0)
 
     def _forget_others(self, present: set[int], end: int | None) -> None:
-        """Forget letters that are not on the queue any more.
+        """Forget the letters that have left the queue.
 
-        ``end`` is the position at which the pass ended, None if it has seen all letters.
+        ``present`` are the positions of the letters seen. ``end`` is the position at which the pass
+        ended, None if it has seen all letters.
         """
         known = [*self._waiting, *self._left_alone]
         gone = {k for k in known if k not in present and (end is None or k < end)}
@@ -370,7 +382,7 @@ class DeadLetterHandler:
         return min(pass_ms, self._busy_ms + self._table.wait_ms)
 
     def _is_over(self) -> bool:
-        """Return True if :meth:`run` is to end, by a stop or by WAIT."""
+        """Return True if :meth:`run` must end, by a stop or by WAIT."""
         if self._stopped.is_set():
             return True
         if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
@@ -378,7 +390,10 @@ class DeadLetterHandler:
         return self._busy_ms + self._table.wait_ms <= self._connection.now_ms()
 
     def _handle(self, message: Message) -> None:
-        """Apply the rules to a message, unless it was left alone or its retry is due later."""
+        """Apply the rules to a message, unless it was left alone or its retry is due later.
+
+        After a programming error the message is backed out and left alone, with a log entry.
+        """
         position, now_ms = key_of(message), message.seen_ms
         state = self._waiting.get(position)
         if position in self._left_alone or (state is not None and state.due_ms > now_ms):
@@ -413,9 +428,9 @@ class DeadLetterHandler:
             self._waiting[position] = state
 
     def _apply_rules(self, state: RuleState, letter: DeadLetter) -> Outcome:
-        """Apply the rules from the letter's present rule on.
+        """Apply the matching rules to a letter, beginning with its present rule.
 
-        FAILED means that a retry is due later.
+        Return the outcome. FAILED means that a retry is due later, LEFT that no rule is left.
         """
         rules = self._table.rules
         for index in range(state.rule_index, len(rules)):
@@ -434,7 +449,11 @@ class DeadLetterHandler:
         return Outcome.LEFT
 
     def _attempt(self, rule: Rule, letter: DeadLetter) -> tuple[Outcome, int]:
-        """Return the outcome of a rule, and the sequence number from :func:`apply_rule`."""
+        """Apply one rule; return the outcome, and the sequence number from :func:`apply_rule`.
+
+        An error that concerns only this letter is counted, and gives FAILED. Raises MQError if the
+        queue or the connection cannot be used.
+        """
         if rule.action is Action.IGNORE:
             return Outcome.IGNORED, 0
         try:
@@ -458,10 +477,11 @@ _BROWSE_NEXT: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_BROWSE_NEXT
 
 
 def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counter[Outcome]:
-    """Count the available letters by the outcome that the first rule for each would have.
+    """Count the letters on a queue by the outcome of the first rule that matches each.
 
-    It assumes that each action succeeds, without asking the target queue. ``queue`` is chosen as by
-    ``DeadLetterHandler``. Raises the reason codes of an open for browse.
+    Nothing is changed. It assumes that each action succeeds, without asking the target queue.
+    ``queue`` defaults to INPUTQ of the table, then DEADQ. Raises the reason codes of an open for
+    browse.
     """
     counts = Counter(dict.fromkeys(Outcome, 0))
     name = queue or table.queue.strip() or dead_letter_queue(connection)
@@ -485,7 +505,7 @@ def _expected_outcome(table: RuleTable, letter: DeadLetter) -> Outcome:
 
 
 class SummaryJson(TypedDict):
-    """The number of dead letters by outcome, and of failed attempts by the name of their reason."""
+    """The number of dead letters by outcome, and of failed attempts by reason name, for JSON."""
 
     discarded: int
     forwarded: int
@@ -499,13 +519,13 @@ class SummaryJson(TypedDict):
 
 
 class RedrivenJson(SummaryJson):
-    """The counts of a redrive; with ``dry_run`` the counts of a preview."""
+    """The counts of a redrive, for JSON; with ``dry_run`` the counts of a preview."""
 
     dry_run: bool
 
 
 def summary_as_json(counts: Counter[Outcome], failures: Counter[int]) -> SummaryJson:
-    """Return outcomes and the reasons of failed attempts with their numbers, for JSON."""
+    """Return the counts of outcomes, and of failed attempts by reason name, for JSON."""
     return {
         "discarded": counts[Outcome.DISCARDED],
         "forwarded": counts[Outcome.FORWARDED],

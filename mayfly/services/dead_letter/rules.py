@@ -25,7 +25,7 @@ class RuleTableError(ValueError):
     """A rule table has a mistake; ``line`` and ``column`` of it count from 1."""
 
     def __init__(self, problem: str, line: int, column: int) -> None:
-        """Take the place of the mistake, and a text that names keyword and value."""
+        """Take the place of the mistake; ``problem`` is a text that names keyword and value."""
         super().__init__(f"line {line}, column {column}: {problem}")
         self.line = line
         self.column = column
@@ -35,7 +35,7 @@ DEFAULT_RETRY_INTERVAL_MS = ms_of_seconds(60)
 
 
 class Action(StrEnum):
-    """What a rule does with a letter."""
+    """The action of a rule on a letter."""
 
     DISCARD = "DISCARD"
     IGNORE = "IGNORE"
@@ -71,7 +71,7 @@ class LetterPattern(NamedTuple):
     wanted: int | re.Pattern[str]
 
     def matches(self, letter: DeadLetter) -> bool:
-        """Return True if a letter matches; trailing blanks of a text are ignored."""
+        """Return True if the field of a letter matches; trailing blanks of a text are ignored."""
         if isinstance(self.wanted, int):
             return NUMBERS[self.keyword](letter) == self.wanted
         return self.wanted.fullmatch(TEXTS[self.keyword](letter).rstrip()) is not None
@@ -98,7 +98,10 @@ class Rule(NamedTuple):
         return all(pattern.matches(letter) for pattern in self.patterns)
 
     def destination(self, letter: DeadLetter) -> tuple[str, str]:
-        """Return queue and queue manager to which RETRY or FWD puts a letter."""
+        """Return queue and queue manager to which RETRY or FWD puts a letter.
+
+        "" means none is named.
+        """
         if self.action is Action.RETRY:
             return letter.target, letter.target_manager
         reply_to = letter.original
@@ -152,12 +155,18 @@ class RuleParameter(NamedTuple):
     column: int
 
     def wrong(self, why: str) -> RuleTableError:
-        """Return the error for this parameter, with its place."""
+        """Return the error for this parameter, with its line and column.
+
+        ``why`` says the mistake.
+        """
         return RuleTableError(f"{self.keyword}({self.typed or ''}) {why}", self.line, self.column)
 
 
 def parse_entry(statement: Statement) -> list[RuleParameter]:
-    """Return the parameters of an entry; raises RuleTableError with the place of the mistake."""
+    """Return the parameters of one entry; ``REASON(2030) ACTION(RETRY)`` gives two.
+
+    Raises RuleTableError with line and column of a syntax error.
+    """
     text = statement.text
     if statement.is_unfinished:
         raise RuleTableError("the table ends where this line goes on", *statement.place(len(text)))
@@ -173,6 +182,7 @@ def parse_entry(statement: Statement) -> list[RuleParameter]:
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
+    """Return the parser of entries; it is made once."""
     return Lark(_GRAMMAR, start="entry", parser="lalr", lexer="basic", maybe_placeholders=True)
 
 
@@ -234,11 +244,12 @@ _FORMAT_NAMES = "MQFMT_"
 
 
 def parse_rules(text: str) -> RuleTable:
-    """Return the rule table in a text.
+    """Parse the text of a rule table.
 
     The first entry may be control data: INPUTQ, INPUTQM, RETRYINT (seconds), WAIT. Each other entry
     is a rule of pattern and action keywords. As in MQSC, ``+`` or ``-`` at the end of a line
-    continues the entry, and a line that begins with ``*`` is a comment. Raises RuleTableError.
+    continues the entry, and a line that begins with ``*`` is a comment. Raises RuleTableError for a
+    wrong entry or a table without a rule.
     """
     entries = [parse_entry(statement) for statement in statements(text) if statement.is_command]
     controls: dict[str, RuleParameter] = {}
@@ -258,7 +269,7 @@ def parse_rules(text: str) -> RuleTable:
 
 
 def parse_patterns(text: str) -> tuple[LetterPattern, ...]:
-    """Return the patterns of one rule; an empty tuple for a blank text.
+    """Parse the patterns of one rule, such as ``REASON(2030) DESTQ(A*)``; () for a blank text.
 
     Raises RuleTableError for other keywords, wrong values, or more than one entry.
     """
@@ -273,9 +284,9 @@ def parse_patterns(text: str) -> tuple[LetterPattern, ...]:
 def _by_keyword(
     entry: Iterable[RuleParameter], known: Iterable[str], what: str
 ) -> dict[str, RuleParameter]:
-    """Return parameters by keyword; raises RuleTableError for an unknown or repeated keyword.
+    """Return parameters by keyword; ``what`` describes the known keywords in errors.
 
-    A missing value raises it, too; ``what`` describes the known keywords.
+    Raises RuleTableError for an unknown or repeated keyword, or a missing value.
     """
     found: dict[str, RuleParameter] = {}
     for parameter in entry:
@@ -316,13 +327,16 @@ def _rule(entry: list[RuleParameter]) -> Rule:
 
 
 def _patterns(given: dict[str, RuleParameter]) -> tuple[LetterPattern, ...]:
-    """Return the patterns of some parameters, without those that match everything."""
+    """Return the patterns of parameters, without those that match everything."""
     found = map(_pattern, given.values())
     return tuple(pattern for pattern in found if pattern is not None)
 
 
 def _pattern(parameter: RuleParameter) -> LetterPattern | None:
-    """Return the pattern of a parameter; None for ``*``, which matches everything."""
+    """Return the pattern of a parameter; None for ``*``, which matches everything.
+
+    Raises RuleTableError for a wrong value.
+    """
     keyword, value = parameter.keyword, parameter.value
     if value == _ANY:
         return None
@@ -337,7 +351,10 @@ def _pattern(parameter: RuleParameter) -> LetterPattern | None:
 
 
 def _named_number(parameter: RuleParameter) -> int:
-    """Return the number in a value, or the number of the MQ constant it names."""
+    """Return the number in a value: ``'2030'``, or the MQ constant ``'MQRC_MSG_TOO_BIG_FOR_Q'``.
+
+    Raises RuleTableError for another value.
+    """
     value = parameter.value
     if re.fullmatch(r"[+-]?[0-9]{1,10}", value):
         return int(value)
@@ -351,7 +368,10 @@ def _named_number(parameter: RuleParameter) -> int:
 
 
 def _constant(parameter: RuleParameter, module: object, kind: type[Value]) -> Value:
-    """Return the value of the MQ constant that a parameter names; raises RuleTableError."""
+    """Return the value of the MQ constant that a parameter names.
+
+    Raises RuleTableError if unknown.
+    """
     found = getattr(module, parameter.value, None)
     if not isinstance(found, kind):
         raise parameter.wrong(f"names no {parameter.value.partition('_')[0]}_* there is")
@@ -359,7 +379,7 @@ def _constant(parameter: RuleParameter, module: object, kind: type[Value]) -> Va
 
 
 def _choice(parameter: RuleParameter, choices: dict[str, Value]) -> Value:
-    """Return the choice that a value names; raises RuleTableError if there is no such choice."""
+    """Return the choice that a value names; raises RuleTableError if it names none."""
     if parameter.value not in choices:
         raise parameter.wrong(f"is none of {', '.join(choices)}")
     return choices[parameter.value]
@@ -388,7 +408,10 @@ def _number(parameter: RuleParameter, lowest: int) -> int:
 
 
 def _wait_ms(parameter: RuleParameter) -> int:
-    """Return the value of WAIT in ms: 0 for NO, MQWI_UNLIMITED for YES."""
+    """Return the value of WAIT in ms: 0 for NO, MQWI_UNLIMITED for YES.
+
+    Raises RuleTableError for another word.
+    """
     words = {"YES": MQWI_UNLIMITED, "NO": 0}
     if parameter.value in words:
         return words[parameter.value]

@@ -33,7 +33,10 @@ _LOG = logging.getLogger("mayfly.listener")
 
 
 class MessageEndpoint:
-    """Base of listener ports and activation specifications; any thread may start and stop one."""
+    """Base class of listener ports and activation specifications.
+
+    Any thread may call its methods.
+    """
 
     def __init__(
         self,
@@ -41,9 +44,9 @@ class MessageEndpoint:
         settings: PortSettings,
         pool: ThreadPool | None = None,
     ) -> None:
-        """Store the settings; timeouts that cannot be safe are logged as warnings (L10).
+        """Store the settings; timeouts that are not safe (see ``check_timeouts``) are logged.
 
-        ``pool`` supplies the threads of its sessions; None is a pool for itself, without a limit.
+        ``pool`` supplies the threads of the sessions; None means a new pool without a limit.
         """
         self._factory = factory_of(manager)
         self._settings = settings
@@ -65,7 +68,7 @@ class MessageEndpoint:
         return self._run is not None and not self._run.has_stopped_taking
 
     def start(self) -> None:
-        """Open the sessions and start the threads; no effect while it is running.
+        """Open the sessions and start the threads; does nothing while it is running.
 
         Raises JMSException with the reason why the destination or selector cannot be opened; the
         port is stopped then, and nothing is left open. Raises IllegalStateException inside an
@@ -89,9 +92,9 @@ class MessageEndpoint:
                 raise
 
     def stop(self) -> None:
-        """Take no more messages, and wait for those in work; a second stop has no effect.
+        """Take no more messages, and wait for those in work; a second call does nothing.
 
-        Inside of on_message it does not wait: the port ends after that call has returned.
+        Inside on_message it does not wait: the port ends after that call has returned.
         """
         run = self._run
         if run is not None:
@@ -100,11 +103,14 @@ class MessageEndpoint:
                 run.join()
 
     def statistics(self) -> Statistics:
-        """Return its present state and its counts."""
+        """Return the present state and the counts since the endpoint was created."""
         return self._counters.statistics(self._state)
 
     def _state(self) -> tuple[int, int, int]:
-        """Return the number of threads, of connections, and of threads that wait for a message."""
+        """Return the numbers of threads, of connections, and of threads that wait for a message.
+
+        All are 0 before the first start.
+        """
         run = self._run
         if run is None:
             return 0, 0, 0
@@ -113,11 +119,11 @@ class MessageEndpoint:
 
 
 class ListenerPort(MessageEndpoint):
-    """Receives the messages of a destination and calls on_message with each, in a transaction.
+    """Receives the messages of a destination and calls on_message for each, in a transaction.
 
-    In non-ASF mode (NON.ASF.RECEIVE.TIMEOUT is not 0, L1) each session has a thread, which repeats:
+    In non-ASF mode (NON.ASF.RECEIVE.TIMEOUT is not 0) each session has a thread, which repeats:
     begin a transaction, receive, call on_message, commit. In ASF mode one dispatcher finds
-    messages, and a session has a thread only while there is work.
+    messages, and a session has a thread only while it has work.
     """
 
     def __init__(
@@ -140,11 +146,11 @@ class ListenerPort(MessageEndpoint):
         ``manager`` is a queue manager of this process, or a connection factory for another one.
         ``properties`` are the custom properties of the message listener service
         (docs/LISTENERS.md). A property that ends with a port name counts only for the port of that
-        ``name``, in any case. ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is
-        no limit. ``max_retries`` is how often one message may fail and be delivered again before
-        the port stops, None for no limit. ``pool`` supplies the threads of its sessions, None for
-        no limit. Raises ValueError or TypeError for an unknown property or a wrong value, which it
-        names, and InvalidDestinationException.
+        ``name``, in any case. ``conversations_per_connection`` is 1 to 10; a transaction lifetime
+        of 0 is no limit. ``max_retries`` is how often one message may fail and be delivered again
+        before the port stops, None for no limit. ``pool`` supplies the threads of its sessions,
+        None for no limit. Raises ValueError or TypeError for an unknown property or a wrong value,
+        which it names, and InvalidDestinationException.
         """
         given = properties or {}
         if not name and ports_named(given):
@@ -187,7 +193,7 @@ class MessageListenerService:
         max_threads: int = MAX_THREADS,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
     ) -> None:
-        """Set what all ports have in common; docs/LISTENERS.md lists the properties.
+        """Set the properties that all ports share; docs/LISTENERS.md lists the properties.
 
         A property that ends with a port name counts for that port alone. The sessions of all ports
         together have at most ``max_threads`` threads. Raises ValueError or TypeError for an unknown
@@ -221,10 +227,10 @@ class MessageListenerService:
         conversations_per_connection: int = MAX_CONVERSATIONS,
         max_retries: int | None = None,
     ) -> ListenerPort:
-        """Create a port and return it; the arguments are those of ListenerPort.
+        """Create a port and return it, not started; the arguments are those of ListenerPort.
 
-        :meth:`start` starts it. Raises ValueError for a blank name or that of another port, in any
-        case, and as ListenerPort.
+        Raises ValueError for a blank name or the name of another port, in any case, and the errors
+        of ListenerPort.
         """
         if not name.strip():
             raise ValueError(f"name {name!r} is no name for a port")
@@ -249,7 +255,7 @@ class MessageListenerService:
         """Start all ports that are not running, in the order in which they were added.
 
         Raises the JMSException of the first port that cannot be started, after stopping those that
-        this call has started. Its reason is MQRC_RESOURCE_PROBLEM when the pool has too few threads
+        this call has started. Its reason is MQRC_RESOURCE_PROBLEM if the pool has too few threads
         for the sessions of a non-ASF port.
         """
         names = {name.upper() for name in self._ports}
@@ -268,15 +274,21 @@ class MessageListenerService:
             raise
 
     def stop(self) -> None:
-        """Stop all ports, one after the other, waiting for the messages in work."""
+        """Stop all ports, one after the other, and wait for the messages in work."""
         for port in self._ports.values():
             port.stop()
 
     def __enter__(self) -> MessageListenerService:
+        """Start all ports and return the service.
+
+        Raises the JMSException of the first port that cannot be started; those started before are
+        stopped.
+        """
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop all ports, and wait for the messages in work."""
         self.stop()
 
 
@@ -295,7 +307,7 @@ UNUSED = frozenset(
 
 
 class ActivationSpec(MessageEndpoint):
-    """Receives messages and calls on_message with each, as :class:`ListenerPort` does.
+    """Receives messages and calls on_message for each, as :class:`ListenerPort` does.
 
     Its properties are those of an activation specification.
     """
@@ -350,7 +362,8 @@ class ActivationSpec(MessageEndpoint):
         """Return an equivalent of a listener port; the arguments are those of ListenerPort.
 
         The properties of the port become those of an activation specification. ``not_translated``
-        of the result maps the others to the reason why. Raises as ListenerPort.
+        of the result maps the others to the reason why. Raises ValueError or TypeError for an
+        unknown property or a wrong value, and InvalidDestinationException.
         """
         translation = translated(properties or {}, port_name=name)
         own: dict[str, str | int] = {"maxPoolDepth": max_sessions}
@@ -374,7 +387,8 @@ class ActivationSpec(MessageEndpoint):
 def _fields(properties: Properties) -> dict[str, Any]:
     """Return fields of PortSettings from the properties of an activation specification.
 
-    Raises ValueError or TypeError for an unknown property or a wrong value.
+    Raises ValueError or TypeError for an unknown property or a wrong value. A property without
+    effect is logged.
     """
     found: dict[str, Any] = {
         "max_sessions": 10,

@@ -1,4 +1,4 @@
-"""The threads of a port from its start to its stop, in non-ASF and in ASF mode, and their pool.
+"""Runs of a port, from its start to its stop: its threads in non-ASF or ASF mode, and their pool.
 
 In non-ASF mode each session has a thread. In ASF mode a session gets a thread when the dispatcher
 has found a message for it. With its thread the session takes its next messages itself. It keeps the
@@ -36,13 +36,15 @@ from mayfly.verbs.messages import Delivery
 
 
 class ThreadPool:
-    """Counts the threads and permits of several ports; ``max_threads`` None is no limit.
+    """Counts the threads of several ports, and their permits to start a thread.
 
-    Its methods, and the methods of runs it calls, run with ``changed`` held, and so does every
-    change of a run's state. No verb is called, and no other lock waited for, while it is held.
+    ``max_threads`` None means no limit. The methods, and the methods of runs that they call, run
+    with ``changed`` held, and so does every change of a run's state. No verb is called, and no
+    other lock waited for, while it is held.
     """
 
     def __init__(self, runtime: Runtime, max_threads: int | None = None) -> None:
+        """Begin with no thread in use; ``max_threads`` None means no limit."""
         self.changed = runtime.condition()
         self.max_threads = max_threads
         self.used_count = 0
@@ -58,7 +60,7 @@ class ThreadPool:
         return None if self.max_threads is None else self.max_threads - self.used_count
 
     def take(self, count: int) -> bool:
-        """Take ``count`` threads and return True; return False when fewer are free.
+        """Count ``count`` threads as used and return True; return False if fewer are free.
 
         Unused permits are recalled for them. It waits for their return, with ``changed`` released.
         """
@@ -76,52 +78,55 @@ class ThreadPool:
         return True
 
     def give_back(self, count: int = 1) -> None:
-        """Return threads that have ended to the pool."""
+        """Count ``count`` threads as ended; waiting runs may get their permits."""
         self.used_count -= count
         self._grant_waiting()
 
     def try_permit(self, run: ASF) -> bool:
-        """Give a run that has no permit one; return False when no thread is free."""
+        """Grant a run the permit to start one thread; return False if no thread is free."""
         if self._exceeds_limit(len(self.permitted) + 1):
             return False
         self.permitted.append(run)
         return True
 
     def use_permit(self, run: ASF) -> None:
-        """Exchange the permit of a run for its thread."""
+        """Exchange a run's permit to start a thread for a used thread."""
         self.permitted.remove(run)
         self.used_count += 1
         # A run may be waiting until this permit is given up: another one is asked back for it.
         self._grant_waiting()
 
     def return_permit(self, run: ASF) -> None:
-        """Take back the unused permit of a run."""
+        """Take back a run's unused permit to start a thread; a waiting run may get it."""
         self.permitted.remove(run)
         self._grant_waiting()
 
     def request_permit(self, run: ASF) -> None:
-        """Queue a run for a permit, which may be granted at once.
+        """Queue a run for a permit to start a thread; :meth:`ASF.grant` gives it, perhaps at once.
 
-        Unused threads are recalled for it.
+        If no thread is free, unused permits or an idle thread are recalled for it.
         """
         self.waiting.append(run)
         self._grant_waiting()
 
     def cancel_request(self, run: ASF) -> None:
-        """Remove a run from those that wait for a permit, if it is among them."""
+        """Remove a run from the queue for permits to start a thread; ignored if it is not there."""
         if run in self.waiting:
             self.waiting.remove(run)
 
     def is_wanted_by_others(self, run: ASF) -> bool:
-        """Return True if another run waits for a permit."""
+        """Return True if another run waits for a permit to start a thread."""
         return any(waiting is not run for waiting in self.waiting)
 
     def add(self, run: ASF) -> None:
-        """Register a run in ASF mode that begins."""
+        """Register a run in ASF mode, whose idle threads may be recalled for other runs."""
         self._runs.append(run)
 
     def remove(self, run: ASF) -> None:
-        """Remove a run that ends, with its permit and its request for one."""
+        """Remove a run that ends, with its permit to start a thread or its request.
+
+        Ignored if unknown.
+        """
         if run in self._runs:
             self._runs.remove(run)
         self.cancel_request(run)
@@ -129,11 +134,11 @@ class ThreadPool:
             self.return_permit(run)
 
     def _exceeds_limit(self, count: int) -> bool:
-        """Return True if the pool would have too many threads with ``count`` more."""
+        """Return True if ``count`` more threads would exceed ``max_threads``."""
         return self.max_threads is not None and self.used_count + count > self.max_threads
 
     def _grant_waiting(self) -> None:
-        """Grant permits to the waiting runs, in order, as long as threads are free."""
+        """Grant waiting runs their permits to start a thread, in order, while threads are free."""
         while self.waiting and not self._exceeds_limit(len(self.permitted) + 1):
             run = self.waiting.pop(0)
             self.permitted.append(run)
@@ -143,7 +148,7 @@ class ThreadPool:
         self.changed.notify_all()
 
     def _reclaim(self) -> None:
-        """Recall unused permits, or if there are none, one thread that waits for a message."""
+        """Recall all unused permits to start a thread or, without any, one idle thread."""
         for run in self.permitted:
             run.give_up_permit()
         if not self.permitted:
@@ -159,7 +164,7 @@ FAILURES = (MQError, JMSException, StoreError)
 
 
 class PortRun(ABC):
-    """One run of a port, from start to stop: its threads, and what they share."""
+    """One run of a port, from start to stop: its threads, and the state they share."""
 
     def __init__(
         self,
@@ -220,9 +225,9 @@ class PortRun(ABC):
         return ServerSession(self._shared_connections, self.settings, self.counters)
 
     def new_wait(self) -> Wait:
-        """Return the object for the waits of one thread, which a stop ends.
+        """Return the object by which one thread of the run waits.
 
-        Call with ``pool.changed`` held.
+        :meth:`request_stop` ends its waits. Call with ``pool.changed`` held.
         """
         wait = Wait(self.factory.runtime)
         if self.is_stopping:
@@ -235,9 +240,9 @@ class PortRun(ABC):
         self._waits = [one for one in self._waits if one is not wait]
 
     def reserve_threads(self, count: int) -> None:
-        """Take threads from the pool for sessions that :meth:`spawn` is about to start.
+        """Take threads from the pool for sessions that :meth:`spawn` will start.
 
-        Raises JMSException with MQRC_RESOURCE_PROBLEM when too few are free.
+        Raises JMSException with MQRC_RESOURCE_PROBLEM if too few are free.
         """
         with self.pool.changed:
             if self.pool.take(count):
@@ -253,7 +258,7 @@ class PortRun(ABC):
         """Start a thread that calls ``work``; a session's thread must be reserved before.
 
         The run ends when its last thread has ended. Raises JMSException with MQRC_RESOURCE_PROBLEM
-        when the operating system refuses the thread.
+        if the operating system refuses the thread.
         """
         work_of_run = partial(self._run, work, is_session)
         thread = self.factory.runtime.thread(work_of_run, "mayfly-listener")
@@ -269,7 +274,7 @@ class PortRun(ABC):
             raise JMSException(f"a session has no thread: {error}", reason) from error
 
     def abort_start(self, sessions: Iterable[ServerSession]) -> None:
-        """End a start that has failed: stop its threads and close its sessions."""
+        """End a failed start: stop the threads, close the sessions, return reserved threads."""
         self.request_stop()
         self.join()
         for session in sessions:
@@ -281,7 +286,7 @@ class PortRun(ABC):
     def request_stop(self) -> None:
         """End the waits of all threads; each thread ends after the message it has in work.
 
-        On return no get is under way: messages put after ``has_stopped_taking`` is True stay on the
+        On return no get is running: messages put after ``has_stopped_taking`` is True stay on the
         queue. Any thread may call it.
         """
         with self.pool.changed:
@@ -294,7 +299,7 @@ class PortRun(ABC):
         self.has_stopped_taking = True
 
     def join(self) -> None:
-        """Wait until all its threads have ended; never call it from one of them."""
+        """Wait until all threads of the run have ended; never call it from one of them."""
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
                 thread.join()
@@ -308,7 +313,7 @@ class PortRun(ABC):
         self._running_count += 1
 
     def _leave(self, *, is_session: bool) -> bool:
-        """Count a thread as ended; return True if it was the last."""
+        """Count a thread as ended; return True if it was the last one."""
         self._running_count -= 1
         if is_session:
             self.pool.give_back()
@@ -325,23 +330,23 @@ class PortRun(ABC):
 
 
 class Recovery:
-    """Retries after failures: a limited number of times in a row, with a pause before each."""
+    """Retries of one thread after failures: a limited number in a row, with a pause before each."""
 
     def __init__(self, run: PortRun) -> None:
-        """Recover for one thread of a run; call with ``pool.changed`` held."""
+        """Prepare retries for one thread of a run; call with ``pool.changed`` held."""
         self._run = run
         #: Of its own: nothing but a stop ends a pause.
         self._wait = run.new_wait()
         self._retry_count = 0
 
     def succeed(self) -> None:
-        """Reset the number of retries, because something has succeeded."""
+        """Reset the number of retries to 0, after a success."""
         self._retry_count = 0
 
     def pause(self, failure: Exception) -> bool:
-        """Pause before the next retry and return True.
+        """Log a failure, pause before the next retry, and return True.
 
-        Returns False when the run is stopping, or the retries are used up, which stops it.
+        Returns False if the run is stopping, or if no retries are left, which stops the run.
         """
         run, title = self._run, self._run.settings.title
         interval_ms = run.settings.retry_interval_ms
@@ -366,7 +371,7 @@ class Recovery:
         return True
 
     def _may_retry(self) -> bool:
-        """Return True if the run goes on and retries are left."""
+        """Return True if the run of the port is not stopping and retries are left."""
         run, limit = self._run, self._run.settings.max_recovery_retries
         return not (run.is_stopping or run.factory.has_ended) and self._retry_count < limit
 
@@ -404,11 +409,15 @@ class NonASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
+        """Store the arguments; :meth:`start` opens the sessions."""
         super().__init__(factory, settings, counters, pool)
         self._receivers: list[_Receiver] = []
 
     def start(self) -> None:
-        """Open all sessions, then start all threads (L2)."""
+        """Reserve the threads, open all sessions, then start all threads.
+
+        Returns when all sessions are receiving. Raises JMSException; nothing is left open then.
+        """
         sessions: list[ServerSession] = []
         try:
             self.reserve_threads(self.settings.max_sessions)
@@ -438,16 +447,17 @@ class NonASF(PortRun):
 
 
 class _Receiver:
-    """One thread of non-ASF mode, with its session."""
+    """A thread of non-ASF mode, with its session."""
 
     def __init__(self, run: NonASF, session: ServerSession) -> None:
+        """Take an open session; call with ``pool.changed`` held."""
         self._run = run
         self._session: ServerSession | None = session
         self.wait = run.new_wait()
         self._recovery = Recovery(run)
 
     def run(self) -> None:
-        """Receive messages and call on_message until the run stops."""
+        """Receive messages and call on_message until the run stops, with retries after failures."""
         try:
             while not self._run.is_stopping:
                 try:
@@ -462,7 +472,7 @@ class _Receiver:
             self._close()
 
     def _next(self) -> None:
-        """Receive one message in a transaction and deliver it, or roll back without one."""
+        """Begin a transaction, receive one message and deliver it; roll back if none came."""
         run = self._run
         if self._session is None:
             self._session = run.open_session()
@@ -483,7 +493,7 @@ class _Receiver:
         self._recovery.succeed()
 
     def _close(self) -> None:
-        """Close the session; the next receive opens another."""
+        """Close the session; the next receive opens a new one."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -493,7 +503,7 @@ class _Receiver:
 
 
 class ASF(PortRun):
-    """A run in ASF mode: a dispatcher thread and workers.
+    """A run in ASF mode: a dispatcher thread, and sessions with threads while they have work.
 
     State changes with ``pool.changed`` held.
     """
@@ -505,6 +515,7 @@ class ASF(PortRun):
         counters: Counters,
         pool: ThreadPool,
     ) -> None:
+        """Store the arguments; :meth:`start` opens the first session."""
         super().__init__(factory, settings, counters, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
@@ -545,25 +556,31 @@ class ASF(PortRun):
     def receiving_count(self) -> int:
         """The number of sessions that wait with a thread for a message.
 
-        0 while the dispatcher is busy.
+        It is 0 while the dispatcher is busy.
         """
         return 0 if self._wait.is_busy else sum(worker.is_receiving for worker in self._workers)
 
     # Called by the pool.
 
     def grant(self) -> None:
-        """Accept the permit that was requested."""
+        """Accept the permit to start a thread that the run has requested; called by the pool."""
         self._has_permit, self._is_asking = True, False
         self._wait.wake()
 
     def give_up_permit(self) -> None:
-        """Ask the dispatcher to return its permit, unless a message is there for it."""
+        """Ask the dispatcher to return its permit to start a thread; called by the pool.
+
+        If a message is available for it, the dispatcher uses the permit instead.
+        """
         if not self._is_permit_wanted:
             self._is_permit_wanted = True
             self._wait.wake()
 
     def give_up_idle(self) -> bool:
-        """Ask an idle worker to end its thread; return False when no idle worker has a thread."""
+        """Ask an idle worker to end its thread; return False if no idle worker has a thread.
+
+        The session of the worker stays open.
+        """
         for worker in self._free:
             if worker.has_thread and not worker.is_unwanted:
                 worker.is_unwanted = True
@@ -574,7 +591,7 @@ class ASF(PortRun):
     # Called by workers.
 
     def release(self, worker: _Worker) -> bool:
-        """Make a worker idle, so that it may take the next message; return False to end its thread.
+        """Make a worker idle after a message; return False if its thread must end.
 
         A worker whose session is closed is removed; the next message gets a new session. If another
         port waits for a thread of the pool, the worker keeps its session and loses its thread.
@@ -598,9 +615,11 @@ class ASF(PortRun):
                 self._wait.wake()
 
     def leave(self, worker: _Worker, *, is_unused: bool) -> bool:
-        """Return True if the thread of an idle worker is to end, False if it is to wait on.
+        """Return True if the thread of an idle worker must end, False if it must go on waiting.
 
-        Its session stays open if the dispatcher has no other session to find a message with.
+        The thread ends if it is unused for too long, another port needs it, the run stops, or the
+        worker was removed. The session stays open if the dispatcher has no other session to find a
+        message with.
         """
         with self.pool.changed:
             if not (is_unused or worker.is_unwanted or self.is_stopping):
@@ -619,9 +638,9 @@ class ASF(PortRun):
         self._wait.wake()
 
     def fail(self, worker: _Worker, failure: Exception) -> None:
-        """Remove a failed worker, and have the dispatcher pause for its failure.
+        """Remove a failed worker, and let the dispatcher pause for the failure.
 
-        A worker that was removed before belongs to an earlier failure, and only that one counts.
+        If the worker was removed before, the failure is part of an earlier one and is ignored.
         """
         with self.pool.changed:
             if worker in self._workers:
@@ -636,7 +655,7 @@ class ASF(PortRun):
     # The dispatcher.
 
     def _dispatch(self) -> None:
-        """Find messages for sessions until the run stops; the dispatcher's function."""
+        """Find messages for sessions until the run stops; the function of the dispatcher thread."""
         try:
             while not self.is_stopping:
                 try:
@@ -659,7 +678,7 @@ class ASF(PortRun):
             self._close_free()
 
     def _next(self) -> None:
-        """Find one message for a session without a thread, or wait until that is needed."""
+        """Find one message and hand it to a session without a thread, or wait until needed."""
         with self.pool.changed:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
@@ -678,7 +697,7 @@ class ASF(PortRun):
                 self._hand_over(worker, delivery)
 
     def _candidate(self) -> tuple[_Worker | None, bool]:
-        """Return the session to find a message for, if any, and whether to open another session."""
+        """Return an idle session to find a message for, or None; and whether to open a new one."""
         if any(free.has_thread for free in self._free):
             # It takes the next message itself.
             return None, False
@@ -687,10 +706,7 @@ class ASF(PortRun):
         return None, len(self._workers) < self.settings.max_sessions
 
     def _settle_permit(self, *, is_needed: bool) -> bool:
-        """Take a permit if one is needed and free, return it if not needed.
-
-        Return whether one is held.
-        """
+        """Get a permit to start a thread if needed and free, or return it; return True if held."""
         if not is_needed:
             if self._has_permit:
                 self._return_permit()
@@ -701,15 +717,15 @@ class ASF(PortRun):
         return self._has_permit
 
     def _return_permit(self) -> None:
-        """Return the permit to the pool."""
+        """Return the permit to start a thread to the pool."""
         self._has_permit = self._is_permit_wanted = False
         self.pool.return_permit(self)
 
     def _ask_for_thread(self, worker: _Worker) -> None:
-        """Request a permit, once there is a message for it.
+        """Wait until a message is available, then request a permit to start a thread for it.
 
-        Until then the message stays on its queue, where it may expire or another program may get
-        it.
+        Until the permit comes, the message stays on its queue, where it may expire or another
+        program may get it.
         """
         if worker.session.wait_until_available(self._wait):
             with self.pool.changed:
@@ -717,9 +733,9 @@ class ASF(PortRun):
                 self.pool.request_permit(self)
 
     def _receive(self, worker: _Worker) -> Delivery | None:
-        """Take a message while the permit is held.
+        """Get a message while the run has a permit to start a thread; None if none came.
 
-        A permit that others need is returned instead.
+        If another run needs the permit and no message is available, the permit is returned.
         """
         delivery = None
         if self._is_permit_wanted:
@@ -737,9 +753,9 @@ class ASF(PortRun):
         return delivery
 
     def _hand_over(self, worker: _Worker, delivery: Delivery) -> None:
-        """Start a thread that delivers a message.
+        """Start a thread for a worker, which delivers a message.
 
-        Raises JMSException when no thread can be started; the message is then backed out to its
+        Raises JMSException if no thread can be started; the message is then backed out to its
         queue.
         """
         with self.pool.changed:
@@ -758,7 +774,7 @@ class ASF(PortRun):
             raise
 
     def _open_worker(self) -> _Worker:
-        """Open a session and make it an idle worker; raises JMSException."""
+        """Open a session and add it as an idle worker; raises JMSException."""
         session = self.open_session()
         with self.pool.changed:
             # Until it has a thread of its own, the dispatcher waits for it.
@@ -768,7 +784,7 @@ class ASF(PortRun):
         return worker
 
     def _close_free(self) -> None:
-        """Close the sessions without a message; after a failure they are opened again."""
+        """Close all idle sessions; after a failure, new ones are opened when needed."""
         with self.pool.changed:
             free = list(self._free)
             without_thread = [worker for worker in free if not worker.has_thread]
@@ -784,6 +800,7 @@ class _Worker:
     """A session of ASF mode, and its thread while it has one."""
 
     def __init__(self, run: ASF, session: ServerSession, wait: Wait) -> None:
+        """Take an open session; until it has a thread, the dispatcher waits with ``wait``."""
         self._run = run
         self.session = session
         self.has_thread = False
@@ -794,11 +811,14 @@ class _Worker:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether it has a thread that waits for a message."""
+        """Whether the worker has a thread that waits for a message."""
         return self.has_thread and self.wait.is_pending
 
     def work(self, first: Delivery, wait: Wait) -> None:
-        """Deliver a message and the following ones, until none came for the unused timeout."""
+        """Deliver a message and the following ones, until none came for the unused timeout.
+
+        A failure removes the worker; the dispatcher then pauses.
+        """
         run, delivery = self._run, first
         try:
             while True:
@@ -819,7 +839,7 @@ class _Worker:
             self._end()
 
     def _next(self, wait: Wait) -> Delivery | None:
-        """Take the next message; None when the thread is to end."""
+        """Get the next message; None if the thread must end."""
         run = self._run
         until_ms: int | None = None
         if run.settings.is_reaping:
@@ -837,7 +857,7 @@ class _Worker:
                 return None
 
     def _end(self) -> None:
-        """Close the session if the dispatcher has forgotten this worker."""
+        """Close the session if the run has removed this worker."""
         # A worker that was not given up may have a message, and another thread, by now.
         if self._run.is_forgotten(self):
             self.session.close()

@@ -1,7 +1,7 @@
-"""Server sessions, which take messages and call on_message, and the connections they share.
+"""Server sessions, which receive messages and call on_message, and the connections they share.
 
-At most ``conversations_per_connection`` sessions share a connection (L4). Over a network each
-connection is a socket.
+At most ``conversations_per_connection`` sessions share a connection. Over a network each connection
+is a socket.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Statistics:
 
 
 class Counters:
-    """The counters behind :class:`Statistics`, for the threads of one port."""
+    """The counters for :class:`Statistics` of one port; its threads share them."""
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
@@ -75,9 +75,9 @@ class Counters:
             self._counts[name] += 1
 
     def statistics(self, state: Callable[[], tuple[int, int, int]]) -> Statistics:
-        """Return the counters and the three numbers of ``state``: threads, connections, receiving.
+        """Return the counts, and the three numbers of ``state``: threads, connections, receiving.
 
-        No counter changes while ``state`` is called.
+        No count changes while ``state`` is called.
         """
         with self._lock:
             threads, connections, receiving = state()
@@ -100,9 +100,13 @@ _subscriptions = itertools.count(1)
 
 
 class SharedConnections:
-    """Opens sessions on as few connections as possible; used by several threads."""
+    """Opens the sessions of a port on as few connections as possible.
+
+    Several threads may use it.
+    """
 
     def __init__(self, factory: ConnectionFactory, settings: PortSettings) -> None:
+        """Begin without connections, which ``factory`` creates when needed."""
         self._factory = factory
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.
@@ -114,7 +118,7 @@ class SharedConnections:
     def connection_count(self) -> int:
         """The number of open connections; over a network the number of sockets.
 
-        There are more than the sessions need when the channel allows fewer conversations on each.
+        It is higher than the sessions need if the channel allows fewer conversations on each.
         """
         connections = self._connections
         sockets = set[int]().union(*(connection.sockets for connection in connections))
@@ -122,7 +126,10 @@ class SharedConnections:
 
     @classic
     def open(self) -> tuple[Session, MessageConsumer]:
-        """Open a transacted session and its consumer; raises JMSException."""
+        """Open a transacted session and its consumer.
+
+        Raises JMSException, and leaves nothing open.
+        """
         with self._lock:
             connection = self._connection_with_capacity()
             try:
@@ -145,7 +152,7 @@ class SharedConnections:
                 self._close_if_unused(connection)
 
     def _connection_with_capacity(self) -> Connection:
-        """Return a connection that may have another session; create it if needed."""
+        """Return an open connection that may have another session; create one if necessary."""
         for connection in self._connections:
             has_capacity = len(connection.sessions()) < self._settings.conversations_per_connection
             if has_capacity and connection.is_open and not connection.is_broken:
@@ -168,7 +175,7 @@ class SharedConnections:
             raise
 
     def _close_if_unused(self, connection: Connection) -> None:
-        """Close a connection that has no sessions left."""
+        """Close a connection without sessions; errors are ignored."""
         if connection in self._connections and not connection.sessions():
             self._connections.remove(connection)
             with suppress(MQError, JMSException):
@@ -183,10 +190,10 @@ _BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT | c.MQGMO_ACCEPT_TRUNCATED_MSG
 
 
 def current_transaction() -> Transaction:
-    """Return the transaction of the on_message call that this thread is in.
+    """Return the transaction of the on_message call that runs on this thread.
 
-    Its ``session`` is the JMS session of the message, and what it sends is part of the transaction.
-    Raises IllegalStateException outside of on_message.
+    Its ``session`` is the JMS session of the message; messages sent with it are part of the
+    transaction. Raises IllegalStateException outside on_message.
     """
     transaction: Transaction | None = getattr(_current, "transaction", None)
     if transaction is None:
@@ -195,7 +202,7 @@ def current_transaction() -> Transaction:
 
 
 class ServerSession:
-    """Takes messages and calls on_message with them, one transaction for each."""
+    """A session that receives messages and calls on_message, one transaction for each message."""
 
     def __init__(
         self, connections: SharedConnections, settings: PortSettings, counters: Counters
@@ -221,19 +228,18 @@ class ServerSession:
         return self.session.is_open
 
     def begin(self, begun_ms: int | None = None) -> Transaction:
-        """Begin a transaction, whose timeouts count from ``begun_ms``, None for now.
+        """Begin a transaction, whose timeouts count from ``begun_ms`` (epoch ms); None means now.
 
         Raises MQError.
         """
         return self._transactions.begin(self.session, begun_ms)
 
     def receive(self, wait: Wait, wait_ms: int) -> Delivery | None:
-        """Take the next message under syncpoint, waiting up to ``wait_ms``.
+        """Get the next message under syncpoint, waiting up to ``wait_ms``; None if none came.
 
-        Return None if none came.
-
-        Messages that the selector excludes stay (L6), expired ones are discarded (L15). A message
-        that is there at the moment the wait ends is taken. Raises MQError.
+        Messages that the selector excludes stay on the queue; expired ones are discarded. A message
+        that is available at the moment the wait ends is taken. Ending ``wait`` ends the wait.
+        Raises MQError.
         """
         delivery = None
         if self._had_message or not wait_ms:
@@ -246,7 +252,7 @@ class ServerSession:
         return delivery
 
     def wait_until_available(self, wait: Wait) -> bool:
-        """Wait until a message is available, without taking it; False if the wait was ended.
+        """Wait until a message is available, without taking it; False if ``wait`` was ended.
 
         Raises MQError.
         """
@@ -259,13 +265,12 @@ class ServerSession:
         return self.session.mq.now_ms()
 
     def deliver(self, transaction: Transaction, delivery: Delivery) -> bool:
-        """Call on_message and end the transaction.
+        """Call on_message and commit, or roll back if it fails; False means: stop the port.
 
-        Return False if the port is to stop (max_retries).
-
-        A message whose backout count has reached the threshold is requeued instead. Raises MQError
-        when no queue accepts it, or the queue manager could not commit; the transaction is then
-        rolled back. Raises JMSException when the outcome of the commit is unknown.
+        That is the case if the message has failed after ``max_retries`` retries. A message whose
+        backout count has reached BOTHRESH is moved away instead. Raises MQError, after a rollback,
+        if no queue accepts it or the queue manager cannot commit. Raises JMSException if the
+        outcome of the commit is unknown.
         """
         try:
             received = self._consumer.accept(delivery)
@@ -293,7 +298,7 @@ class ServerSession:
         self._shared.close(self.session)
 
     def _take_now(self) -> Delivery | None:
-        """Take a message under syncpoint without waiting; None if there is none."""
+        """Get a message under syncpoint without waiting; None if none is available."""
         handle = self._consumer.open_handle()
         try:
             return Delivery(0, self.session.mq.get(handle, _TAKE), handle)
@@ -301,7 +306,7 @@ class ServerSession:
             return None
 
     def _get(self, wait: Wait, handle: int, options: int, wait_ms: int) -> Delivery | None:
-        """Get with these options, waiting up to ``wait_ms``; None if no message came."""
+        """Get a message with these options, waiting up to ``wait_ms``; None if none came."""
         request = ask.GetAny([handle], options, wait_ms)
         try:
             return wait.of(partial(self.session.mq.begin, request))
@@ -309,7 +314,10 @@ class ServerSession:
             return None
 
     def _call(self, transaction: Transaction, message: Message) -> bool:
-        """Call on_message; if it raises, log that, roll back and return False."""
+        """Call on_message and return True.
+
+        If it raises, log the error, roll back and return False.
+        """
         self._counters.add("delivered")
         _current.transaction = transaction
         self.session.is_lent = transaction.is_lent = True
@@ -329,7 +337,7 @@ class ServerSession:
     def _commit(self, transaction: Transaction) -> bool:
         """Commit a transaction; False if it was marked for rollback, which is logged.
 
-        Raises TransactionRolledBack when the queue manager could not commit.
+        Raises TransactionRolledBack if the queue manager cannot commit.
         """
         try:
             transaction.commit()

@@ -1,7 +1,7 @@
-"""The settings of a port: its arguments, and the custom properties of WebSphere by their own names.
+"""Settings of a listener port: its arguments, and the custom properties of WebSphere.
 
-Also the translation of a listener port's properties to those of an activation specification (L13),
-and the rule of safe timeouts (L10).
+Also the translation of a listener port's properties to those of an activation specification, and
+the check of safe timeouts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PortSettings:
     unused_timeout_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError or TypeError, which names the wrong value."""
+        """Raise ValueError or TypeError, which names the field, for a wrong value."""
         if not callable(self.on_message):
             raise TypeError(f"on_message {self.on_message!r} cannot be called")
         if not isinstance(self.name, str):
@@ -71,7 +71,7 @@ class PortSettings:
 
     @property
     def title(self) -> str:
-        """The port's name for log messages and errors."""
+        """The port's name for log messages and errors: ``port A``, or its destination."""
         return f"port {self.name}" if self.name else f"the port of {self.destination}"
 
     @property
@@ -80,17 +80,20 @@ class PortSettings:
         return bool(self.reap_interval_ms and self.unused_timeout_ms)
 
     def reap_ms(self, since_ms: int, idle_ms: int) -> int:
-        """Return the moment (ms) at which a session that is idle since ``idle_ms`` is reaped.
+        """Return the epoch ms at which a session that is idle since ``idle_ms`` loses its thread.
 
-        Sessions are checked at each reap interval after ``since_ms``; the check applies to those
-        that have been idle for the unused timeout.
+        Sessions are checked at each reap interval after ``since_ms``. A session loses its thread at
+        the first check at which it has been idle for the unused timeout.
         """
         unused_ms = idle_ms + self.unused_timeout_ms - since_ms
         return since_ms + -(-unused_ms // self.reap_interval_ms) * self.reap_interval_ms
 
 
 def destination_named(destination: str | Destination) -> Destination:
-    """Return a queue or topic from its name or URI; raises InvalidDestinationException."""
+    """Return a queue, or a topic for ``topic://…``, from its name or URI.
+
+    A Destination is returned unchanged. Raises InvalidDestinationException.
+    """
     if isinstance(destination, Destination):
         return destination
     is_topic = str(destination).startswith(_TOPIC)
@@ -101,8 +104,8 @@ def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, i
     """Return fields of PortSettings from the custom properties of the message listener service.
 
     A property that ends with a port name, in any case, counts only for the port of that name.
-    Raises ValueError for a property that is unknown, given twice or out of range. Raises TypeError
-    for a value that is no number. Both name the property.
+    Raises ValueError for a property that is unknown, repeated or out of range. Raises TypeError for
+    a value that is not a number. Both name the property.
     """
     found: dict[str, int] = {}
     keys: set[str] = set()
@@ -130,20 +133,27 @@ def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, i
 
 
 def ports_named(properties: Properties) -> list[str]:
-    """Return the port names that properties end with, sorted and spelled as they are there."""
+    """Return the port names at the end of property names, sorted, as they are spelled."""
     length = len(_UNUSED_TIMEOUT_PREFIX)
     keys = [str(name).strip() for name in properties]
     return sorted(key[length:] for key in keys if named_port(key.upper()))
 
 
 def named_port(key: str) -> str:
-    """Return the port name at the end of an upper-case property; empty if it is for all ports."""
+    """Return the port name at the end of an upper-case property name; "" if it has none.
+
+    ``'SERVER.SESSION.POOL.UNUSED.TIMEOUT.PORT1'`` -> ``'PORT1'``.
+    """
     prefix = _UNUSED_TIMEOUT_PREFIX
     return key.removeprefix(prefix) if key.startswith(prefix) else ""
 
 
 def number_of(name: str, value: object, lowest: int) -> int:
-    """Return the number of a property, given as int or text; raises ValueError or TypeError."""
+    """Return the number of a property, from an int or digits.
+
+    Raises ValueError or TypeError, which names the property, if it is not a number from ``lowest``
+    on.
+    """
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value):
             raise ValueError(f"{name} {value!r} is not a whole number")
@@ -152,7 +162,10 @@ def number_of(name: str, value: object, lowest: int) -> int:
 
 
 def check_number(name: str, value: object, lowest: int, highest: int = LARGEST) -> int:
-    """Return a number that is in its range; raises ValueError or TypeError, which names it."""
+    """Return a number unchanged.
+
+    Raises ValueError if it is out of range, TypeError if not an int.
+    """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} {value!r} is no number")
     if not lowest <= value <= highest:
@@ -189,7 +202,7 @@ UNUSED = frozenset(
 def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
     """Return the table entry for the unused timeout of a named port.
 
-    Raises ValueError for others.
+    Raises ValueError for any other property.
     """
     if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
         return _UNUSED_TIMEOUT
@@ -220,7 +233,7 @@ _DEFAULTS: dict[str, str | int] = {"reconnectionRetryInterval": 60 * SECOND_MS}
 
 
 class Translation(NamedTuple):
-    """Properties for ActivationSpec, and why others were left out: port property -> reason."""
+    """Properties for ActivationSpec, and the reasons why others were left out, by port property."""
 
     properties: dict[str, str | int]
     not_translated: dict[str, str]
@@ -230,7 +243,7 @@ def translated(properties: Properties, *, port_name: str = "") -> Translation:
     """Translate the properties of a listener port to those of an activation specification.
 
     Properties for ``port_name``, in any case, are translated; those for other ports are not. Raises
-    ValueError or TypeError, as ListenerPort does, for an unknown property or a wrong value.
+    ValueError or TypeError for an unknown property or a wrong value.
     """
     settings = of_listener_port(properties, port_name)
     found, missing = dict(_DEFAULTS), {}
@@ -254,7 +267,7 @@ def translated(properties: Properties, *, port_name: str = "") -> Translation:
 
 
 def _pool_timeout_problem(key: str, port_name: str, settings: dict[str, int]) -> str | None:
-    """Return why an unused timeout has no equivalent poolTimeout; None if it has one."""
+    """Return why an unused timeout cannot become a poolTimeout; None if it can."""
     named, unused_ms = named_port(key), settings.get("unused_timeout_ms", 0)
     if named not in ("", port_name.upper()):
         return f"it is for the port {named}"
@@ -274,12 +287,12 @@ def check_timeouts(
     total_tran_lifetime_timeout_s: int,
     longest_on_message_ms: int,
 ) -> list[str]:
-    """Return the problems of timeouts, one sentence each; an empty list when they are safe (L10).
+    """Return the problems of a port's timeouts, one sentence each; [] if they are safe.
 
     The receive timeout must be shorter than the total transaction lifetime, and the rest of the
     lifetime longer than the longest on_message; equal is not safe. A lifetime of 0 is no limit. A
     receive timeout of 0 is ASF, where the transaction starts after the receive. Raises ValueError
-    for a negative value and TypeError for no number; the error names the argument.
+    for a negative value and TypeError if it is not an int; the error names the argument.
     """
     given = {
         "receive_timeout_ms": receive_timeout_ms,

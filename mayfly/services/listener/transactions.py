@@ -1,7 +1,8 @@
-"""The transaction service, which limits how long a transaction may last.
+"""Transactions of listener ports, and the service that limits how long they may last.
 
 Its timeouts count on the queue manager's clock. At the total transaction lifetime timeout a
-transaction is marked for rollback, whatever is under way in it. It can then no longer be committed.
+transaction is marked for rollback, even while a verb runs in it. It can then no longer be
+committed.
 """
 
 from __future__ import annotations
@@ -36,19 +37,23 @@ _LOG = logging.getLogger("mayfly.listener")
 
 
 def factory_of(manager: QueueManager | ConnectionFactory) -> ConnectionFactory:
-    """Return the connection factory for a queue manager; raises TypeError for any other value."""
+    """Return a connection factory for a queue manager; a factory is returned unchanged.
+
+    Raises TypeError for any other value.
+    """
     return manager if isinstance(manager, ConnectionFactory) else ConnectionFactory(manager)
 
 
 class TransactionRolledBack(MQError):
-    """A commit was refused, and the transaction rolled back instead: MQRC_BACKED_OUT."""
+    """MQRC_BACKED_OUT: a commit was refused, and the transaction was rolled back instead."""
 
     def __init__(self, detail: str) -> None:
+        """Take the reason of the rollback in words."""
         super().__init__(rc.MQRC_BACKED_OUT, detail)
 
 
 class Transacted(Protocol):
-    """What a transaction commits and rolls back: a transacted session or context of JMS."""
+    """A transacted session or context of JMS, which a transaction commits or rolls back."""
 
     def commit(self) -> None:
         """Commit the unit of work."""
@@ -69,10 +74,10 @@ class Status(Enum):
 
 
 class Transaction:
-    """A transaction of one thread; a timeout may mark it for rollback meanwhile."""
+    """A transaction of one thread; a timeout in another thread may mark it for rollback."""
 
     def __init__(self, service: TransactionService, session: Transacted, begun_ms: int) -> None:
-        """Begin at a moment in epoch ms; call :meth:`TransactionService.begin` instead."""
+        """Begin at a moment in epoch ms; programs call :meth:`TransactionService.begin` instead."""
         self._service = service
         self.session = session
         self.begun_ms = begun_ms
@@ -85,13 +90,13 @@ class Transaction:
 
     @property
     def status(self) -> Status:
-        """The present status; at the exact moment of a timeout it is marked for rollback."""
+        """The present status; from the exact moment of a timeout on it is MARKED_ROLLBACK."""
         self._service.check(self)
         return self._status
 
     @property
     def is_active(self) -> bool:
-        """Whether the last known status allows a commit."""
+        """Whether the last known status allows a commit; timeouts since then are not checked."""
         return self._status is Status.ACTIVE
 
     def use(self) -> None:
@@ -100,11 +105,11 @@ class Transaction:
         self.due_ms = self._service.due_ms_of(self.begun_ms, self._service.now_ms())
 
     def set_rollback_only(self) -> None:
-        """Mark it for rollback, as setRollbackOnly of a message-driven bean does."""
+        """Mark the transaction for rollback, as setRollbackOnly of a message-driven bean does."""
         self._service.mark(self, "the application has set it to be rolled back only")
 
     def mark(self, why: str) -> None:
-        """Mark it for rollback if it is active.
+        """Mark the transaction for rollback; does nothing if it is not active.
 
         ``why`` becomes the text of the error at its commit.
         """
@@ -112,12 +117,12 @@ class Transaction:
             self._status, self._why = Status.MARKED_ROLLBACK, why
 
     def commit(self) -> None:
-        """Commit its unit of work.
+        """Commit the unit of work of the session.
 
-        Raises TransactionRolledBack (MQRC_BACKED_OUT), after a rollback, when it was marked for
-        rollback or the queue manager could not commit. Raises JMSException with
-        MQRC_CONNECTION_BROKEN when the outcome is unknown, and IllegalStateException when it has
-        ended or its port must end it.
+        If the transaction was marked for rollback, or the queue manager cannot commit, rolls back
+        and raises TransactionRolledBack (MQRC_BACKED_OUT). Raises JMSException with
+        MQRC_CONNECTION_BROKEN if the outcome is unknown. Raises IllegalStateException if the
+        transaction has ended, or inside on_message.
         """
         self._check_not_ended("commit")
         if not self._service.end(self, Status.UNKNOWN):
@@ -132,14 +137,20 @@ class Transaction:
         self._status = Status.COMMITTED
 
     def rollback(self) -> None:
-        """Back out its unit of work; raises IllegalStateException as :meth:`commit`."""
+        """Back out the unit of work of the session.
+
+        Raises IllegalStateException if the transaction has ended, or inside on_message.
+        """
         self._check_not_ended("rollback")
         self._service.end(self, Status.ROLLED_BACK)
         self._status = Status.ROLLED_BACK
         self.session.rollback()
 
     def abandon(self) -> None:
-        """End it as rolled back without a call on its session, whose connection is broken."""
+        """End the transaction as rolled back, without a call on its session.
+
+        Used when the connection of the session is broken.
+        """
         self._service.end(self, Status.ROLLED_BACK)
         self._status = Status.ROLLED_BACK
 
@@ -151,7 +162,7 @@ class Transaction:
         return True
 
     def _check_not_ended(self, call: str) -> None:
-        """Raise IllegalStateException if it has ended, or its port must end it."""
+        """Raise IllegalStateException if the transaction has ended, or inside on_message."""
         if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
             raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
         if self.is_lent:
@@ -159,11 +170,9 @@ class Transaction:
 
 
 class TransactionService:
-    """Begins transactions and marks late ones, by the queue manager's clock.
+    """Begins transactions, and marks late ones for rollback by the queue manager's clock.
 
-    Used by several threads.
-
-    Close it, or use it as a context manager.
+    Several threads may use it. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -199,10 +208,10 @@ class TransactionService:
         self.now_ms = manager.now_ms
 
     def begin(self, session: Transacted, begun_ms: int | None = None) -> Transaction:
-        """Begin a transaction with the unit of work of a session; its timeouts count from now.
+        """Begin a transaction for the unit of work of a session; its timeouts count from now.
 
         ``begun_ms`` is the present moment, if the caller has just asked the queue manager. Raises
-        MQError when the queue manager cannot be asked.
+        MQError if the queue manager cannot be asked.
         """
         begun_ms = self.now_ms() if begun_ms is None else begun_ms
         transaction = Transaction(self, session, begun_ms)
@@ -215,9 +224,9 @@ class TransactionService:
         return transaction
 
     def due_ms_of(self, begun_ms: int, used_ms: int) -> int | None:
-        """Return the epoch ms of the next timeout of a transaction begun and last used then.
+        """Return the epoch ms of the next timeout of a transaction; None if it has none.
 
-        None for never.
+        It was begun at ``begun_ms`` and last used at ``used_ms``.
         """
         lifetime_ms, inactivity_ms = self._lifetime_ms, self._inactivity_ms
         ends = [begun_ms + lifetime_ms] if lifetime_ms else []
@@ -232,14 +241,14 @@ class TransactionService:
             self._mark_if_late(transaction, now_ms)
 
     def mark(self, transaction: Transaction, why: str) -> None:
-        """Mark a transaction for rollback if it is active."""
+        """Mark a transaction for rollback; does nothing if it is not active."""
         with self._lock:
             transaction.mark(why)
 
     def end(self, transaction: Transaction, status: Status) -> bool:
-        """Give an active transaction its final status.
+        """Give an active transaction its final status; return False if it is not active.
 
-        Return False if it was marked for rollback.
+        A transaction whose timeout is over is marked for rollback first. Its timeouts end.
         """
         now_ms = self._now_for(transaction)
         with self._lock:
@@ -257,14 +266,17 @@ class TransactionService:
                 self._own.close()
 
     def _wait_for(self, due_ms: int) -> None:
-        """Call :meth:`_on_due` at a moment of the queue manager's clock."""
+        """Let :meth:`_on_due` be called at a moment of the queue manager's clock.
+
+        Returns at once.
+        """
         self._connection.begin(ask.WaitUntil(due_ms), partial(self._on_due, due_ms))
 
     def _on_due(self, due_ms: int, error: MQError | None) -> None:
         """Mark the late transactions, and wait for the next timeout; called at the end of a wait.
 
         One wait is enough for all: a transaction that begins later is not late before this wait
-        ends.
+        ends. Does nothing after an error, since the connection has ended.
         """
         if error is not None:
             # The connection has ended, and with it the transactions.
@@ -279,9 +291,9 @@ class TransactionService:
             self._wait_for(next_ms)
 
     def _now_for(self, transaction: Transaction) -> int:
-        """Return the present time if the transaction may be late, else 0.
+        """Return the present time (epoch ms) if the transaction may be late, else 0.
 
-        0 also without a connection.
+        Returns 0 if the queue manager cannot be asked, too.
         """
         if transaction.due_ms is None or not transaction.is_active:
             return 0
@@ -292,7 +304,10 @@ class TransactionService:
             return 0
 
     def _mark_if_late(self, transaction: Transaction, now_ms: int) -> None:
-        """Mark a transaction and call ``on_timeout`` if it is active and its timeout is over."""
+        """Mark an active transaction for rollback if its timeout is over; then call ``on_timeout``.
+
+        Does nothing if the timeout is not over at ``now_ms``.
+        """
         due_ms = transaction.due_ms
         if due_ms is None or not transaction.is_active or now_ms < due_ms:
             return
@@ -310,4 +325,5 @@ class TransactionService:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop the timeouts; open transactions may still end."""
         self.close()
