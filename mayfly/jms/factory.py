@@ -159,6 +159,7 @@ class ConnectionFactory:
         connects_late: bool = False,
     ) -> Connection:
         """Return a new connection; a TLS failure of MQCONN is raised with MQRC_JSSE_ERROR."""
+
         def connect(attempts: Attempts) -> QueueConnection:
             program = self._application_name
             try:
