@@ -45,6 +45,7 @@ class ExceptionReports:
     """
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin open and without an exception listener."""
         self.listener: Callable[[JMSException], object] | None = None
         self._changed = runtime.condition()
         self._is_reporting = False
@@ -110,6 +111,7 @@ class CallingThread:
     what = ""
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without a thread; the first listener or call starts it."""
         self._runtime = runtime
         #: Guards the state of the thread. No verb of the queue manager is called with it held.
         self._changed = runtime.condition()
@@ -185,6 +187,7 @@ class Completions(CallingThread):
     what = "completion"
 
     def __init__(self, reports: ExceptionReports, runtime: Runtime) -> None:
+        """Begin without calls; ``reports`` gets the exceptions of completion listeners."""
         super().__init__(runtime)
         self._reports = reports
         #: Calls of completion listeners that are still to be made, in this order.

@@ -369,7 +369,7 @@ class Connection:
         return self.is_started
 
     def wake(self) -> None:
-        """Make threads in :meth:`wait_for_start` check the state again."""
+        """Make threads in :meth:`wait_for_start` check again whether to go on waiting."""
         with self._changed:
             self._changed.notify_all()
 

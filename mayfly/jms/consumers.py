@@ -625,9 +625,10 @@ class MessageConsumer:
 
     @classic
     def open_to_browse(self) -> int:
-        """Return a new handle that browses the consumer's messages; it closes with the session.
+        """Return a new handle that browses the consumer's queue; it closes with the session.
 
-        Raises JMSSecurityException for a user who may not browse the queue.
+        Raises JMSSecurityException for a user who may not browse the queue, JMSException with the
+        reason codes of MQOPEN.
         """
         return self._source.open_to_browse(self._mq)
 
@@ -676,6 +677,7 @@ class QueueBrowser:
 
     @property
     def queue(self) -> Queue:
+        """The queue that is browsed."""
         return self._queue
 
     @property
@@ -767,10 +769,12 @@ class JMSConsumer:
 
     @simplified
     def receive_body(self, body_type: type, timeout_ms: int | None = None) -> Any:
-        """Return the body of the next message as str, bytes or dict; None when none comes in time.
+        """Return the body of the next message as ``body_type``: str, bytes or dict.
 
-        Raises MessageFormatRuntimeException for a body of another type. In AUTO_ACKNOWLEDGE and
-        DUPS_OK_ACKNOWLEDGE the next call then receives the same message.
+        Waits for ``timeout_ms``, None and 0 without limit. Returns None at the end of the time,
+        after a close, and for a null body. Raises MessageFormatRuntimeException for a body of
+        another type. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the next call then receives the
+        same message.
         """
         message = self._consumer.receive_as(body_type, self._consumer.wait_of(timeout_ms))
         return None if message is None else message.get_body(body_type)
@@ -798,6 +802,7 @@ class JMSBrowser:
 
     @property
     def queue(self) -> Queue:
+        """The queue that is browsed."""
         return self._browser.queue
 
     @property

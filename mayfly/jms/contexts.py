@@ -22,6 +22,7 @@ class SharedConnection:
     """The connection of several contexts; it closes with the last of them."""
 
     def __init__(self, connection: Connection) -> None:
+        """Take an open connection, which has no context yet."""
         self.connection = connection
         self._lock = connection.mq.runtime.lock("shared connection")
         self._count = 0
@@ -172,7 +173,8 @@ class JMSContext:
     ) -> JMSConsumer:
         """Return one of the consumers of a shared subscription, which ends with its last consumer.
 
-        Raises the errors of :meth:`create_consumer`. See ``Session.create_shared_consumer``.
+        The subscription is created if needed; each message goes to one of its consumers. Raises the
+        errors of :meth:`create_consumer`. See ``Session.create_shared_consumer``.
         """
         return self._started(self._session.create_shared_consumer(topic, name, selector))
 

@@ -99,7 +99,7 @@ class Topic(Destination):
     topic_name: str
 
     def _address(self) -> str:
-        """Return ``topic://`` with the topic string."""
+        """Return the URI without options: ``a/b`` -> ``topic://a/b``, ``/a`` -> ``topic:////a``."""
         # One slash behind the two is none of the topic string's.
         slash = "/" if self.topic_name.startswith("/") else ""
         return f"{_TOPIC}{slash}{self.topic_name.translate(_QUOTED)}"
@@ -114,7 +114,8 @@ class TemporaryQueue(Queue):
     def delete(self) -> None:
         """Delete the queue and its messages.
 
-        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while a consumer has it open.
+        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while a consumer has it open,
+        InvalidDestinationException if it is deleted already.
         """
         self._delete(self.queue_name)
 
@@ -128,7 +129,8 @@ class TemporaryTopic(Topic):
     def delete(self) -> None:
         """Delete the topic.
 
-        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while it has a consumer.
+        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while it has a consumer,
+        InvalidDestinationException if it is deleted already.
         """
         self._delete(self.topic_name)
 

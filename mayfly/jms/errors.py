@@ -39,6 +39,7 @@ class _Failure(Exception):
     """An error of either JMS API; ``reason`` is the MQ reason code, 0 for none."""
 
     def __init__(self, detail: str, reason: int = rc.MQRC_NONE) -> None:
+        """Take the detail text, and the MQ reason code, 0 for none."""
         super().__init__(detail, reason)
         self.detail = detail
         self.reason = reason

@@ -56,6 +56,7 @@ class Listening(CallingThread):
     what = "message"
 
     def __init__(self, session: OwningSession) -> None:
+        """Begin without listeners and without a thread."""
         super().__init__(session.mq.runtime)
         self._session = session
         #: In the order in which they are served: the one that had the last message comes last.
@@ -345,8 +346,8 @@ class Listening(CallingThread):
     def _call_listener(self, listener: ListenerState, delivery: Delivery, message: Message) -> None:
         """Call a listener, then acknowledge its message or let it be delivered again.
 
-        An exception of the listener is reported. Closes the consumer if the listener has asked for
-        that.
+        An exception of the listener is reported. If the listener has called ``close`` of its
+        consumer, the consumer is closed now.
         """
         failure = self._failure_in(partial(listener.call, message))
         try:

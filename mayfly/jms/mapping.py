@@ -389,7 +389,7 @@ class DescriptorFields(NamedTuple):
 
     @property
     def is_grouped(self) -> bool:
-        """True if the message is part of a group."""
+        """True if a group id or the last-in-group mark is set: the message is part of a group."""
         return self.group_id is not None or self.is_last_in_group
 
 

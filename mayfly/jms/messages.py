@@ -42,6 +42,7 @@ class Message(PropertyAccess):
     kind = "jms_none"
 
     def __init__(self) -> None:
+        """Begin with the default headers, no properties and a writeable body."""
         self.jms_message_id: str | None = None
         self.jms_timestamp = 0
         self.jms_correlation_id: str | None = None
@@ -142,16 +143,20 @@ class Message(PropertyAccess):
             self._acknowledge()
 
     def get_body(self, kind: type) -> Any:
-        """Return the body as type ``kind`` (str, bytes or dict), None for a message without a body.
+        """Return the body, which must be of type ``kind``: str, bytes or dict.
 
-        Raises MessageFormatException for a body of another type.
+        Returns None for a message without a body. Raises MessageFormatException for a body of
+        another type.
         """
         if self.is_body_assignable_to(kind):
             return self._body()
         raise MessageFormatException(f"the body of a {type(self).__name__} is no {kind.__name__}")
 
     def is_body_assignable_to(self, kind: type) -> bool:
-        """Return True if :meth:`get_body` can return the body as this type."""
+        """Return True if the body is of type ``kind``, or the message has none.
+
+        :meth:`get_body` can then return it.
+        """
         body = self._body()
         return body is None or isinstance(body, kind)
 
@@ -160,6 +165,7 @@ class Message(PropertyAccess):
         return None
 
     def _properties_to_read(self) -> dict[str, Typed]:
+        """Return the properties with their types, by name."""
         return self.typed_properties
 
     def _properties_to_write(self) -> dict[str, Typed]:
@@ -197,6 +203,7 @@ class TextMessage(Message):
     kind = "jms_text"
 
     def __init__(self, text: str | None = None) -> None:
+        """Begin with ``text``; raises MessageFormatException unless it is a str or None."""
         super().__init__()
         self._text: str | None = None
         #: A received body and its character set; None once the text is decoded.
@@ -256,6 +263,7 @@ class TextMessage(Message):
             raise MessageFormatException(f"the text: {error}") from None
 
     def _body(self) -> str | None:
+        """Return the text, or None; raises MessageFormatException if it cannot be decoded."""
         return self.text
 
 
@@ -426,6 +434,7 @@ class MapMessage(Message):
     kind = "jms_map"
 
     def __init__(self) -> None:
+        """Begin with an empty map."""
         super().__init__()
         self._map: dict[str, Typed] = {}
 
@@ -653,6 +662,7 @@ class StreamMessage(TypedStream, Message):
     kind = "jms_stream"
 
     def __init__(self) -> None:
+        """Begin with an empty body, which is being written."""
         super().__init__()
         self._parts: list[Typed] = []
         self._at = 0
@@ -730,10 +740,16 @@ class StreamMessage(TypedStream, Message):
         return False
 
     def _write(self, value: Typed) -> None:
+        """Append a value; raises MessageNotWriteableException for a read-only body."""
         self._check_writeable()
         self._parts.append(value)
 
     def _read(self, dt: str) -> object:
+        """Return the next value converted to type ``dt``, and move behind it.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``. Raises
+        MessageFormatException for a value that cannot be converted, which stays the next one.
+        """
         value = v.converted(self._next(), dt)
         # A value that could not be converted is read again.
         self._at += 1
@@ -797,6 +813,7 @@ class BytesMessage(TypedStream, Message):
     kind = "jms_bytes"
 
     def __init__(self) -> None:
+        """Begin with an empty body, which is being written."""
         super().__init__()
         self._written = bytearray()
         self._received = b""
@@ -919,6 +936,7 @@ class BytesMessage(TypedStream, Message):
         return bytes(self._written) if self._is_body_writeable else self._received
 
     def _body(self) -> bytes | None:
+        """Return the bytes written so far, or those of a read-only body."""
         return self.wire_body("")
 
     def _write(self, value: Typed) -> None:

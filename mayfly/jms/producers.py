@@ -303,10 +303,11 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @property
     def jms_type(self) -> str | None:
+        """The message type (JMSType) for each message, or None."""
         return self._headers.jms_type
 
     def property_names(self) -> list[str]:
-        """Return the names of the properties for each message."""
+        """Return the names of the properties that the producer sets in each message."""
         return list(self._properties)
 
     def clear_properties(self) -> Self:
@@ -375,9 +376,11 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return super()._get_typed(name, dt)
 
     def _properties_to_read(self) -> dict[str, Typed]:
+        """Return the properties for each message, by name."""
         return self._properties
 
     def _properties_to_write(self) -> dict[str, Typed]:
+        """Return the properties for each message, by name; they are always writeable."""
         return self._properties
 
 

@@ -60,13 +60,19 @@ class SendSettings:
     disables_timestamp: bool = False
 
     def set_delivery_mode(self, delivery_mode: int) -> None:
-        """Set PERSISTENT or NON_PERSISTENT; raises JMSException with MQRC_PERSISTENCE_ERROR."""
+        """Set PERSISTENT or NON_PERSISTENT.
+
+        Raises JMSException with MQRC_PERSISTENCE_ERROR for another value.
+        """
         if type(delivery_mode) is not int or delivery_mode not in (k.NON_PERSISTENT, k.PERSISTENT):
             refuse(rc.MQRC_PERSISTENCE_ERROR, f"delivery mode {delivery_mode!r}")
         self.delivery_mode = delivery_mode
 
     def set_priority(self, priority: int) -> None:
-        """Set the priority, 0 to 9; raises JMSException with MQRC_PRIORITY_ERROR."""
+        """Set the priority, 0 to 9.
+
+        Raises JMSException with MQRC_PRIORITY_ERROR for another value.
+        """
         if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
             text = f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}"
             refuse(rc.MQRC_PRIORITY_ERROR, text)
@@ -141,7 +147,7 @@ class ShowsSettings:
 
     @property
     def delivery_mode(self) -> int:
-        """PERSISTENT or NON_PERSISTENT."""
+        """The delivery mode, PERSISTENT or NON_PERSISTENT; initially PERSISTENT."""
         return self._settings.delivery_mode
 
     @property

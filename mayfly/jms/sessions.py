@@ -268,7 +268,8 @@ class Session:
     def create_browser(self, queue: Queue, selector: str | None = None) -> QueueBrowser:
         """Return a browser of a queue, or of its messages that match a selector.
 
-        Raises InvalidDestinationException, InvalidSelectorException.
+        Raises InvalidDestinationException, InvalidSelectorException, IllegalStateException for a
+        closed session.
         """
         with self.lock:
             self.check_open()
@@ -292,7 +293,8 @@ class Session:
     def rollback(self) -> None:
         """Roll back the unit of work: sent messages vanish, received ones are delivered again.
 
-        Raises IllegalStateException if not transacted, or inside the on_message of a listener port.
+        Raises IllegalStateException if the session is closed or not transacted, and inside the
+        on_message of a listener port.
         """
         self._check_thread("rollback")
         with self.lock:

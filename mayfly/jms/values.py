@@ -190,11 +190,11 @@ class PropertyAccess(ABC):
 
     @abstractmethod
     def _properties_to_read(self) -> dict[str, Typed]:
-        """Return the properties by name."""
+        """Return the properties with their types, by name."""
 
     @abstractmethod
     def _properties_to_write(self) -> dict[str, Typed]:
-        """Return the properties by name.
+        """Return the dict of properties, which the caller changes.
 
         Raises MessageNotWriteableException if they are read-only.
         """

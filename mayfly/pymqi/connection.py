@@ -130,7 +130,7 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
     A CD with neither channel name nor connection name counts as None. Raises MQRC_OPTIONS_ERROR for
     unknown or contradictory options. Raises MQRC_CD_ERROR for a CD that is not a client's over TCP,
     MQRC_CLIENT_EXIT_LOAD_ERROR for one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong
-    ConnectionName. FIPS raises MQRC_SSL_INITIALIZATION_ERROR.
+    ConnectionName. FipsRequired in the SCO raises MQRC_SSL_INITIALIZATION_ERROR.
     """
     alternatives = (tuple(_BINDINGS), tuple(_RECONNECTS), _HANDLE_SHARES)
     if options & ~_KNOWN or any(
@@ -290,7 +290,11 @@ class QueueManager:
 
     @raises_mqmi
     def disconnect(self) -> None:
-        """Commit, close all queues and disconnect (MQDISC); raises PYIFError when not connected."""
+        """Commit, close all queues and disconnect (MQDISC).
+
+        Raises PYIFError when not connected, MQMIError if the commit fails; the object is not
+        connected then.
+        """
         mq, self._mq = self._mq, None
         if mq is None:
             raise PYIFError("not connected")
@@ -393,8 +397,8 @@ class QueueManager:
     def stat(self, status_type: int) -> STS:
         """Return the results of asynchronous puts since the last call (MQSTAT, as in ibmmq).
 
-        Raises MQMIError with MQRC_STAT_TYPE_ERROR, or MQRC_ENVIRONMENT_ERROR for the types that
-        report the reconnection of clients.
+        Raises MQMIError with MQRC_STAT_TYPE_ERROR for an unknown type, MQRC_ENVIRONMENT_ERROR for
+        the types that report the reconnection of clients. Raises PYIFError when not connected.
         """
         mq = self.get_handle()
         if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):

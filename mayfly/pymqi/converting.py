@@ -143,7 +143,10 @@ class CodedHeader:
 
     @property
     def coding_behind(self) -> Coding:
-        """The coding of the data after the header."""
+        """The coding of the data after the header, from its Encoding and CodedCharSetId.
+
+        MQCCSI_INHERIT, or a header without these fields, means the coding of the header itself.
+        """
         encoding = self._number(self._named("Encoding"), self._source.encoding)
         ccsid = self._number(self._named("CodedCharSetId"), c.MQCCSI_INHERIT)
         return Coding.of(encoding, self._source.ccsid if ccsid == c.MQCCSI_INHERIT else ccsid)

@@ -41,6 +41,7 @@ class PYIFError(Error):
     """Wrong use of the package: not connected, already open and so on."""
 
     def __init__(self, e: str) -> None:
+        """Take the error text."""
         super().__init__(e)
         self.error = e
 
@@ -67,6 +68,7 @@ class MQMIError(Error):
         value: object = None,
         dataLength: int = 0,
     ) -> None:
+        """Take completion and reason code; the other arguments are described at the class."""
         super().__init__(comp, reason)
         self.comp = comp
         self.reason = reason

@@ -119,9 +119,9 @@ class RFH2(
     layout=structures.RFH2,
     initial={"StrucLength": 0, "CodedCharSetId": 0, "NameValueCCSID": 0},
 ):
-    """An MQRFH2 header; ``rfh2["usr"]`` is a folder as bytes, ``rfh2["usrLength"]`` its length.
+    """An MQRFH2; ``rfh2["usr"]`` is a folder as bytes, ``rfh2["usrLength"]`` its length.
 
-    Its numbers are little-endian unless an encoding is given.
+    Its numbers are little-endian unless ``pack`` or ``unpack`` gets a big-endian encoding.
     """
 
     __slots__ = ("_folders", "_is_big_endian")

@@ -65,6 +65,7 @@ class ValueTooBig(OptionsError):
     """MQRC_PROPERTY_VALUE_TOO_BIG: a property value is longer than the getter allows."""
 
     def __init__(self, name: str, typed: Typed, max_bytes: int) -> None:
+        """Build the text; ``typed`` is the complete value, ``max_bytes`` the length allowed."""
         detail = f"property {name} has {len(raw_value(typed))} bytes, not {max_bytes} at most"
         super().__init__(rc.MQRC_PROPERTY_VALUE_TOO_BIG, detail)
         self.typed = typed
@@ -108,8 +109,9 @@ class HandleContents:
         """Set a property (MQSETMP) at the place that the MQSMPO options select.
 
         Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR, MQRC_PROPERTY_NOT_AVAILABLE if a needed cursor is
-        missing, MQRC_MIXED_CONTENT_NOT_ALLOWED, and the reason codes of ``named`` and ``mq_value``
-        for a wrong name, type or value.
+        missing, MQRC_MIXED_CONTENT_NOT_ALLOWED. For a wrong name it raises MQRC_PROPERTY_NAME_ERROR
+        or MQRC_PROPERTY_NAME_LENGTH_ERR, for a wrong type or value MQRC_PROPERTY_TYPE_ERROR or
+        MQRC_PROP_NUMBER_FORMAT_ERROR.
         """
         if options not in _SET_OPTIONS:
             raise _wrong_options("SMPO", options)
@@ -127,9 +129,11 @@ class HandleContents:
         """Return the value of a property (MQINQMP) and move the cursor to it.
 
         A ``%`` at the end of a name matches any characters; MQIMPO_INQ_NEXT continues after the
-        cursor. Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR,
-        MQRC_PROPERTY_NOT_AVAILABLE, and with MQIMPO_CONVERT_TYPE the reason codes of ``converted``.
-        Raises ValueTooBig for more than ``max_bytes``; the cursor then stays.
+        cursor. Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, and
+        MQRC_PROPERTY_NOT_AVAILABLE for a missing property. With MQIMPO_CONVERT_TYPE it raises
+        MQRC_PROPERTY_TYPE_ERROR, MQRC_PROP_CONV_NOT_SUPPORTED or MQRC_PROP_NUMBER_FORMAT_ERROR if
+        the value cannot be converted to ``mq_type``. Raises ValueTooBig for more than
+        ``max_bytes``; the cursor then stays.
         """
         option = options & ~_CONVERT
         if option not in _INQUIRE_OPTIONS:

@@ -208,7 +208,7 @@ class Queue(_Openable):
             self._opened = Opened(queue_handle, c.MQOT_Q, "", "")
 
     def get_handle(self) -> int | None:
-        """Return the handle, for PMO.Context; None while the queue is not open."""
+        """Return the handle, as PMO.Context needs it; None while the queue is not open."""
         return None if self._opened is None else self._opened.handle
 
 
@@ -263,12 +263,11 @@ class Subscription:
     ) -> Self:
         """Make, resume or alter a subscription (MQSUB), by an SD or by names and options.
 
-        Returns the Subscription itself. Without options it is new, managed and not durable. A queue
-        given by name is opened for input. The SD is updated: Options, SubCorrelId, SubExpiry,
-        PubPriority, and those of SubUserData, SelectionString and ResObjectString that have a
-        buffer. An open subscription can only be altered, by its name. Raises PYIFError if it is
-        already open, TypeError for a wrong SD, and MQMIError with the reason codes of
-        ``verbs.subscribe``.
+        Returns the Subscription itself. Without options it is new, managed and not durable.
+        ``sub_queue`` as a name is opened for input. The SD is updated: Options, SubCorrelId,
+        SubExpiry, PubPriority, and those of SubUserData, SelectionString and ResObjectString that
+        have a buffer. An open subscription can only be altered, by its name. Raises PYIFError if it
+        is already open, TypeError for a wrong SD, and MQMIError with the reason codes of MQSUB.
         """
         self.topic_name = topic_name or self.topic_name
         self.topic_string = topic_string or self.topic_string
@@ -375,7 +374,10 @@ class Subscription:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it and its queue if open; an exception from the block is not replaced."""
+        """Close the subscription and its queue, as far as they are open.
+
+        An exception from the block is not replaced by an MQMIError of the close.
+        """
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
             if self._opened is not None:
                 self.close()
@@ -544,7 +546,10 @@ class Topic(_Openable):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it if open; an exception from the block is not replaced."""
+        """Close the topic if it is open.
+
+        An exception from the block is not replaced by an MQMIError of the close.
+        """
         if self._opened is None:
             return
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():

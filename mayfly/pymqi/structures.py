@@ -196,7 +196,11 @@ class MQOpts:
         cls._codec = struct.Struct("<" + "".join(codes))
 
     def __init__(self, **kw: object) -> None:
-        """Set initial values, then the fields that ``kw`` names; raises as :meth:`set`."""
+        """Set initial values, then the fields that ``kw`` names.
+
+        Raises AttributeError for an unknown field, TypeError for a wrong type, ValueError for a
+        value out of range or too long.
+        """
         object.__setattr__(self, "__dict__", self._initial.copy())
         if kw:
             self.set(**kw)

@@ -412,9 +412,10 @@ def get_message(
 ) -> bytes:
     """Get a message (MQGET) and return its body; ``max_length`` is in bytes, None is no limit.
 
-    Raises MQMIError. For a warning it holds the body, and MD and GMO are updated. Warnings are
-    MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the message stays on the queue), those
-    of ``converted``, and MQRC_NO_MSG_LOCKED for an unlock.
+    MD and GMO are updated. Raises MQMIError, also for a warning: it then holds the body, and MD and
+    GMO are updated. Warnings are MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the
+    message stays on the queue), those of MQGMO_CONVERT such as MQRC_NOT_CONVERTED, and
+    MQRC_NO_MSG_LOCKED for an unlock.
     """
     fields, given = vars(md), vars(gmo)
     options = given["Options"]
@@ -593,7 +594,8 @@ def subscribe(
 
     ``queue`` is the handle for a subscription that is not managed. ``altered`` is the caller's open
     subscription, which may be altered, and ``held`` the handle of its queue. MQHO_NONE (0) is no
-    handle. Raises MQRC_SD_ERROR and the reason codes of ``requests.Subscribe``.
+    handle. Raises MQError with MQRC_SD_ERROR for a wrong StrucId or Version, and with the reason
+    codes of MQSUB.
     """
     fields = vars(sd)
     options = fields["Options"]

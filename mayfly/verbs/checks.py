@@ -109,7 +109,7 @@ def check_max_messages(max_messages: object) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise MQRC_OBJECT_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
+    """Raise MQRC_OBJECT_NAME_ERROR unless ``name`` is 1 to 48 characters of A-Z a-z 0-9 . / _ %."""
     if not _NAME.fullmatch(name):
         raise mq_error(
             rc.MQRC_OBJECT_NAME_ERROR, f"{name!r} is not 1 to 48 characters of A-Z a-z 0-9 . / _ %"
@@ -117,7 +117,10 @@ def check_name(name: str) -> None:
 
 
 def check_manager_name(name: str) -> None:
-    """Raise MQRC_Q_MGR_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
+    """Raise MQRC_Q_MGR_NAME_ERROR unless a queue manager name is valid.
+
+    Valid are 1 to 48 characters of A-Z a-z 0-9 . / _ %.
+    """
     try:
         check_name(name)
     except MQError as error:

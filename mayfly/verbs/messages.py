@@ -30,7 +30,7 @@ class Readable(ABC):
     @property
     @abstractmethod
     def descriptor(self) -> Descriptor:
-        """The descriptor, whose format names the first header of the body."""
+        """The message descriptor (MQMD), whose Format names the first header of the body."""
 
     @property
     def delay_header(self) -> DelayHeader | None:
@@ -149,7 +149,7 @@ class Message(Readable):
 
     @property
     def descriptor(self) -> Descriptor:
-        """The descriptor as it was put."""
+        """The message descriptor (MQMD) as it was put."""
         return unpack_descriptor(self._row.descriptor)
 
     @property
@@ -186,7 +186,7 @@ class Message(Readable):
     def remaining_tenths(self) -> int:
         """The time to expiry as MQMD.Expiry: tenths of a second rounded up, or MQEI_UNLIMITED.
 
-        It is that of the moment of the get (E4, E5).
+        The value is that of the moment of the get, not of now (E4, E5).
         """
         return remaining_tenths(self._row.expire_at_ms, self.seen_ms)
 
@@ -295,7 +295,11 @@ class GetResult:
         content: HandleContent | None = None,
         failure: MQError | None = None,
     ) -> None:
-        """Take the message, which may be truncated, and the full length of its data in bytes."""
+        """Take the message, which may be truncated, and the full length of its data in bytes.
+
+        ``content`` is for a message handle, None without one. ``failure`` is the error that left
+        the message on its queue, None without one.
+        """
         self.message, self.warning, self.data_length = message, warning, data_length
         self.content, self.failure = content, failure
 

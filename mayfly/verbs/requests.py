@@ -423,7 +423,7 @@ class Put(_PutRequest[PutResult | None], tag=5):
 
 
 class Puts(_PutRequest[PutsRow], tag=45):
-    """Several puts to one object; each of ``messages`` is a NewMessage, and fails on its own."""
+    """Several puts to one object; each of ``messages`` is a NewMessage, and fails independently."""
 
     handle: Handle
     context: Handle
@@ -687,9 +687,10 @@ class Move(_Transactional[int], tag=28):
     """Move the message under the browse cursor of a queue to another queue (Q2).
 
     The message is put first, as by :class:`Forward`, so that a failing put does not raise its
-    backout count; then it is got. ``descriptor`` replaces its own, the first ``header_bytes`` of
-    its data are cut off, and ``putter`` is a user who must be authorized for the put. The answer is
-    an arrival number: messages that arrive on its queue later have a higher one.
+    backout count; then it is got. ``descriptor`` replaces that of the message, the first
+    ``header_bytes`` of its data are cut off, and ``putter`` is a user who must be authorized for
+    the put. The answer is an arrival number: messages that arrive on its queue later have a higher
+    one.
 
     Raises the reason codes of :class:`Forward`, MQRC_NO_MSG_UNDER_CURSOR when it has expired or
     another getter has it, and MQRC_OPTIONS_ERROR when source and target are the same queue. After
@@ -1118,6 +1119,7 @@ class WrongRequest(WrongFrame):
     """A malformed request; ``reason`` is the reason code for the answer to the client."""
 
     def __init__(self, text: str, reason: int) -> None:
+        """Take the error text, and the reason code for the answer to the client."""
         super().__init__(text)
         self.reason = reason
 

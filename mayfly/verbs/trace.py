@@ -13,7 +13,7 @@ _EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
 
 
 class Relation(StrEnum):
-    """How a found message is related to the id that was asked for."""
+    """The relation between a found message and the id in the question."""
 
     #: It has the id as its MsgId.
     MESSAGE = "message"
@@ -87,11 +87,11 @@ class Step(NamedTuple):
 class MessageTrace(NamedTuple):
     """The history of the messages with one id, as queue managers know it at one moment.
 
-    ``entries`` are in the order in which they ended, present ones last; there are none for an
-    unknown id. ``is_cut`` is True when there were more than MAX_TRACE_ENTRIES of a kind.
-    ``ledger_position`` and ``ledger_ms`` belong to the oldest row of the ledger that retention has
-    kept, None while the ledger is empty. These three are about the asked ``queue_manager``.
-    ``notes`` are sentences about places that could not be searched.
+    ``entries`` are in the order in which they ended, present ones last; empty for an unknown id.
+    ``is_cut`` is True when more than MAX_TRACE_ENTRIES of a kind were found. ``ledger_position``
+    and ``ledger_ms`` belong to the oldest row of the ledger that retention has kept, None while the
+    ledger is empty. These three are about ``queue_manager``. ``notes`` are sentences about places
+    that could not be searched.
     """
 
     asked_id: bytes

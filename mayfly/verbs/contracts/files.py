@@ -309,7 +309,11 @@ class Table:
         return self._unread.pop(key, None)
 
     def _local(self, key: str, value: str) -> Path:
-        """Return a path or ``file:`` URL as absolute path; raises ConfigurationError for others."""
+        """Return a path or ``file:`` URL as absolute path.
+
+        A relative path is joined to the folder of the configuration file. Raises ConfigurationError
+        for any other URL.
+        """
         try:
             return self._here(local_path(value))
         except ValueError as error:
@@ -337,6 +341,6 @@ class Table:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ", did you mean …?" when a known name is similar, otherwise ""."""
+    """Return ``, did you mean 'queue'?`` with the most similar name, "" without a similar one."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f", did you mean {found[0]!r}?" if found else ""

@@ -173,6 +173,7 @@ class WrongFrame(Exception):
     """
 
     def __init__(self, text: str, field: str = "") -> None:
+        """Take the error text, and the name of the wrong request field, empty for none."""
         super().__init__(text)
         self.field = field
 
