@@ -580,7 +580,10 @@ def _report(found: dict[str, Typed]) -> int:
 
 
 def _number(found: dict[str, Typed], name: str) -> int | None:
-    """Return a property as an integer, None for a missing one; raises MessageFormatException."""
+    """Return a property as an integer, None for a missing one.
+
+    Raises MessageFormatException for a value that cannot be converted.
+    """
     typed = found.get(name)
     return None if typed is None else cast(int, v.converted(typed, v.LONG))
 

@@ -347,7 +347,10 @@ class _Sending(NamedTuple):
         return outgoing(self.message, destination, terms, self.special), terms
 
     def _options(self, *, is_topic: bool) -> int:
-        """Return the MQPMO options: syncpoint in a transacted session, MQPMO_RETAIN for a topic."""
+        """Return the MQPMO options: syncpoint if the session is transacted, else no syncpoint.
+
+        MQPMO_RETAIN is added for a topic if the message has JMS_IBM_Retain.
+        """
         options = c.MQPMO_SYNCPOINT if self.session.transacted else c.MQPMO_NO_SYNCPOINT
         return options | (c.MQPMO_RETAIN if is_topic and self.special.is_retained else 0)
 

@@ -185,7 +185,8 @@ class PropertyAccess(ABC):
     """The methods that set and read properties; a setter returns its object.
 
     Reading converts as JMS allows. It raises MessageFormatException without a conversion,
-    NumberFormatException for a text that is no such number, or for a missing numeric property.
+    NumberFormatException for a text that is no such number, or for a missing numeric property. A
+    JMSProducer raises the corresponding JMSRuntimeException instead.
     """
 
     @abstractmethod

@@ -133,9 +133,9 @@ class _Member(NamedTuple):
         return value
 
     def _number_of(self, owner: str, value: Any) -> int:
-        """Return an object that has ``__index__`` as int; raises TypeError for any other.
+        """Return ``value`` as int by its ``__index__``; raises TypeError if it has none.
 
-        So PMO.Context accepts an object that is a queue handle.
+        So PMO.Context accepts an object that represents a queue handle.
         """
         try:
             return index(value)

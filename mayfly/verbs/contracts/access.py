@@ -39,7 +39,7 @@ class FolderSocket:
         return Path(f"/proc/self/fd/{self._descriptor}/{self._file}")
 
     def close(self) -> None:
-        """Close the descriptor, once only; ``path`` is not valid any more."""
+        """Close the descriptor, which makes ``path`` invalid; must be called only once."""
         os.close(self._descriptor)
 
 

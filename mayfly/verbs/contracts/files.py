@@ -36,7 +36,8 @@ def scheme_of(place: str | Path) -> str:
 def local_path(place: str | Path) -> Path:
     """Return ``place`` as a path of this machine; ``file:///PATH`` becomes ``/PATH``.
 
-    Raises ValueError for any other URL, also for ``file://`` with the name of another machine.
+    A place without a scheme is returned as it is. Raises ValueError for any other URL, also for
+    ``file://`` with the name of another machine.
     """
     text = str(place)
     scheme = scheme_of(text)

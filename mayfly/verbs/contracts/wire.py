@@ -313,8 +313,8 @@ def _wrong(kind: Any, payload: bytes, error: str, name: str) -> WrongFrame:
 def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
     """Return the field names along a path of indexes in a type, and the innermost struct field.
 
-    Example: ``(["properties", "[0]", "dt"])`` with dots for a property of a put. The second result,
-    "" without a struct, is the field of the request: a column of an inner row is no field.
+    Example: the names ``.properties``, ``[0]``, ``.dt``, and the field ``properties``. The field is
+    "" without a struct; a column of an inner row is no field of a request.
     """
     names, field = [], ""
     for place in places:
