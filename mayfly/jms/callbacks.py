@@ -1,4 +1,4 @@
-"""Calls to listeners of a program, on threads of the library.
+"""Callbacks: calls of message, completion and exception listeners, on threads of the library.
 
 The library logs errors that no call can raise, and passes them to the exception listener. It passes
 the outcome of each asynchronous send to the completion listener, in the order of the sends.
@@ -45,6 +45,7 @@ class ExceptionReports:
     """
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin open and without an exception listener."""
         self.listener: Callable[[JMSException], object] | None = None
         self._changed = runtime.condition()
         self._is_reporting = False
@@ -52,19 +53,23 @@ class ExceptionReports:
         self._has_reported_end = False
 
     def report(self, error: JMSException) -> None:
-        """Log an error and pass it to the exception listener."""
+        """Log an error, and pass it to the exception listener if one is set."""
         _LOG.error("%s", error, exc_info=error.__cause__)
         self._report(error)
 
     def report_change(self, change: MQError) -> None:
-        """Report that the connection is reconnecting, has reconnected, or is lost for good.
+        """Pass a reconnect attempt, a reconnect or a final loss to the exception listener, if set.
 
-        These events are logged where the connection is made, not here.
+        ``change`` has its reason code, such as MQRC_RECONNECTING. Unlike :meth:`report` this logs
+        nothing: the connection has logged the event.
         """
         self._report(jms_error(change))
 
     def _report(self, error: JMSException) -> None:
-        """Call the exception listener with an error, unless it need not be reported."""
+        """Call the exception listener with an error; an exception of the listener is logged.
+
+        Does nothing if :meth:`_begin` returns None.
+        """
         listener = self._begin(error)
         if listener is None:
             return
@@ -78,15 +83,16 @@ class ExceptionReports:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop reporting; the exception listener itself may close its connection."""
+        """Report no error any more; reports that wait for their turn are dropped."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()
 
     def _begin(self, error: JMSException) -> Callable[[JMSException], object] | None:
-        """Wait for a report under way.
+        """Wait until no other report is running, and return the exception listener.
 
-        Return the listener, or None if this error is not to be reported.
+        Returns None without a listener, after :meth:`close`, and for a second report of the end of
+        the queue manager.
         """
         with self._changed:
             while self._is_reporting and self._is_open:
@@ -100,11 +106,12 @@ class ExceptionReports:
 
 
 class CallingThread:
-    """A thread of a session that calls listeners of one kind, which ``what`` names in errors."""
+    """A thread of a session that calls listeners; ``what`` is their kind in error texts."""
 
     what = ""
 
     def __init__(self, runtime: Runtime) -> None:
+        """Begin without a thread; the first listener or call starts it."""
         self._runtime = runtime
         #: Guards the state of the thread. No verb of the queue manager is called with it held.
         self._changed = runtime.condition()
@@ -113,19 +120,23 @@ class CallingThread:
 
     @property
     def is_calling_here(self) -> bool:
-        """True if the current thread is inside a listener."""
+        """True if the current thread is inside a listener that this object has called."""
         return self._is_calling and self._is_own_thread()
 
     def check_not_called_back(self, call: str) -> None:
-        """Raise IllegalStateException inside a listener, where ``call`` would wait for itself."""
+        """Raise IllegalStateException if the current thread is inside a listener of this object.
+
+        ``call`` is the method name for the text: that method would wait for the listener for ever.
+        """
         if self.is_calling_here:
             raise IllegalStateException(f"{call}() inside of a {self.what} listener")
 
     def _is_own_thread(self) -> bool:
+        """Return True if the current thread is the one that calls the listeners."""
         return self._thread is not None and self._thread.ident == self._runtime.thread_id()
 
     def _failure_in(self, call: Callable[[], object]) -> JMSException | None:
-        """Call a listener; return the exception that it raised as JMSException, else None."""
+        """Call a listener; return its exception as a JMSException, None if it raised none."""
         self._is_calling = True
         try:
             call()
@@ -146,14 +157,21 @@ class CompletionListener(Protocol):
     """
 
     def on_completion(self, message: Message) -> None:
-        """Called when the message is sent; its headers are set."""
+        """Handle a message that was sent; its JMS headers are set."""
 
     def on_exception(self, message: Message, error: JMSException | JMSRuntimeException) -> None:
-        """Called when the message is not sent, with an error of the API that sent it (D10)."""
+        """Handle a message that was not sent.
+
+        ``error`` is a JMSException if the classic API sent it, a JMSRuntimeException if the
+        simplified API did (D10).
+        """
 
 
 def check_completion_listener(listener: CompletionListener | None) -> CompletionListener | None:
-    """Return a completion listener or None; raises JMSException for any other value."""
+    """Return ``listener`` unchanged if it is a CompletionListener or None.
+
+    Raises JMSException for any other value.
+    """
     if listener is not None and not isinstance(listener, CompletionListener):
         raise JMSException(f"{listener!r} has no on_completion() and on_exception()")
     return listener
@@ -162,13 +180,14 @@ def check_completion_listener(listener: CompletionListener | None) -> Completion
 class Completions(CallingThread):
     """Calls the completion listeners of a session, in the order of the sends.
 
-    ``send`` itself puts the message, so its life begins at that moment. Only the outcome is
+    ``send`` itself puts the message, so its time to live begins at that moment. Only the outcome is
     reported later, on a separate thread of the session.
     """
 
     what = "completion"
 
     def __init__(self, reports: ExceptionReports, runtime: Runtime) -> None:
+        """Begin without calls; ``reports`` gets the exceptions of completion listeners."""
         super().__init__(runtime)
         self._reports = reports
         #: Calls of completion listeners that are still to be made, in this order.
@@ -182,10 +201,11 @@ class Completions(CallingThread):
         *,
         is_simplified: bool,
     ) -> None:
-        """Call ``put``, then queue the call of the listener.
+        """Call ``put`` now, and let the session's thread call ``listener`` with the outcome later.
 
-        An error of ``put`` goes to the listener. That error is a JMSRuntimeException if
-        ``is_simplified``. Raises MessageFormatException for an object that is no message.
+        An error of ``put`` goes to the listener, as a JMSRuntimeException if ``is_simplified``.
+        Raises MessageFormatException if ``message`` is no Message, JMSException if ``listener`` is
+        no CompletionListener.
         """
         check_completion_listener(listener)
         if not isinstance(message, Message):
@@ -200,7 +220,7 @@ class Completions(CallingThread):
         self._add(call)
 
     def wait_until_called(self) -> None:
-        """Wait until the listeners have the outcomes of all sends so far."""
+        """Wait until the listeners were called with the outcomes of all sends so far."""
         if self._thread is None:
             return
         reached = self._runtime.event()
@@ -208,7 +228,10 @@ class Completions(CallingThread):
         reached.wait()
 
     def end(self) -> None:
-        """Wait until the listeners have the outcomes of all sends, and end their thread."""
+        """Wait until the listeners were called for all sends, and end the thread.
+
+        Does not wait if called on that thread.
+        """
         with self._changed:
             self._is_ending = True
             thread = self._thread
@@ -219,7 +242,7 @@ class Completions(CallingThread):
             thread.join()
 
     def _add(self, call: Callable[[], None]) -> None:
-        """Queue a call for the thread, which is started if needed."""
+        """Append a call to the queue of the thread; starts the thread if none is running."""
         with self._changed:
             self._calls.append(call)
             is_new = self._thread is None
@@ -232,6 +255,7 @@ class Completions(CallingThread):
             thread.start()
 
     def _run(self) -> None:
+        """Make the queued calls in order until :meth:`end`; report exceptions of listeners."""
         while True:
             with self._changed:
                 while not self._calls and not self._is_ending:

@@ -1,4 +1,4 @@
-"""Connections of the classic API: they start and stop delivery, and own temporary destinations."""
+"""Connections of the classic JMS API: they start delivery, and have temporary destinations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from mayfly.verbs.requests import Opened
 
 
 class ConnectionMetaData:
-    """The versions of JMS and of the provider; major and minor are the numbers around the point."""
+    """The versions of JMS and of the provider, Mayfly.
+
+    The major and minor version are the numbers before and after the point.
+    """
 
     jms_version = "2.0"
     jms_major_version = 2
@@ -46,7 +49,7 @@ class ConnectionMetaData:
     )
 
     def __init__(self) -> None:
-        """Split the version of Mayfly into its numbers."""
+        """Take the version of Mayfly and split it into its major and minor number."""
         self.provider_version = __version__
         major, minor = self.provider_version.split(".")[:2]
         self.provider_major_version = int(major)
@@ -58,7 +61,7 @@ _OWNER_BYTES = 6
 
 
 class Connection:
-    """A connection of one user, initially stopped; thread-safe. Errors are JMSException."""
+    """A JMS connection of one user, initially stopped; thread-safe. Errors are JMSException."""
 
     def __init__(
         self,
@@ -72,8 +75,9 @@ class Connection:
         """Connect by calling ``connect``, as each session will; the factory creates connections.
 
         Transactions may last ``lifetime_ms``, 0 for unlimited. With ``connects_late`` the
-        connection itself connects only if it needs to; sessions alone do not need it. Raises
-        MQRC_CONNECTION_BROKEN, InvalidClientIDException.
+        connection itself connects only when ``mq`` is needed; sessions alone do not need it. Raises
+        the errors of ``connect``, such as MQRC_CONNECTION_BROKEN, and InvalidClientIDException for
+        a wrong ``client_id`` or one in use.
         """
         self.lifetime_ms = lifetime_ms
         self._connect = connect
@@ -105,9 +109,9 @@ class Connection:
 
     @property
     def mq(self) -> QueueConnection:
-        """Its own connection to the queue manager, with the client id and temporary destinations.
+        """The queue manager connection of this JMS connection; the first use may connect.
 
-        The temporary destinations end when it closes.
+        It has the client id and the temporary destinations, which end when it closes.
         """
         with self._lock:
             if self._mq is None:
@@ -115,26 +119,27 @@ class Connection:
             return self._mq
 
     def _connected(self) -> QueueConnection:
+        """Connect to the queue manager, and set the owner id that connection and sessions share."""
         made = self._connect(Attempts(self._report_change, self._ends))
         made.call(ask.BelongTo(self._owner))
         return made
 
     @property
     def is_broken(self) -> bool:
-        """True if the queue manager is gone for the connection or any session."""
+        """True if the queue manager connection is broken, of this connection or of any session."""
         return any(each.is_broken for each in self._conversations())
 
     @property
     def sockets(self) -> set[int]:
         """The numbers of the sockets that the connection and its sessions use now.
 
-        Empty in-process.
+        Empty if the queue manager is in this process.
         """
         numbers = {each.socket for each in self._conversations()}
         return {number for number in numbers if number}
 
     def _conversations(self) -> list[QueueConnection]:
-        """Return the connections to the queue manager: its own and those of its sessions."""
+        """Return the queue manager connections of this connection, if any, and of its sessions."""
         own = [] if self._mq is None else [self._mq]
         return own + [session.mq for session in self.sessions()]
 
@@ -146,8 +151,9 @@ class Connection:
     def set_client_id(self, client_id: str) -> None:
         """Set the client identifier, before any other use of the connection.
 
-        Raises InvalidClientIDException for an invalid one, or one that another connection has.
-        Raises IllegalStateException if the connection is in use or already has one.
+        Raises InvalidClientIDException for a blank or other wrong value, or one that another
+        connection has. Raises IllegalStateException if the connection is closed, in use or already
+        has one.
         """
         with self._lock:
             self._check_open()
@@ -169,15 +175,16 @@ class Connection:
 
     @property
     def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """The function that gets errors which no call can raise, or None."""
+        """The function that is called with errors which no call can raise, or None."""
         return self.reports.listener
 
     def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
-        """Set the function that gets errors on threads of the library; None for no function.
+        """Set the function that is called with errors on threads of the library; None removes it.
 
         These are errors of message listeners and completion listeners, a lost or new connection,
         and the end of the queue manager. The function gets one error at a time, on the thread that
-        detected it. Errors are logged as well.
+        detected it. Errors are logged as well. Raises JMSException if ``listener`` cannot be
+        called, IllegalStateException for a closed connection.
         """
         self._check_open()
         if listener is not None and not callable(listener):
@@ -186,13 +193,21 @@ class Connection:
 
     @classic
     def create_session(self, session_mode: int = AUTO_ACKNOWLEDGE) -> Session:
-        """Return a session: AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED."""
+        """Return a new session: AUTO_, CLIENT_ or DUPS_OK_ACKNOWLEDGE, or SESSION_TRANSACTED.
+
+        Raises JMSException with MQRC_OPTIONS_ERROR for another mode, IllegalStateException for a
+        closed connection.
+        """
         self.begin()
         return self.open_session(session_mode)
 
     @classic
     def open_session(self, session_mode: int) -> Session:
-        """Return the session of a context; the client id may still be set afterwards."""
+        """Return a new session for a JMSContext: the client id may still be set afterwards.
+
+        Raises JMSException with MQRC_OPTIONS_ERROR for a wrong mode, IllegalStateException for a
+        closed connection.
+        """
         with self._lock:
             self._check_open()
             session = Session(self, session_mode)
@@ -200,11 +215,17 @@ class Connection:
         return session
 
     def create_connection_consumer(self, destination: Destination) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no server session pools."""
+        """Raise JMSException with MQRC_FUNCTION_NOT_SUPPORTED.
+
+        Mayfly has no server session pools, which a connection consumer needs.
+        """
         refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{destination}: use a message listener")
 
     def start(self) -> None:
-        """Start the delivery of messages."""
+        """Start the delivery of messages to consumers and listeners.
+
+        Raises IllegalStateException for a closed connection.
+        """
         self._check_open()
         self.begin()
         self.is_started = True
@@ -215,7 +236,8 @@ class Connection:
     def stop(self) -> None:
         """Stop the delivery of messages: a receive waits, and returns None at the end of its time.
 
-        Waits for running message listeners. Raises IllegalStateException inside a listener.
+        Waits for running message listeners. Raises IllegalStateException inside a listener, and for
+        a closed connection.
         """
         self._check_open()
         self.begin()
@@ -230,7 +252,7 @@ class Connection:
             session.listening.wait_until_settled()
 
     def close(self) -> None:
-        """Close with all sessions, which roll back; temporary queues are deleted.
+        """Close the connection with all sessions, which roll back; temporary queues are deleted.
 
         Any thread may call. A second call does nothing. Waits for running message listeners. Raises
         IllegalStateException inside a listener.
@@ -253,33 +275,42 @@ class Connection:
             self._temporary.clear()
 
     def connect(self) -> QueueConnection:
-        """Return a new connection to the queue manager for the same user."""
+        """Return a new queue manager connection for a session, with the same user and owner id."""
         mq = self._connect(Attempts(self._reconnect_first, self._ends))
         mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq
 
     def _report_change(self, change: MQError) -> None:
+        """Pass a loss or reconnect of the connection to the exception listener."""
         self.reports.report_change(change)
 
     def _reconnect_first(self, change: MQError) -> None:
-        """Reconnect before a session does: its temporary queues must exist first."""
+        """Reconnect this connection before a session reconnects: temporary queues must exist first.
+
+        Errors are ignored.
+        """
         own = self._mq
         if change.reason == rc.MQRC_RECONNECTING and own is not None:
             with suppress(MQError):
                 own.now_ms()
 
     def sessions(self) -> list[Session]:
+        """Return the open sessions, as a new list."""
         with self._lock:
             return list(self._sessions)
 
     def forget(self, session: Session) -> None:
-        """Forget a closed session."""
+        """Remove a closed session from the connection; does nothing for an unknown one."""
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)
 
     def create_temporary_queue(self) -> TemporaryQueue:
-        """Make a queue from the default model queue; raises the reason codes of MQOPEN."""
+        """Create and return a temporary queue, from SYSTEM.DEFAULT.MODEL.QUEUE.
+
+        Raises MQError with the reason codes of MQOPEN, IllegalStateException for a closed
+        connection.
+        """
         with self._lock:
             self._check_open()
             self.begin()
@@ -288,7 +319,10 @@ class Connection:
         return TemporaryQueue(opened.made, _delete=self._delete_temporary)
 
     def create_temporary_topic(self) -> TemporaryTopic:
-        """Make a topic to which only this connection subscribes."""
+        """Create and return a topic to which only this connection can subscribe.
+
+        Raises IllegalStateException for a closed connection.
+        """
         with self._lock:
             self._check_open()
             self.begin()
@@ -297,15 +331,15 @@ class Connection:
         return TemporaryTopic(name, _delete=self._delete_temporary_topic)
 
     def has_temporary_queue(self, name: str) -> bool:
-        """Return True if the connection has made a temporary queue of this name."""
+        """Return True if the connection has made the temporary queue and not deleted it."""
         return name in self._temporary
 
     def has_temporary_topic(self, name: str) -> bool:
-        """Return True if the connection has a temporary topic of this name that is not deleted."""
+        """Return True if the connection has made the temporary topic and not deleted it."""
         return name in self._temporary_topics
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until the connection starts, and return True; at once if it is started.
+        """Wait until the connection is started, and return True; at once if it is started already.
 
         Returns False at ``until_ms``, the queue manager's time (None is no limit), or when
         ``is_open()`` is False after :meth:`wake`. Raises MQRC_CONNECTION_BROKEN, or
@@ -331,16 +365,20 @@ class Connection:
         return self._has_started() and is_open()
 
     def _has_started(self) -> bool:
+        """Return ``is_started``, read again: another thread may have changed it."""
         return self.is_started
 
     def wake(self) -> None:
-        """Make threads in :meth:`wait_for_start` check the state again."""
+        """Make threads in :meth:`wait_for_start` check again whether to go on waiting."""
         with self._changed:
             self._changed.notify_all()
 
     @classic
     def _claim(self, client_id: str) -> None:
-        """Claim a client id; raises InvalidClientIDException if another connection has it."""
+        """Reserve a client id at the queue manager for this connection.
+
+        Raises InvalidClientIDException if another connection has it, JMSException for other errors.
+        """
         try:
             self.mq.call(ask.ClaimClientId(client_id))
         except ObjectError as error:
@@ -352,9 +390,10 @@ class Connection:
 
     @classic
     def _delete_temporary(self, name: str) -> None:
-        """Delete a temporary queue of the connection.
+        """Delete a temporary queue of the connection, with its messages.
 
-        Raises JMSException with MQRC_OBJECT_IN_USE while it is open for input.
+        Raises JMSException with MQRC_OBJECT_IN_USE while it is open for input,
+        InvalidDestinationException if the connection has no temporary queue of this name.
         """
         with self._lock:
             opened = self._temporary.get(name)
@@ -370,11 +409,17 @@ class Connection:
 
     @classic
     def _delete_temporary_topic(self, name: str) -> None:
+        """Delete a temporary topic of the connection.
+
+        Raises JMSException with MQRC_OBJECT_IN_USE while it has a consumer,
+        InvalidDestinationException if the connection has no temporary topic of this name.
+        """
         with self._lock:
             self.mq.call(ask.DeleteTemporaryTopic(name))
             self._temporary_topics.discard(name)
 
     def _check_open(self) -> None:
+        """Raise IllegalStateException if the connection is closed."""
         if not self.is_open:
             refuse(rc.MQRC_HCONN_ERROR, "the connection is closed")
 
@@ -386,5 +431,6 @@ class Connection:
 
 
 def _check_client_id(client_id: object) -> None:
+    """Raise InvalidClientIDException unless the client id is a str that is not blank."""
     if not isinstance(client_id, str) or not client_id.strip():
         raise InvalidClientIDException(f"client id {client_id!r} is empty or no text")

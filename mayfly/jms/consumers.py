@@ -1,4 +1,4 @@
-"""The consumers and browsers of both APIs.
+"""The consumers and browsers of the classic and the simplified JMS API.
 
 In this order: the source of a consumer's messages, which is a queue or a subscription; messages
 that were backed out too often, which go to BOQNAME or the dead-letter queue; the classic API; the
@@ -52,10 +52,11 @@ class SubscriptionRequest(NamedTuple):
 
 
 def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
-    """Return the name of a subscription on the queue manager.
+    """Return the name of a subscription on the queue manager: ``JMS:QM1:client:name``.
 
-    With a client id the subscription is the client's own, else all clients share it. Raises
-    JMSException with MQRC_SUB_NAME_ERROR for an empty name.
+    The name of one that is not durable begins with ``JMS.ND``. Without a client id this part is
+    empty, and all clients share the subscription. Raises JMSException with MQRC_SUB_NAME_ERROR for
+    an empty name.
     """
     if not isinstance(name, str) or not name.strip():
         refuse(rc.MQRC_SUB_NAME_ERROR, f"{name!r} cannot name a subscription")
@@ -75,7 +76,11 @@ class QueueSource:
     def __init__(
         self, session: OwningSession, destination: Destination, selector: str | None
     ) -> None:
-        """Check the destination; raises InvalidDestinationException for anything but a queue."""
+        """Check destination and selector; nothing is opened yet.
+
+        Raises InvalidDestinationException for anything but a queue, InvalidSelectorException for a
+        selector that is no text.
+        """
         self.message_selector = selector_text(selector)
         self.destination: Queue = queue_to_use(destination)
         self._connection = session.connection
@@ -83,8 +88,8 @@ class QueueSource:
     def open(self, mq: QueueConnection) -> int:
         """Open the queue for input and return its handle.
 
-        Raises InvalidDestinationException for a temporary queue of another connection, and the
-        reason codes of MQOPEN.
+        Raises InvalidDestinationException for a temporary queue of another connection, and MQError
+        with the reason codes of MQOPEN.
         """
         queue = self.destination
         opened = mq.call(
@@ -105,7 +110,10 @@ class QueueSource:
         return opened.handle
 
     def open_to_browse(self, mq: QueueConnection) -> int:
-        """Open the queue for browsing and return its handle."""
+        """Open the queue for browsing and return its handle.
+
+        Raises MQError with the reason codes of MQOPEN.
+        """
         queue = self.destination
         return mq.call(
             ask.Open(
@@ -117,7 +125,7 @@ class QueueSource:
         ).handle
 
     def close(self, mq: QueueConnection) -> None:
-        """Do nothing: a queue stays."""
+        """Do nothing: unlike a subscription, a queue remains."""
 
 
 class SubscriptionSource:
@@ -147,10 +155,10 @@ class SubscriptionSource:
         self._subscription: Subscribed | None = None
 
     def open(self, mq: QueueConnection) -> int:
-        """Subscribe, or reopen the queue of the subscription, and return its handle.
+        """Subscribe and return the handle of the subscription's queue; later calls open the queue.
 
-        Raises the reason codes of ``requests.JoinSubscription``, and MQRC_NO_SUBSCRIPTION if it has
-        ended.
+        Raises MQError with the reason codes of ``requests.JoinSubscription``, and with
+        MQRC_NO_SUBSCRIPTION if the subscription has ended.
         """
         subscription, wanted = self._subscription, self._wanted
         if subscription is None:
@@ -173,7 +181,7 @@ class SubscriptionSource:
     def open_to_browse(self, mq: QueueConnection) -> int:
         """Open the queue of the subscription for browsing and return its handle.
 
-        Raises MQRC_NO_SUBSCRIPTION if the subscription has ended.
+        Raises MQError with MQRC_NO_SUBSCRIPTION before :meth:`open` and after :meth:`close`.
         """
         subscription = self._subscription
         if subscription is None:
@@ -181,7 +189,10 @@ class SubscriptionSource:
         return mq.call(ask.Open(subscription.facts.queue, c.MQOO_BROWSE)).handle
 
     def close(self, mq: QueueConnection) -> None:
-        """Close the subscription; one that is not durable ends with its last consumer."""
+        """Close the subscription; one that is not durable ends with its last consumer.
+
+        Does nothing without an open subscription or after the connection is closed.
+        """
         subscription, self._subscription = self._subscription, None
         if subscription is not None and mq.is_open:
             mq.call(ask.CloseSubscription(subscription.number))
@@ -191,7 +202,7 @@ Source = QueueSource | SubscriptionSource
 
 
 def selector_text(selector: str | None) -> str | None:
-    """Return a message selector, None for a blank one.
+    """Return a message selector, None for None or a blank one.
 
     Raises InvalidSelectorException for a value that is no text. Opening the source checks the
     syntax.
@@ -202,7 +213,11 @@ def selector_text(selector: str | None) -> str | None:
 
 
 def _topic_to_use(session: OwningSession, wanted: SubscriptionRequest) -> Topic:
-    """Return the topic of a request; raises JMSException if it cannot be subscribed to."""
+    """Return the topic of a subscription request.
+
+    Raises InvalidDestinationException for a value that is no topic, for a temporary topic that this
+    connection does not have, and for a durable subscription to a temporary topic.
+    """
     topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")
@@ -218,7 +233,10 @@ _LOG = logging.getLogger("mayfly.jms")
 
 
 def is_poisonous(mq: QueueConnection, handle: int, message: QueueMessage) -> bool:
-    """Return True if a message was backed out at least BOTHRESH times; BOTHRESH(0) is no limit."""
+    """Return True if a message was backed out at least BOTHRESH times.
+
+    ``handle`` is its open queue. BOTHRESH(0) is no limit.
+    """
     backout_count = message.backout_count
     # Most were never backed out: their queue need not be asked.
     return backout_count > 0 and 0 < mq.call(ask.AskBackoutRule(handle)).threshold <= backout_count
@@ -227,7 +245,7 @@ def is_poisonous(mq: QueueConnection, handle: int, message: QueueMessage) -> boo
 def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
     """Move a message that the unit of work has got to another queue, in the same unit of work.
 
-    Its life continues. It goes to BOQNAME unchanged. If that fails, it goes to the dead-letter
+    It keeps its deadline. It goes to BOQNAME unchanged. If that fails, it goes to the dead-letter
     queue with an MQDLH, or is discarded if its report options have MQRO_DISCARD_MSG. In both of
     these cases an exception report is sent if requested, in the same unit of work.
 
@@ -255,7 +273,10 @@ def move_away(mq: QueueConnection, handle: int, message: QueueMessage) -> None:
 
 
 def _dead_letter(mq: QueueConnection, message: QueueMessage) -> None:
-    """Put a message on the dead-letter queue; raises MQRC_BACKOUT_THRESHOLD_REACHED."""
+    """Put a message that the unit of work has got to the dead-letter queue.
+
+    Raises MQRC_BACKOUT_THRESHOLD_REACHED if that fails.
+    """
     try:
         mq.call(ask.DeadLetter(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED))
     except MQError as error:
@@ -291,9 +312,9 @@ class MessageConsumer:
 
     @classic
     def __init__(self, session: OwningSession, source: Source) -> None:
-        """Open the source; sessions create consumers.
+        """Open the source, a queue or subscription; sessions create consumers.
 
-        Raises the errors of ``open`` of the source.
+        Raises the errors of ``open`` of the source; the source is closed then.
         """
         self._session = session
         self._source = source
@@ -313,7 +334,7 @@ class MessageConsumer:
 
     @property
     def destination(self) -> Destination:
-        """The queue or topic from which it receives."""
+        """The queue or topic from which the consumer receives."""
         return self._source.destination
 
     @property
@@ -323,23 +344,24 @@ class MessageConsumer:
 
     @property
     def no_local(self) -> bool:
-        """True if it excludes messages that its own connection or client id publishes."""
+        """True if the consumer gets no messages that its connection or client id publishes."""
         return self._source.no_local
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
-        """The function that gets each message; None if the program calls ``receive``."""
+        """The function that is called with each message; None if the program calls ``receive``."""
         return self._listener
 
     @classic
     def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
-        """Let a thread of the session call ``listener`` with each message.
+        """Let a thread of the session call ``listener`` with each message; None removes it.
 
-        None allows ``receive`` again. The listener is called while the connection is started, with
-        one message of the session at a time. No consumer of the session can receive meanwhile. In
-        AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the
-        message. If the listener raises, the message is delivered again (its backout count rises,
-        and BOTHRESH applies). Raises IllegalStateException for a closed consumer.
+        The listener is called while the connection is started, with one message of the session at a
+        time. No consumer of the session can receive meanwhile. In AUTO_ACKNOWLEDGE and
+        DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the message. If the listener
+        raises, the message is delivered again (its backout count rises, and BOTHRESH applies).
+        Raises JMSException if ``listener`` cannot be called, IllegalStateException for a closed
+        consumer.
         """
         if listener is not None and not callable(listener):
             raise JMSException(f"message listener {listener!r} cannot be called")
@@ -357,20 +379,25 @@ class MessageConsumer:
 
         Returns None at the end of the time, or if the consumer, its session or its connection is
         closed meanwhile. A stopped connection delivers nothing. Raises JMSException with the reason
-        code of the failed get, IllegalStateException for a closed consumer.
+        code of a failed get. Raises IllegalStateException for a closed consumer, or if the session
+        has message listeners.
         """
         return self.receive_as(None, self.wait_of(timeout_ms))
 
     def receive_no_wait(self) -> Message | None:
-        """Return the next message without waiting, None when there is none."""
+        """Return the next message without waiting, None when the queue has none.
+
+        Returns None while the connection is stopped. Raises the errors of :meth:`receive`.
+        """
         return self.receive_as(None, 0)
 
     @classic
     def receive_as(self, body_type: type | None, wait_ms: int) -> Message | None:
-        """Receive a message whose body has a type, None for any; ``wait_ms`` -1 has no limit.
+        """Receive a message with a body of ``body_type``, None for any; ``wait_ms`` -1 is no limit.
 
-        Raises MessageFormatException for another body. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE
-        the next call then receives the same message.
+        Returns None as :meth:`receive` does. Raises MessageFormatException for a body of another
+        type; in AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the next call then receives the same
+        message.
         """
         self._check_open()
         if self._session.listening.is_used:
@@ -400,7 +427,7 @@ class MessageConsumer:
 
     @staticmethod
     def wait_of(timeout_ms: int | None) -> int:
-        """Return ``timeout_ms`` as a wait interval: None and 0, unlimited in JMS, become -1.
+        """Return ``timeout_ms`` as wait interval of a get: None and 0, unlimited in JMS, become -1.
 
         Raises JMSException with MQRC_WAIT_INTERVAL_ERROR for a negative value.
         """
@@ -411,15 +438,18 @@ class MessageConsumer:
         return timeout_ms
 
     def interrupt(self) -> None:
-        """End a receive on another thread, which then sees that the connection is stopped."""
+        """End the get of a receive on another thread, which then sees the stopped connection.
+
+        Does nothing for a consumer with a message listener.
+        """
         with self._session.lock:
             if self._listener is None:
                 self._close_handle()
 
     def close(self) -> None:
-        """Close; a receive on another thread returns None. A second call does nothing.
+        """Close the consumer; a receive on another thread returns None. A second call does nothing.
 
-        Waits for a running message listener. Called inside its own listener, it closes after that
+        Waits for a running message listener. Called inside its listener, it closes after that
         returns.
         """
         listening = self._session.listening
@@ -440,7 +470,10 @@ class MessageConsumer:
         self._session.forget(self)
 
     def _release(self, held: Delivery | None) -> None:
-        """Return a held message to its queue, then close handle and source."""
+        """Return a held message to its queue, then close the handle and the source.
+
+        Does nothing after the queue manager connection is closed.
+        """
         if self._mq.is_open:
             if held is not None:
                 self._settle(held, is_done=False)
@@ -448,18 +481,18 @@ class MessageConsumer:
             self._source.close(self._mq)
 
     def take_held(self) -> Delivery | None:
-        """Return and clear the held message, which a receive for another body type left.
+        """Return the message held by a receive for another body type, and clear it.
 
-        Else None.
+        Returns None if no message is held.
         """
         held, self._held = self._held, None
         return None if held is None else held[0]
 
     def accept(self, delivery: Delivery) -> Message | None:
-        """Return the JMS message for the listener.
+        """Return the JMS message of a delivery, for the listener.
 
-        None if it was poisonous and has been moved away. Raises MQRC_BACKOUT_THRESHOLD_REACHED and
-        other reason codes if the move fails.
+        Returns None if the message was backed out BOTHRESH times and has been moved away. Raises
+        MQError, such as MQRC_BACKOUT_THRESHOLD_REACHED, if the move fails.
         """
         message = delivery.result.message
         with self._session.lock:
@@ -481,10 +514,12 @@ class MessageConsumer:
             self._settle(delivery, is_done=is_done)
 
     def _settle(self, delivery: Delivery, *, is_done: bool) -> None:
+        """Acknowledge a held delivery (``is_done``), or return it with its backout count raised."""
         settlement = Settlement.TAKEN if is_done else Settlement.BACKED_OUT
         self._mq.call(ask.Settle([delivery.number], settlement))
 
     def _check_open(self) -> None:
+        """Raise IllegalStateException if the consumer or its session is closed."""
         self._session.check_open()
         if not self._is_open:
             refuse(rc.MQRC_HOBJ_ERROR, "the consumer is closed")
@@ -492,7 +527,12 @@ class MessageConsumer:
     def _receive_one(
         self, until_ms: int | None, body_type: type | None
     ) -> tuple[bool, Message | None]:
-        """Return whether the receive has ended, and its message or None."""
+        """Get one message by ``until_ms``; return whether the receive has ended, and its message.
+
+        The result (True, None) means closed. (False, None) means that the caller must try again:
+        the handle was closed meanwhile, or the message was moved away as backed out too often.
+        Raises NoMessage at the end of the time.
+        """
         with self._session.lock:
             if not self._owner_is_open():
                 return True, None
@@ -523,7 +563,11 @@ class MessageConsumer:
             return True, self._hand_out(delivery, received, body_type)
 
     def _get(self, handle: int, until_ms: int | None) -> Delivery:
-        """Get a message: held as a delivery, or in the unit of work. Raises NoMessage."""
+        """Get a message by ``until_ms`` (queue manager time, 0 does not wait, None waits for ever).
+
+        It is held as a delivery if the mode acknowledges automatically, else got in the unit of
+        work. Raises NoMessage at the end of the time.
+        """
         wait_ms = _FOREVER
         if until_ms is not None:
             wait_ms = 0 if until_ms == _NOW else max(until_ms - self._mq.now_ms(), 0)
@@ -534,9 +578,10 @@ class MessageConsumer:
         return Delivery(0, result, handle)
 
     def _hand_out(self, delivery: Delivery, received: Message, body_type: type | None) -> Message:
-        """Return a message to the program and acknowledge it if automatic.
+        """Return a message for the program; acknowledge it in an automatic mode (AUTO_, DUPS_OK_).
 
-        Raises MessageFormatException for a body of another type; the message is held if automatic.
+        Raises MessageFormatException for a body that is not of ``body_type``. In an automatic mode
+        the consumer then holds the message for the next receive.
         """
         if body_type is not None and not has_body(received, body_type):
             if self.is_automatic:
@@ -550,9 +595,10 @@ class MessageConsumer:
         return received
 
     def _move_away(self, handle: int, delivery: Delivery) -> None:
-        """Move a poisonous message away in the unit of work.
+        """Move a message that was backed out too often to another queue, by :func:`move_away`.
 
-        If that fails, the message goes back, or a commit of the session is prevented.
+        If the move fails in an automatic mode, the message returns to its queue; in other modes the
+        session can only roll back. The error is raised in both cases.
         """
         mq = self._mq
         if self.is_automatic:
@@ -572,31 +618,37 @@ class MessageConsumer:
             self._mq.call(ask.Commit())
 
     def open_handle(self) -> int:
-        """Return the handle of the queue; opens it if needed."""
+        """Return the handle of the queue; opens the source if it is not open."""
         if self._handle is None:
             self._handle = self._source.open(self._mq)
         return self._handle
 
     @classic
     def open_to_browse(self) -> int:
-        """Return a new handle that browses the consumer's messages; it closes with the session.
+        """Return a new handle that browses the consumer's queue; it closes with the session.
 
-        Raises JMSSecurityException for a user who may not browse the queue.
+        Raises JMSSecurityException for a user who may not browse the queue, JMSException with the
+        reason codes of MQOPEN.
         """
         return self._source.open_to_browse(self._mq)
 
     def _close_handle(self) -> None:
+        """Close the handle of the queue if it is open; a later receive opens a new one."""
         handle, self._handle = self._handle, None
         if handle is not None and self._mq.has_open(handle):
             self._mq.call(ask.CloseObject(handle))
 
     def _owner_is_open(self) -> bool:
+        """Return True while the consumer, its session and its connection are open."""
         session = self._session
         return self._is_open and session.is_open and session.connection.is_open
 
 
 def has_body(message: Message, body_type: type) -> bool:
-    """Return True if a message has a body that can be read as a type."""
+    """Return True if the body of a message can be read as type ``body_type``.
+
+    False for a message without a body, and for a StreamMessage.
+    """
     return message.kind != Message.kind and message.is_body_assignable_to(body_type)
 
 
@@ -605,15 +657,16 @@ _BROWSE_NEXT = c.MQGMO_BROWSE_NEXT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class QueueBrowser:
-    """Browses the messages of a queue; each iteration starts again. Errors are JMSException."""
+    """Browses the messages of a queue, in each iteration all. Errors are JMSException."""
 
     @classic
     def __init__(
         self, session: OwningSession, queue: Destination, selector: str | None = None
     ) -> None:
-        """Check queue and selector; sessions create browsers.
+        """Check that the queue can be browsed with the selector; sessions create browsers.
 
-        Raises InvalidDestinationException, InvalidSelectorException.
+        Raises InvalidDestinationException, InvalidSelectorException, and JMSException with the
+        reason codes of MQOPEN.
         """
         self._selector = selector_text(selector)
         self._session = session
@@ -624,6 +677,7 @@ class QueueBrowser:
 
     @property
     def queue(self) -> Queue:
+        """The queue that is browsed."""
         return self._queue
 
     @property
@@ -648,13 +702,17 @@ class QueueBrowser:
     get_enumeration = __iter__
 
     def close(self) -> None:
-        """Close; iterations under way raise an error. A second call does nothing."""
+        """Close the browser; iterations under way raise an error. A second call does nothing."""
         self._is_open = False
         for handle in list(self._handles):
             self._session.close_handle(handle)
 
     @classic
     def _next(self, handle: int) -> Message | None:
+        """Return the next message of a browse handle, None at the end of the queue.
+
+        Raises IllegalStateException for a closed browser.
+        """
         self._check_open()
         try:
             message = self._session.mq.get(handle, _BROWSE_NEXT).message
@@ -664,6 +722,7 @@ class QueueBrowser:
 
     @classic
     def _open(self) -> int:
+        """Open the queue for browsing with the selector, and return the handle."""
         queue = self._queue
         return self._session.mq.call(
             ask.Open(
@@ -675,12 +734,14 @@ class QueueBrowser:
         ).handle
 
     def _check_open(self) -> None:
+        """Raise IllegalStateException if the browser or its session is closed."""
         self._session.check_open()
         if not self._is_open:
             refuse(rc.MQRC_HOBJ_ERROR, "the browser is closed")
 
 
 def _consumer(consumer: JMSConsumer) -> MessageConsumer:
+    """Return the classic consumer behind a JMSConsumer."""
     return consumer._consumer
 
 
@@ -703,28 +764,34 @@ class JMSConsumer:
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
-        """The function that gets each message; None if the program calls ``receive``."""
+        """The function that is called with each message; None if the program calls ``receive``."""
         return self._consumer.message_listener
 
     @simplified
     def receive_body(self, body_type: type, timeout_ms: int | None = None) -> Any:
-        """Return the body of the next message as str, bytes or dict; None when none comes in time.
+        """Return the body of the next message as ``body_type``: str, bytes or dict.
 
-        Raises MessageFormatRuntimeException for a body of another type. In AUTO_ACKNOWLEDGE and
-        DUPS_OK_ACKNOWLEDGE the next call then receives the same message.
+        Waits for ``timeout_ms``, None and 0 without limit. Returns None at the end of the time,
+        after a close, and for a null body. Raises MessageFormatRuntimeException for a body of
+        another type. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the next call then receives the
+        same message.
         """
         message = self._consumer.receive_as(body_type, self._consumer.wait_of(timeout_ms))
         return None if message is None else message.get_body(body_type)
 
     @simplified
     def receive_body_no_wait(self, body_type: type) -> Any:
-        """Return the body of the next message without waiting, None when there is none."""
+        """Return the body of the next message without waiting, None when the queue has none.
+
+        Raises MessageFormatRuntimeException for a body of another type. In AUTO_ACKNOWLEDGE and
+        DUPS_OK_ACKNOWLEDGE the next call then receives the same message.
+        """
         message = self._consumer.receive_as(body_type, 0)
         return None if message is None else message.get_body(body_type)
 
 
 class JMSBrowser:
-    """Browses the messages of a queue; each iteration starts again.
+    """Browses the messages of a queue; each iteration starts at the first.
 
     Errors are JMSRuntimeException.
     """
@@ -735,6 +802,7 @@ class JMSBrowser:
 
     @property
     def queue(self) -> Queue:
+        """The queue that is browsed."""
         return self._browser.queue
 
     @property
@@ -753,8 +821,9 @@ class JMSBrowser:
 
     @simplified
     def _next(self, messages: Iterator[Message]) -> Message | None:
+        """Return the next message of an iterator, None at its end."""
         return next(messages, None)
 
     def close(self) -> None:
-        """Close; iterations under way raise an error."""
+        """Close the browser; iterations under way raise an error. A second call does nothing."""
         self._browser.close()

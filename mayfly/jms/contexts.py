@@ -1,4 +1,4 @@
-"""The simplified API: a context is a connection and a session in one."""
+"""Contexts, the simplified JMS API: a context is a connection and a session in one."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ class SharedConnection:
     """The connection of several contexts; it closes with the last of them."""
 
     def __init__(self, connection: Connection) -> None:
+        """Take an open connection, which has no context yet."""
         self.connection = connection
         self._lock = connection.mq.runtime.lock("shared connection")
         self._count = 0
 
     def join(self) -> None:
+        """Count one more context of the connection."""
         with self._lock:
             self._count += 1
 
     def leave(self) -> None:
-        """Remove a context; close the connection after the last one."""
+        """Count one context less; close the connection after the last one."""
         with self._lock:
             self._count -= 1
             is_last = not self._count
@@ -40,10 +42,12 @@ class SharedConnection:
 
 
 def _session(context: JMSContext) -> Session:
+    """Return the classic session behind a context."""
     return context._session
 
 
 def _connection(context: JMSContext) -> Connection:
+    """Return the classic connection behind a context."""
     return context._connection
 
 
@@ -79,7 +83,11 @@ class JMSContext:
 
     @simplified
     def __init__(self, shared: SharedConnection, session_mode: int) -> None:
-        """Open a session; the factory and other contexts create contexts."""
+        """Open a session on a shared connection; the factory and other contexts create contexts.
+
+        Raises JMSRuntimeException with MQRC_OPTIONS_ERROR for a wrong mode,
+        IllegalStateRuntimeException for a closed connection.
+        """
         self._shared = shared
         self._connection = shared.connection
         self._session = shared.connection.open_session(session_mode)
@@ -105,28 +113,34 @@ class JMSContext:
 
     @property
     def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """The function that gets errors which no call can raise, or None."""
+        """The function that is called with errors which no call can raise, or None."""
         return self._connection.exception_listener
 
     @property
     def auto_start(self) -> bool:
-        """True if the first consumer starts the connection."""
+        """True if the first consumer or browser starts the connection."""
         return self._auto_start
 
     def set_auto_start(self, value: bool) -> None:
-        """Choose whether the first consumer starts the connection."""
+        """Choose whether the first consumer or browser starts the connection."""
         self._auto_start = value
 
     @simplified
     def create_context(self, session_mode: int = AUTO_ACKNOWLEDGE) -> JMSContext:
-        """Return a context on the same connection, which closes with the last context."""
+        """Return another context on the same connection, which closes with its last context.
+
+        Raises IllegalStateRuntimeException for a closed context.
+        """
         self._session.check_open()
         self._connection.begin()
         return JMSContext(self._shared, session_mode)
 
     @simplified
     def create_producer(self) -> JMSProducer:
-        """Return a producer, which can send to any destination."""
+        """Return a producer, which can send to any destination.
+
+        Raises IllegalStateRuntimeException for a closed context.
+        """
         self._session.check_open()
         self._connection.begin()
         return JMSProducer(self._session)
@@ -148,8 +162,8 @@ class JMSContext:
     ) -> JMSConsumer:
         """Return the consumer of a durable subscription of the client id; creates that if needed.
 
-        Raises IllegalStateRuntimeException without a client id or if it is in use, and the errors
-        of :meth:`create_consumer`. See ``Session.create_durable_consumer``.
+        Raises IllegalStateRuntimeException without a client id or if the subscription is in use,
+        and the errors of :meth:`create_consumer`. See ``Session.create_durable_consumer``.
         """
         return self._started(self._session.create_durable_consumer(topic, name, selector, no_local))
 
@@ -159,7 +173,8 @@ class JMSContext:
     ) -> JMSConsumer:
         """Return one of the consumers of a shared subscription, which ends with its last consumer.
 
-        Raises the errors of :meth:`create_consumer`. See ``Session.create_shared_consumer``.
+        The subscription is created if needed; each message goes to one of its consumers. Raises the
+        errors of :meth:`create_consumer`. See ``Session.create_shared_consumer``.
         """
         return self._started(self._session.create_shared_consumer(topic, name, selector))
 
@@ -169,12 +184,13 @@ class JMSContext:
     ) -> JMSConsumer:
         """Return one of the consumers of a shared durable subscription; it needs no client id.
 
-        Raises the errors of :meth:`create_consumer`. See
+        The subscription is created if needed. Raises the errors of :meth:`create_consumer`. See
         ``Session.create_shared_durable_consumer``.
         """
         return self._started(self._session.create_shared_durable_consumer(topic, name, selector))
 
     def _started(self, consumer: MessageConsumer) -> JMSConsumer:
+        """Return a JMSConsumer for a classic consumer; starts the connection if ``auto_start``."""
         if self._auto_start:
             self._connection.start()
         return JMSConsumer(consumer)
@@ -192,10 +208,10 @@ class JMSContext:
 
     @simplified
     def close(self) -> None:
-        """Close and roll back; a receive on another thread returns None.
+        """Close the context and roll back; a receive on another thread returns None.
 
-        A second call does nothing. Waits for running listeners. Raises IllegalStateRuntimeException
-        inside a listener.
+        The last context of a connection closes it. A second call does nothing. Waits for running
+        listeners. Raises IllegalStateRuntimeException inside a listener.
         """
         self._session.check_not_called_back("close")
         with self._lock:

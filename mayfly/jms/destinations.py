@@ -1,4 +1,4 @@
-"""Destinations: queues and topics, and their URIs.
+"""Destinations of JMS: queues and topics, and their URIs.
 
 queue://[queue manager]/name[?priority=…&persistence=…&expiry=…&targetClient=…] topic://topic
 string[?the same], also topic:///topic string
@@ -48,7 +48,7 @@ class Destination(ABC):
     _uri: str = field(init=False, repr=False, default="")
 
     def __post_init__(self) -> None:
-        """Build the URI, which every message carries."""
+        """Build the URI from address and message settings; every message carries it."""
         given = {
             "expiry": (self.expiry_ms, AS_APPLICATION),
             "persistence": (self.persistence, AS_APPLICATION),
@@ -63,10 +63,11 @@ class Destination(ABC):
 
     @abstractmethod
     def _address(self) -> str:
-        """Return the URI without options."""
+        """Return the URI without options, such as ``queue://QM1/ORDERS``."""
 
     @property
     def uri(self) -> str:
+        """The URI, with those message settings that differ from the default."""
         return self._uri
 
     def __str__(self) -> str:
@@ -81,7 +82,7 @@ class Destination(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Queue(Destination):
-    """A queue by its name; a blank ``queue_manager`` is the one connected to."""
+    """A queue by its name; a blank ``queue_manager`` is the connected queue manager."""
 
     queue_name: str
     queue_manager: str = ""
@@ -98,7 +99,7 @@ class Topic(Destination):
     topic_name: str
 
     def _address(self) -> str:
-        """Return ``topic://`` with the topic string."""
+        """Return the URI without options: ``a/b`` -> ``topic://a/b``, ``/a`` -> ``topic:////a``."""
         # One slash behind the two is none of the topic string's.
         slash = "/" if self.topic_name.startswith("/") else ""
         return f"{_TOPIC}{slash}{self.topic_name.translate(_QUOTED)}"
@@ -106,34 +107,36 @@ class Topic(Destination):
 
 @dataclass(frozen=True, eq=False)
 class TemporaryQueue(Queue):
-    """A queue that lives as long as its connection, which alone may receive from it."""
+    """A queue that exists as long as its connection, which alone may receive from it."""
 
     _delete: Callable[[str], None] = field(default=lambda _: None, repr=False)
 
     def delete(self) -> None:
         """Delete the queue and its messages.
 
-        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while a consumer has it open.
+        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while a consumer has it open,
+        InvalidDestinationException if it is deleted already.
         """
         self._delete(self.queue_name)
 
 
 @dataclass(frozen=True, eq=False)
 class TemporaryTopic(Topic):
-    """A topic that lives as long as its connection, which alone may subscribe to it."""
+    """A topic that exists as long as its connection, which alone may subscribe to it."""
 
     _delete: Callable[[str], None] = field(default=lambda _: None, repr=False)
 
     def delete(self) -> None:
         """Delete the topic.
 
-        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while it has a consumer.
+        Raises JMSException with MQRC_OBJECT_IN_USE (2042) while it has a consumer,
+        InvalidDestinationException if it is deleted already.
         """
         self._delete(self.topic_name)
 
 
 def queue_of(name: str) -> Queue:
-    """Return the queue for a name or a URI.
+    """Return the queue for a name or a ``queue://`` URI; the queue need not exist.
 
     Raises InvalidDestinationException with MQRC_OBJECT_NAME_ERROR for any other value.
     """
@@ -145,7 +148,7 @@ def queue_of(name: str) -> Queue:
 
 
 def topic_of(name: str) -> Topic:
-    """Return the topic for a topic string or a URI; wildcard levels are allowed.
+    """Return the topic for a topic string or a ``topic://`` URI; wildcard levels are allowed.
 
     Raises InvalidDestinationException: with MQRC_TOPIC_STRING_ERROR for a wrong topic string, with
     MQRC_OBJECT_NAME_ERROR for a wrong URI or a value that is no text.
@@ -161,7 +164,10 @@ def topic_of(name: str) -> Topic:
 
 
 def destination_to_use(destination: object) -> Queue | Topic:
-    """Return a value that is a queue or topic; raises InvalidDestinationException for any other."""
+    """Return ``destination`` unchanged if it is a queue or topic.
+
+    Raises InvalidDestinationException for any other value.
+    """
     if isinstance(destination, (Queue, Topic)):
         return destination
     what = "another kind" if isinstance(destination, Destination) else "no destination"
@@ -169,7 +175,10 @@ def destination_to_use(destination: object) -> Queue | Topic:
 
 
 def queue_to_use(destination: object) -> Queue:
-    """Return a value that is a queue; raises InvalidDestinationException for any other."""
+    """Return ``destination`` unchanged if it is a queue.
+
+    Raises InvalidDestinationException for any other value, also for a topic.
+    """
     found = destination_to_use(destination)
     if isinstance(found, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{destination} is no queue")
@@ -178,7 +187,7 @@ def queue_to_use(destination: object) -> Queue:
 
 @lru_cache(maxsize=1024)
 def destination_of_uri(uri: str) -> Destination | None:
-    """Return the destination of a URI in a message, None for an invalid URI."""
+    """Return the queue or topic for a URI in a message, None for an invalid URI."""
     try:
         return topic_of(uri) if uri.startswith(_TOPIC) else queue_of(uri)
     except InvalidDestinationException:
@@ -186,6 +195,7 @@ def destination_of_uri(uri: str) -> Destination | None:
 
 
 def _queue_of_uri(uri: str) -> Queue:
+    """Return the queue for a ``queue://`` URI; raises InvalidDestinationException if malformed."""
     rest, _, query = uri.removeprefix(_QUEUE).partition("?")
     manager, slash, name = rest.partition("/")
     if not slash:
@@ -194,6 +204,7 @@ def _queue_of_uri(uri: str) -> Queue:
 
 
 def _topic_of_uri(uri: str) -> Topic:
+    """Return the topic for a ``topic://`` URI; raises InvalidDestinationException if malformed."""
     rest, _, query = uri.removeprefix(_TOPIC).partition("?")
     try:
         name = unquote(rest.removeprefix("/"), errors="strict")
@@ -203,7 +214,11 @@ def _topic_of_uri(uri: str) -> Topic:
 
 
 def _options(uri: str, query: str) -> dict[str, int]:
-    """Return the settings in the query of a URI; raises InvalidDestinationException."""
+    """Return the message settings in the query of a URI: ``priority=3`` -> ``{"priority": 3, …}``.
+
+    Settings that the query lacks have their default. Raises InvalidDestinationException for an
+    unknown name or a wrong value.
+    """
     options = dict(parse_qsl(query, keep_blank_values=True))
     found = {
         "priority": _number(uri, options.pop("priority", "-2"), -2, MAX_PRIORITY),
@@ -219,7 +234,7 @@ def _options(uri: str, query: str) -> dict[str, int]:
 
 
 def _checked_queue(queue: Queue) -> Queue:
-    """Return a queue with valid names; raises InvalidDestinationException."""
+    """Return ``queue`` unchanged; raises InvalidDestinationException if a name is invalid."""
     try:
         check_name(queue.queue_name)
         if queue.queue_manager:
@@ -230,6 +245,10 @@ def _checked_queue(queue: Queue) -> Queue:
 
 
 def _number(uri: str, text: str, low: int, high: int) -> int:
+    """Return the number in ``text``, a value in the query of a URI.
+
+    Raises InvalidDestinationException for other text, and for a number outside ``low`` to ``high``.
+    """
     try:
         value = int(text)
     except ValueError:
@@ -240,4 +259,5 @@ def _number(uri: str, text: str, low: int, high: int) -> int:
 
 
 def _wrong(uri: str, why: str) -> InvalidDestinationException:
+    """Return (not raise) the InvalidDestinationException for a wrong URI; ``why`` is the reason."""
     return InvalidDestinationException(f"{uri!r}: {why}", rc.MQRC_OBJECT_NAME_ERROR)

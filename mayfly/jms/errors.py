@@ -36,16 +36,17 @@ S = TypeVar("S")
 
 
 class _Failure(Exception):
-    """An error of either API: its detail, and ``reason``, the MQ reason code or 0 for none."""
+    """An error of either JMS API; ``reason`` is the MQ reason code, 0 for none."""
 
     def __init__(self, detail: str, reason: int = rc.MQRC_NONE) -> None:
+        """Take the detail text, and the MQ reason code, 0 for none."""
         super().__init__(detail, reason)
         self.detail = detail
         self.reason = reason
 
     @property
     def error_code(self) -> str:
-        """The name of the reason code, or the name of the class without one."""
+        """The name of the reason code, such as ``MQRC_Q_FULL``; without one the class name."""
         return rc.reason_name(self.reason) if self.reason else type(self).__name__
 
     def __str__(self) -> str:
@@ -202,7 +203,10 @@ _BY_REASON: dict[int, type[JMSException]] = {
 
 
 def jms_error(error: MQError) -> JMSException:
-    """Return the JMSException for an MQError, with its reason code."""
+    """Return the JMSException for an MQError, with its reason code and detail.
+
+    The class depends on the reason code. The ``__cause__`` is not set: ``raise … from`` does that.
+    """
     kind = _BY_REASON.get(error.reason, JMSException)
     if kind is JMSException and isinstance(error, ResourceError):
         kind = ResourceAllocationException
@@ -212,19 +216,19 @@ def jms_error(error: MQError) -> JMSException:
 
 
 def caused_by(error: MQError) -> JMSException:
-    """Return the JMSException for an MQError, which becomes its ``__cause__``."""
+    """Return the JMSException for an MQError, with the MQError as its ``__cause__``."""
     made = jms_error(error)
     made.__cause__ = error
     return made
 
 
 def refuse(reason: int, detail: str) -> NoReturn:
-    """Raise the JMSException for a reason code; its ``__cause__`` is the MQError."""
+    """Raise the JMSException for a reason code; its ``__cause__`` is an MQError with that code."""
     raise caused_by(mq_error(reason, detail))
 
 
 def runtime_error(error: JMSException) -> JMSRuntimeException:
-    """Return the JMSRuntimeException that corresponds to a JMSException, with the same cause."""
+    """Return the JMSRuntimeException for a JMSException, with same detail, reason and cause."""
     kind = _TWINS.get(type(error), JMSRuntimeException)
     twin = kind(error.detail, error.reason)
     twin.__cause__ = error.__cause__ or error
@@ -232,7 +236,7 @@ def runtime_error(error: JMSException) -> JMSRuntimeException:
 
 
 def classic(call: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a method of the classic API: an MQError is raised as its JMSException."""
+    """Decorate a method of the classic API: an MQError is raised as the matching JMSException."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -245,7 +249,7 @@ def classic(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def simplified(call: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a method of the simplified API: errors are raised as JMSRuntimeException."""
+    """Decorate a method of the simplified API: errors of MQ and JMS become JMSRuntimeException."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -261,7 +265,10 @@ def simplified(call: Callable[P, R]) -> Callable[P, R]:
 def twin(
     call: Callable[Concatenate[C, P], R], classic_of: Callable[[S], C]
 ) -> Callable[Concatenate[S, P], R]:
-    """Return a method of the simplified API that calls ``call`` on ``classic_of(self)``."""
+    """Return a method of the simplified API that calls ``call`` on ``classic_of(self)``.
+
+    ``call`` is a method of the classic API. Its errors are raised as JMSRuntimeException.
+    """
 
     @simplified
     @functools.wraps(call)

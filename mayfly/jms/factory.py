@@ -1,4 +1,4 @@
-"""The connection factory of JMS."""
+"""The connection factory of JMS, which makes connections and contexts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class ConnectionFactory:
     ) -> Self:
         """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``.
 
-        ``mqs://`` is with TLS. Raises JMSException with MQRC_CLIENT_CONN_ERROR for a wrong URL.
+        ``mqs://`` is with TLS. The other arguments are those of ``ConnectionFactory()``. Raises
+        JMSException with MQRC_CLIENT_CONN_ERROR for a wrong URL.
         """
         endpoint = endpoint_of_url(uri, _tls(tls))
         return cls(
@@ -114,7 +115,7 @@ class ConnectionFactory:
 
     @property
     def runtime(self) -> Runtime:
-        """The threads and locks for a program that builds on connections of this factory."""
+        """The source of threads and locks, for programs that build on the factory's connections."""
         return self._connector.runtime
 
     @property
@@ -157,6 +158,8 @@ class ConnectionFactory:
         *,
         connects_late: bool = False,
     ) -> Connection:
+        """Return a new connection; a TLS failure of MQCONN is raised with MQRC_JSSE_ERROR."""
+
         def connect(attempts: Attempts) -> QueueConnection:
             program = self._application_name
             try:
@@ -185,7 +188,8 @@ class ConnectionFactory:
     ) -> JMSContext:
         """Return a context on a new connection of a user, which starts automatically.
 
-        Raises the errors of :meth:`create_connection` as JMSRuntimeException.
+        Raises the runtime counterparts of the errors of :meth:`create_connection`, such as
+        JMSSecurityRuntimeException.
         """
         connection = self.create_connection(user_name, password)
         try:
@@ -202,7 +206,11 @@ def _connector(
     table_url: str,
     reconnect: Reconnect | None,
 ) -> Connector:
-    """Return the connector for the arguments of a factory; raises ValueError, TypeError."""
+    """Return the connector for the arguments of a factory.
+
+    Raises ValueError for a queue manager object together with a host, table or name, TypeError
+    without any of these.
+    """
     if endpoint is None and not table_url and not name:
         return LocalConnector(manager)
     if manager is not None:
@@ -215,7 +223,10 @@ def _connector(
 def _endpoint(
     host: str | None, port: int, names: str | None, channel: str, tls: Tls | Path | bool | None
 ) -> Endpoint | None:
-    """Return the endpoint for host or names, None without either."""
+    """Return the endpoint for a host or a connection name list, None without either.
+
+    Raises ValueError for both, JMSException with MQRC_HOST_NOT_AVAILABLE for a wrong name list.
+    """
     if host is None and names is None:
         return None
     if host is not None and names is not None:
@@ -225,6 +236,7 @@ def _endpoint(
 
 
 def _tls(wanted: Tls | Path | bool | None) -> Tls | None:
+    """Return the TLS settings for the ``tls`` argument: a Path, True, or a Tls; None for no TLS."""
     if isinstance(wanted, Path):
         return Tls(authorities=wanted)
     if isinstance(wanted, bool):

@@ -1,4 +1,4 @@
-"""Message listeners: a thread of the session passes messages to them, one at a time."""
+"""Listening: a thread of a session passes messages to its message listeners, one at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from mayfly.verbs.messages import Delivery
 
 
 class ListenerState:
-    """A message listener with its consumer, and what must happen before its next message."""
+    """A message listener with its consumer, and actions to take before its next message."""
 
     def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
+        """Open the queue of the consumer; ``call`` is the listener function of the program."""
         self.consumer = consumer
         self.call = call
         self.handle = consumer.open_handle()
@@ -55,6 +56,7 @@ class Listening(CallingThread):
     what = "message"
 
     def __init__(self, session: OwningSession) -> None:
+        """Begin without listeners and without a thread."""
         super().__init__(session.mq.runtime)
         self._session = session
         #: In the order in which they are served: the one that had the last message comes last.
@@ -70,10 +72,14 @@ class Listening(CallingThread):
 
     @property
     def is_used(self) -> bool:
+        """True if any consumer of the session has a message listener."""
         return bool(self._listeners)
 
     def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
-        """Set the listener of a consumer, in place of an earlier one."""
+        """Set the listener of a consumer, in place of an earlier one; starts the thread if needed.
+
+        Raises MQError with the reason codes of MQOPEN if the queue must be opened for it.
+        """
         self.leave(consumer)
         listener = ListenerState(consumer, instrumented_listener(self._session.mq, call))
         with self._changed:
@@ -87,7 +93,10 @@ class Listening(CallingThread):
             thread.start()
 
     def leave(self, consumer: MessageConsumer) -> None:
-        """Remove the listener of a consumer; waits for it if it runs on another thread."""
+        """Remove the listener of a consumer; does nothing for a consumer without one.
+
+        Waits for the listener if it runs on another thread.
+        """
         with self._changed:
             left = [one for one in self._listeners if one.consumer is not consumer]
             is_left = len(left) < len(self._listeners)
@@ -99,7 +108,7 @@ class Listening(CallingThread):
     def leave_later(self, consumer: MessageConsumer) -> bool:
         """Let a consumer close after its running listener returns, and return True.
 
-        Returns False if the call does not come from this consumer's listener.
+        Returns False, and changes nothing, unless this consumer's listener makes the call.
         """
         current = self._current if self.is_calling_here else None
         if current is None or current.consumer is not consumer:
@@ -110,7 +119,7 @@ class Listening(CallingThread):
     def recover(self) -> bool:
         """Let the message of the running listener be delivered again after it returns; return True.
 
-        Returns False outside a listener whose return acknowledges the message.
+        Returns False outside a listener, and in a mode in which the return does not acknowledge.
         """
         current = self._current if self.is_calling_here else None
         if current is None or not current.consumer.is_automatic:
@@ -119,7 +128,10 @@ class Listening(CallingThread):
         return True
 
     def check_thread(self, call: str) -> None:
-        """Raise IllegalStateException if listeners are active on another thread."""
+        """Raise IllegalStateException if another thread than the current one calls listeners.
+
+        ``call`` is the method name for the text. A session without listeners, or stopped, passes.
+        """
         is_busy = self.is_used and self._session.connection.is_started
         if is_busy and not self._is_own_thread():
             raise IllegalStateException(
@@ -127,19 +139,28 @@ class Listening(CallingThread):
             )
 
     def resume(self) -> None:
-        """Look for messages after the connection has started."""
+        """Let all listeners get messages, also those stopped by an error.
+
+        Called when the connection has started.
+        """
         with self._changed:
             for listener in self._listeners:
                 listener.is_held = False
         self._signal_change()
 
     def wait_until_settled(self) -> None:
-        """Wait until no listener has a message; the caller has already stopped new ones."""
+        """Wait until no listener has a message.
+
+        The caller must have stopped the connection, so that no new message comes.
+        """
         self._signal_change()
         self._wait_while(lambda _listener: True)
 
     def end(self) -> None:
-        """Stop calling listeners, and wait for the one that runs."""
+        """Stop calling listeners and end the thread, after the listener that runs has returned.
+
+        Does not wait if called on that thread.
+        """
         with self._changed:
             self._is_ending = True
             thread = self._thread
@@ -148,18 +169,18 @@ class Listening(CallingThread):
             thread.join()
 
     def _signal_change(self) -> None:
-        """Make the thread cancel its get and check its state.
+        """Make the thread cancel its get and check the listeners again.
 
-        A message that came before the cancel goes to its listener first.
+        A message that came before the cancel still goes to its listener.
         """
         with self._changed:
             self._is_changed = True
             self._changed.notify_all()
 
     def _wait_while(self, is_at_work: Callable[[ListenerState], bool]) -> None:
-        """Wait while a matching listener has a message or may get one.
+        """Wait while a listener for which ``is_at_work`` is True has a message or may get one.
 
-        Returns at once on their thread.
+        Returns at once on the thread that calls the listeners.
         """
         if self._is_own_thread():
             return
@@ -170,6 +191,7 @@ class Listening(CallingThread):
                 self._changed.wait()
 
     def _run(self) -> None:
+        """Call listeners until the end; report the error that ends the connection or the store."""
         try:
             while self._next():
                 pass
@@ -185,7 +207,11 @@ class Listening(CallingThread):
             self._settle()
 
     def _next(self) -> bool:
-        """Wait for a message and call its listener; return False at the end."""
+        """Wait for a message and call its listener; return False when the thread must end.
+
+        Raises MQError if the get fails for good. MQRC_BACKED_OUT, a lost unit of work, is only
+        reported.
+        """
         with self._changed:
             while not (self._is_ending or self._may_get()):
                 self._is_changed = False
@@ -216,6 +242,7 @@ class Listening(CallingThread):
         return True
 
     def _has_ended(self) -> bool:
+        """Return ``_is_ending``, read again: another thread may have changed it."""
         return self._is_ending
 
     def _may_get(self) -> bool:
@@ -224,7 +251,11 @@ class Listening(CallingThread):
         return is_started and any(not listener.is_held for listener in self._listeners)
 
     def _get(self, waiting: list[ListenerState]) -> _Outcome:
-        """Wait for a get until it has a message, has failed, or listeners have changed."""
+        """Get a message from any queue of the listeners in ``waiting``; return the outcome.
+
+        The outcome is a Delivery, the MQError of the get, or _LISTENERS_CHANGED. Errors of single
+        queues are reported meanwhile.
+        """
         options = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
         if not waiting[0].consumer.is_automatic:
             options |= c.MQGMO_SYNCPOINT
@@ -249,7 +280,10 @@ class Listening(CallingThread):
                 self._on_outcome(_LISTENERS_CHANGED)
 
     def _on_outcome(self, outcome: _Outcome) -> None:
-        """Store the outcome of the waiting get."""
+        """Store the outcome of the waiting get and wake the thread.
+
+        A message becomes that of its listener. The queue manager connection calls this.
+        """
         with self._changed:
             self._outcome = outcome
             if isinstance(outcome, Delivery):
@@ -261,7 +295,10 @@ class Listening(CallingThread):
             self._changed.notify_all()
 
     def _take(self, listener: ListenerState, delivery: Delivery) -> None:
-        """Assign a message to a listener; the other listeners come before it next time."""
+        """Make a delivery the message of a listener, which comes last when the next message is due.
+
+        The lock must be held.
+        """
         self._current, self._waiting_for = listener, []
         if listener in self._listeners:
             self._listeners.remove(listener)
@@ -271,19 +308,22 @@ class Listening(CallingThread):
             self._session.begin_work(delivery.result.message.seen_ms)
 
     def _refuse(self, _handle: int, error: MQError) -> None:
-        """Store the error of a queue that cannot be read."""
+        """Store the error of a queue that cannot be got from, for the thread to report."""
         with self._changed:
             self._refusals.append(error)
             self._changed.notify_all()
 
     def _settle(self) -> None:
-        """Record that no listener has a message."""
+        """Record that no listener has a message, and wake threads that wait for this."""
         with self._changed:
             self._current, self._waiting_for = None, []
             self._changed.notify_all()
 
     def _process(self, listener: ListenerState, delivery: Delivery) -> None:
-        """Convert a delivery and call its listener; an error stops that listener for now."""
+        """Convert a delivery to a JMS message and call its listener.
+
+        If the conversion fails, the error is reported and the listener gets nothing for now.
+        """
         try:
             message = listener.consumer.accept(delivery)
         except MQError as error:
@@ -304,7 +344,11 @@ class Listening(CallingThread):
         self._settle()
 
     def _call_listener(self, listener: ListenerState, delivery: Delivery, message: Message) -> None:
-        """Call a listener, then settle its message and report its exception."""
+        """Call a listener, then acknowledge its message or let it be delivered again.
+
+        An exception of the listener is reported. If the listener has called ``close`` of its
+        consumer, the consumer is closed now.
+        """
         failure = self._failure_in(partial(listener.call, message))
         try:
             is_done = failure is None and not listener.must_recover
@@ -318,9 +362,9 @@ class Listening(CallingThread):
             self._session.connection.reports.report(failure)
 
     def _hold(self, listener: ListenerState, error: MQError) -> None:
-        """Report an error.
+        """Report an error, and give the listener no message until a definition changes or a start.
 
-        Stop the listener until definitions change or the connection restarts.
+        After MQRC_BACKED_OUT (connection lost) the error is only reported.
         """
         if error.reason == rc.MQRC_BACKED_OUT:
             # It was lost with its connection: the next one brings it, its backout count raised.

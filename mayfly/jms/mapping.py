@@ -1,4 +1,4 @@
-"""JMS messages as messages of queues, and back: descriptor, MQRFH2 and body as in IBM MQ JMS.
+"""Mapping of JMS messages to queue messages and back: descriptor, MQRFH2, body as in IBM MQ JMS.
 
 In this order: names of character sets; received messages, by their MQRFH2 or else by their format;
 messages to send.
@@ -61,7 +61,7 @@ _CCSIDS["utf-16"] = 1200
 
 
 def codec_of(coded_char_set_id: int, reason: int = rc.MQRC_SOURCE_CCSID_ERROR) -> str:
-    """Return the codec of a CodedCharSetId; raises ``reason`` for an unknown one."""
+    """Return the Python codec of a CodedCharSetId; raises MQError with ``reason`` if unknown."""
     codec = CODECS.get(coded_char_set_id)
     if codec is None:
         raise mq_error(reason, f"CodedCharSetId {coded_char_set_id}")
@@ -69,7 +69,10 @@ def codec_of(coded_char_set_id: int, reason: int = rc.MQRC_SOURCE_CCSID_ERROR) -
 
 
 def character_set_name(coded_char_set_id: int) -> str:
-    """Return the value of JMS_IBM_Character_Set: the codec's name, or the number as text."""
+    """Return the value of JMS_IBM_Character_Set: 1208 -> ``UTF-8``, else the name of the codec.
+
+    For an unknown CodedCharSetId it is the number as text.
+    """
     if coded_char_set_id == UTF_8:
         return "UTF-8"
     codec = CODECS.get(coded_char_set_id)
@@ -79,7 +82,7 @@ def character_set_name(coded_char_set_id: int) -> str:
 def ccsid_named(name: str) -> int:
     """Return the CodedCharSetId for a JMS_IBM_Character_Set: a name, or a number as text.
 
-    Raises MQRC_TARGET_CCSID_ERROR for an unknown name.
+    Raises MQRC_TARGET_CCSID_ERROR for an unknown name. A number is not checked.
     """
     if name.isdecimal() and len(name) <= _CCSID_DIGITS:
         # Data that is no text may pass through in a character set that is not known here.
@@ -116,7 +119,7 @@ _OF_GROUPS = (k.JMSX_GROUPID, k.JMSX_GROUPSEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
 
 
 class ParsedMessage(NamedTuple):
-    """A parsed message: the folders of its MQRFH2, and the format of its data."""
+    """A message split into the folders of its MQRFH2, and its data with their format."""
 
     mcd: dict[str, Element]
     jms: dict[str, str]
@@ -130,9 +133,10 @@ class ParsedMessage(NamedTuple):
 
 
 def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge) -> Message:
-    """Return a message that was got or browsed as a JMS message; it is read-only.
+    """Return a message that was got or browsed as a read-only JMS message.
 
-    A malformed header or body is no error: all of it becomes the body of a BytesMessage.
+    ``acknowledge`` is called by ``Message.acknowledge``; None does nothing. A malformed header or
+    body is no error: all of it becomes the body of a BytesMessage.
     """
     descriptor, body = message.descriptor, message.body
     sent, delay = descriptor, None
@@ -154,7 +158,7 @@ def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge)
 
 
 def _parts(descriptor: Descriptor, body: bytes) -> ParsedMessage:
-    """Parse a message by its MQRFH2, if it has a valid one."""
+    """Split a message by its MQRFH2; without a valid one all of ``body`` is data."""
     if descriptor.format.strip() == FORMAT:
         try:
             header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
@@ -176,7 +180,7 @@ def _parts(descriptor: Descriptor, body: bytes) -> ParsedMessage:
 
 
 def _without_header(descriptor: Descriptor, body: bytes) -> ParsedMessage:
-    """Return a message without an MQRFH2, or with a malformed one, as data only."""
+    """Return a message without an MQRFH2, or with a malformed one: all of ``body`` is data."""
     return ParsedMessage(
         {},
         {},
@@ -193,7 +197,11 @@ def _without_header(descriptor: Descriptor, body: bytes) -> ParsedMessage:
 def _with_body(
     parts: ParsedMessage, descriptor: Descriptor, body: bytes
 ) -> tuple[Message, ParsedMessage]:
-    """Return a message with its body; a malformed body becomes a BytesMessage."""
+    """Return the JMS message with its body, without headers, and the parts that it was made of.
+
+    If the body is malformed, it is a BytesMessage of all of ``body``, and the parts are those
+    without a header.
+    """
     try:
         return _message(parts), parts
     except (MQError, UnicodeDecodeError):
@@ -204,7 +212,10 @@ def _with_body(
 
 
 def _message(parts: ParsedMessage) -> Message:
-    """Return a message of the kind that the MQRFH2 or the format says, with its body."""
+    """Return a JMS message with its body; mcd.Msd in the MQRFH2, else the format, gives its class.
+
+    Raises MQError or UnicodeDecodeError for a malformed body.
+    """
     domain = parts.mcd.get("Msd")
     kind = _KINDS.get("" if domain is None else domain.text)
     if kind is None:
@@ -222,7 +233,7 @@ def _message(parts: ParsedMessage) -> Message:
 
 
 def _codec(parts: ParsedMessage) -> str | None:
-    """Return the codec of the data, None for an unknown character set."""
+    """Return the Python codec of the data, None for an unknown character set."""
     try:
         codec = codec_of(parts.coded_char_set_id)
     except MQError:
@@ -235,7 +246,7 @@ def _codec(parts: ParsedMessage) -> str | None:
 def _set_headers(
     received: Message, message: QueueMessage, parts: ParsedMessage, manager_name: str
 ) -> None:
-    """Set the JMS headers from the descriptor and the MQRFH2."""
+    """Set the JMS headers of a message from its descriptor and its MQRFH2."""
     descriptor = message.descriptor
     # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
     is_report = descriptor.msg_type == c.MQMT_REPORT
@@ -269,14 +280,17 @@ def _set_headers(
 
 @lru_cache(maxsize=256)
 def _queue(name: str) -> Queue:
-    """Return the queue of a name, one object for all messages from it."""
+    """Return the Queue of a name; the same object for the same name."""
     return Queue(name)
 
 
 def _reply_to(
     descriptor: Descriptor, uri: str | None, manager_name: str, *, has_header: bool
 ) -> Destination | None:
-    """Return the destination for replies, None without one."""
+    """Return JMSReplyTo from the descriptor's ReplyToQ and the MQRFH2's ``Rto`` URI.
+
+    The URI counts if ReplyToQ is blank or names the same queue. Returns None if both are missing.
+    """
     name = descriptor.reply_to_q.strip()
     named = None if uri is None else destination_of_uri(uri)
     if not name or (isinstance(named, Queue) and named.queue_name == name):
@@ -288,6 +302,7 @@ def _reply_to(
 
 
 def _type(mcd: dict[str, Element]) -> str | None:
+    """Return JMSType from the mcd folder of an MQRFH2; None if the folder has no type."""
     parts = (mcd.get(name) for name in ("Type", "Set", "Fmt", "Msd"))
     name, set_, form, domain = (None if part is None else part.text for part in parts)
     return type_of(name, set_, form, domain)
@@ -296,7 +311,7 @@ def _type(mcd: dict[str, Element]) -> str | None:
 def _properties(
     message: QueueMessage, descriptor: Descriptor, parts: ParsedMessage
 ) -> dict[str, Typed]:
-    """Return the program's properties, and the JMSX and JMS_IBM properties."""
+    """Return all properties of a received message: those of the program, JMSX* and JMS_IBM_*."""
     properties = {
         name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
         for name, typed in parts.usr
@@ -315,7 +330,7 @@ def _properties(
 
 
 def _names(descriptor: Descriptor, jms: dict[str, str]) -> Iterable[str]:
-    """Return the names of properties from descriptor and header that a message may have."""
+    """Return the names of JMSX* and JMS_IBM_* properties that such a message may have."""
     names = _ALWAYS
     if descriptor.report:
         names += tuple(REPORT_BITS)
@@ -374,7 +389,7 @@ class DescriptorFields(NamedTuple):
 
     @property
     def is_grouped(self) -> bool:
-        """True if the message is part of a group."""
+        """True if a group id or the last-in-group mark is set: the message is part of a group."""
         return self.group_id is not None or self.is_last_in_group
 
 
@@ -382,7 +397,7 @@ NO_FIELDS = DescriptorFields()
 
 
 def descriptor_fields_of(properties: dict[str, Typed]) -> DescriptorFields:
-    """Return the descriptor fields that the properties set.
+    """Return the descriptor fields that JMS_IBM_* and JMSX* properties set, else their defaults.
 
     Raises MessageFormatException for a value of the wrong type. Raises JMSException for a value
     that MQ does not know, with MQRC_REPORT_OPTIONS_ERROR, MQRC_TARGET_CCSID_ERROR or
@@ -410,9 +425,11 @@ def descriptor_fields_of(properties: dict[str, Typed]) -> DescriptorFields:
 def outgoing(
     message: Message, destination: Destination, terms: SendTerms, special: DescriptorFields
 ) -> EncodedMessage:
-    """Return a message in the form in which it is put.
+    """Return a JMS message in the form in which it is put: descriptor, CorrelId and body.
 
-    Raises MessageFormatException for text that does not fit its character set.
+    The body begins with an MQRFH2 unless the destination's ``target_client`` is TARGET_CLIENT_MQ.
+    Raises MessageFormatException for text that does not fit its character set,
+    MQRC_TARGET_CCSID_ERROR for an unknown one.
     """
     is_text = message.kind in _DATA_FORMATS
     ccsid = special.coded_char_set_id
@@ -454,6 +471,10 @@ def _descriptor(
     special: DescriptorFields,
     has_header: bool,
 ) -> Descriptor:
+    """Return the descriptor of a message to send; equal arguments get the same object.
+
+    With ``has_header`` the encoding and character set of the data are in the MQRFH2 instead.
+    """
     msg_type = special.msg_type
     if msg_type is None:
         msg_type = c.MQMT_REQUEST if reply_to_q else c.MQMT_DATAGRAM
@@ -482,13 +503,16 @@ def _descriptor(
 
 @lru_cache(maxsize=1024)
 def _mcd_folder(kind: str, jms_type: str | None, *, is_null: bool) -> bytes:
-    """Return the folder with the kind of the body."""
+    """Return the packed mcd folder: kind of the body, JMSType, and a mark for a null body."""
     type_ = "" if jms_type is None else f"<Type>{escape(jms_type)}</Type>"
     return _pack(f"<mcd><Msd>{kind}</Msd>{type_}{_NULL_BODY if is_null else ''}</mcd>")
 
 
 def _jms_folder(message: Message, uri: str, terms: SendTerms, special: DescriptorFields) -> str:
-    """Return the folder with the headers, without those that have their default value."""
+    """Return the jms folder with the headers as XML text.
+
+    Headers that have their default value are left out.
+    """
     correlation_id = message.jms_correlation_id
     parts = [_dst(uri)]
     if message.jms_reply_to is not None:
@@ -512,11 +536,12 @@ def _jms_folder(message: Message, uri: str, terms: SendTerms, special: Descripto
 
 @lru_cache(maxsize=1024)
 def _dst(uri: str) -> str:
+    """Return the beginning of the jms folder, with the destination."""
     return f"<jms><Dst>{escape(uri)}</Dst>"
 
 
 def _usr_folder(message: Message) -> bytes:
-    """Return the folder with the program's properties, empty without any."""
+    """Return the packed usr folder with the program's properties, empty without any."""
     properties = message.typed_properties
     if not properties:
         return b""
@@ -529,6 +554,7 @@ def _usr_folder(message: Message) -> bytes:
 
 
 def _pack(folder: str) -> bytes:
+    """Return a folder packed for an MQRFH2; raises MessageFormatException for a lone surrogate."""
     try:
         return pack_folder(folder)
     except UnicodeEncodeError as error:
@@ -536,7 +562,10 @@ def _pack(folder: str) -> bytes:
 
 
 def _report(found: dict[str, Typed]) -> int:
-    """Return the report options of the JMS_IBM_Report properties."""
+    """Return the report options (MQRO_*) that the JMS_IBM_Report_* properties set.
+
+    Raises JMSException with MQRC_REPORT_OPTIONS_ERROR for bits that a property does not allow.
+    """
     report = c.MQRO_NONE
     for name, allowed in REPORT_BITS.items():
         value = _number(found, name)
@@ -551,11 +580,19 @@ def _report(found: dict[str, Typed]) -> int:
 
 
 def _number(found: dict[str, Typed], name: str) -> int | None:
+    """Return a property as an integer, None for a missing one.
+
+    Raises MessageFormatException for a value that cannot be converted.
+    """
     typed = found.get(name)
     return None if typed is None else cast(int, v.converted(typed, v.LONG))
 
 
 def _text(found: dict[str, Typed], name: str) -> str | None:
+    """Return a property as text, None for a missing one; JMS_IBM_Format without trailing blanks.
+
+    Raises MessageFormatException for a JMS_IBM_Format of more than 8 bytes.
+    """
     text = cast("str | None", v.converted(found.get(name), v.STRING))
     if text is None or name != k.JMS_IBM_FORMAT:
         return text
@@ -565,7 +602,10 @@ def _text(found: dict[str, Typed], name: str) -> str | None:
 
 
 def _group_seq(number: int | None) -> int | None:
-    """Return a valid JMSXGroupSeq; raises JMSException with MQRC_MSG_SEQ_NUMBER_ERROR."""
+    """Return ``number`` unchanged if it is None or a valid JMSXGroupSeq, 1 to 999,999,999.
+
+    Raises JMSException with MQRC_MSG_SEQ_NUMBER_ERROR for another number.
+    """
     if number is not None and not 1 <= number <= _LARGEST_SEQUENCE_NUMBER:
         refuse(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"JMSXGroupSeq {number}")
     return number

@@ -1,4 +1,4 @@
-"""Messages: their headers, and bodies of each kind: none, text, map, stream, bytes.
+"""JMS messages: their headers, and bodies of each kind: none, text, map, stream, bytes.
 
 A map has values by name, a stream has values in order, a bytes message has binary data.
 ``wire_body`` encodes a body, ``set_raw`` sets a received one.
@@ -42,6 +42,7 @@ class Message(PropertyAccess):
     kind = "jms_none"
 
     def __init__(self) -> None:
+        """Begin with the default headers, no properties and a writeable body."""
         self.jms_message_id: str | None = None
         self.jms_timestamp = 0
         self.jms_correlation_id: str | None = None
@@ -64,7 +65,7 @@ class Message(PropertyAccess):
         return f"<{type(self).__name__} {self.jms_message_id or 'not sent'}>"
 
     def set_jms_correlation_id(self, correlation_id: str | None) -> None:
-        """Set the correlation id; ``ID:`` and hexadecimal digits is a CorrelId.
+        """Set the correlation id; ``ID:`` and hexadecimal digits is a CorrelId, None is none.
 
         Raises MessageFormatException for a value that is not text.
         """
@@ -77,7 +78,10 @@ class Message(PropertyAccess):
         return None if text is None else correlation_bytes(text)
 
     def set_jms_correlation_id_as_bytes(self, correlation_id: bytes | None) -> None:
-        """Set the CorrelId; raises MessageFormatException for more than 24 bytes."""
+        """Set the correlation id to a CorrelId, padded to 24 bytes; None and zeros remove it.
+
+        Raises MessageFormatException for more than 24 bytes.
+        """
         if correlation_id is None:
             self.jms_correlation_id = None
             return
@@ -86,25 +90,34 @@ class Message(PropertyAccess):
         self.jms_correlation_id = id_text(correlation_id.ljust(_ID_BYTES, b"\0"))
 
     def set_jms_reply_to(self, destination: Destination | None) -> None:
-        """Set the destination for replies; raises MessageFormatException for another value."""
+        """Set the destination for replies; None removes it.
+
+        Raises MessageFormatException for a value that is no destination.
+        """
         if destination is not None and not isinstance(destination, Destination):
             raise MessageFormatException(f"JMSReplyTo {destination!r} is no destination")
         self.jms_reply_to = destination
 
     def set_jms_type(self, name: str | None) -> None:
-        """Set the message type; raises MessageFormatException for a value that is not text."""
+        """Set the message type JMSType; None removes it.
+
+        Raises MessageFormatException for a value that is not text.
+        """
         self.jms_type = _text_or_none("JMSType", name)
 
     @property
     def typed_properties(self) -> dict[str, Typed]:
-        """The properties with their types, by name."""
+        """The properties with their types, by name; the first access may have to parse them."""
         unread = self._unread
         if unread is not None:
             self._properties, self._unread = unread(), None
         return self._properties
 
     def add_properties(self, properties: dict[str, Typed]) -> None:
-        """Add properties; raises MessageNotWriteableException for a received message."""
+        """Add properties, in place of those of the same name.
+
+        Raises MessageNotWriteableException for a received message.
+        """
         self._properties_to_write().update(properties)
 
     def property_names(self) -> list[str]:
@@ -112,48 +125,57 @@ class Message(PropertyAccess):
         return list(self.typed_properties)
 
     def clear_properties(self) -> None:
-        """Remove the properties and make them writeable."""
+        """Remove all properties, and make properties writeable also in a received message."""
         self._properties, self._unread = {}, None
         self._are_properties_writeable = True
 
     def clear_body(self) -> None:
-        """Empty the body and make it writeable. Headers and properties stay."""
+        """Empty the body, and make it writeable also in a received message."""
         self._is_body_writeable = True
 
     def acknowledge(self) -> None:
         """Acknowledge all received messages of the session, in CLIENT_ACKNOWLEDGE only.
 
-        Raises IllegalStateException if the session is closed.
+        Does nothing in other modes, and for a message that was not received. Raises
+        IllegalStateException if the session is closed.
         """
         if self._acknowledge is not None:
             self._acknowledge()
 
     def get_body(self, kind: type) -> Any:
-        """Return the body as type ``kind`` (str, bytes or dict), None for a message without a body.
+        """Return the body, which must be of type ``kind``: str, bytes or dict.
 
-        Raises MessageFormatException for a body of another type.
+        Returns None for a message without a body. Raises MessageFormatException for a body of
+        another type.
         """
         if self.is_body_assignable_to(kind):
             return self._body()
         raise MessageFormatException(f"the body of a {type(self).__name__} is no {kind.__name__}")
 
     def is_body_assignable_to(self, kind: type) -> bool:
-        """Return True if :meth:`get_body` can return the body as this type."""
+        """Return True if the body is of type ``kind``, or the message has none.
+
+        :meth:`get_body` can then return it.
+        """
         body = self._body()
         return body is None or isinstance(body, kind)
 
     def _body(self) -> Any:
+        """Return the body as str, bytes or dict; None for a message without a body."""
         return None
 
     def _properties_to_read(self) -> dict[str, Typed]:
+        """Return the properties with their types, by name."""
         return self.typed_properties
 
     def _properties_to_write(self) -> dict[str, Typed]:
+        """Return the properties; raises MessageNotWriteableException if they are read-only."""
         if not self._are_properties_writeable:
             raise MessageNotWriteableException("received properties may only be read")
         return self.typed_properties
 
     def _check_writeable(self) -> None:
+        """Raise MessageNotWriteableException if the body is read-only."""
         if not self._is_body_writeable:
             raise MessageNotWriteableException("a received body may only be read")
 
@@ -163,14 +185,15 @@ class Message(PropertyAccess):
         """Make this a received message: its properties and body become read-only.
 
         ``properties`` parses the properties. It is called when the program first reads them,
-        because parsing costs more than the rest of a receive.
+        because parsing costs more than the rest of a receive. ``acknowledge`` is called by
+        :meth:`acknowledge`.
         """
         self._unread = properties
         self._acknowledge = acknowledge
         self._are_properties_writeable = self._is_body_writeable = False
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the encoded body, text in this codec; None for a null body."""
+        """Return the body as sent, text in ``codec``; here empty, None for a null body."""
         return b""
 
 
@@ -180,6 +203,7 @@ class TextMessage(Message):
     kind = "jms_text"
 
     def __init__(self, text: str | None = None) -> None:
+        """Begin with ``text``; raises MessageFormatException unless it is a str or None."""
         super().__init__()
         self._text: str | None = None
         #: A received body and its character set; None once the text is decoded.
@@ -188,7 +212,11 @@ class TextMessage(Message):
 
     @property
     def text(self) -> str | None:
-        """The text; raises MessageFormatException when it is not of its character set."""
+        """The text, or None; the first access decodes a received text.
+
+        Raises MessageFormatException if its bytes are not valid in its character set, or that is
+        unknown.
+        """
         if self._raw is not None:
             raw, codec, ccsid = self._raw
             try:
@@ -203,21 +231,26 @@ class TextMessage(Message):
         self.set_text(text)
 
     def set_text(self, text: str | None) -> None:
-        """Set the text; raises MessageFormatException for a value that is not text."""
+        """Set the text, or None.
+
+        Raises MessageFormatException for a value that is not text, MessageNotWriteableException for
+        a received message.
+        """
         self._check_writeable()
         self._text = _text_or_none("text", text)
         self._raw = None
 
     def clear_body(self) -> None:
+        """Set the text to None, and make it writeable also in a received message."""
         super().clear_body()
         self._text = self._raw = None
 
     def set_raw(self, raw: bytes, codec: str | None, coded_char_set_id: int = UTF_8) -> None:
-        """Set a received body, which is decoded when it is read; codec None is an unknown one."""
+        """Set a received body, decoded when it is first read; ``codec`` None is an unknown one."""
         self._raw = raw, codec, coded_char_set_id
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the encoded text.
+        """Return the text encoded in ``codec``; None if the text is None.
 
         Raises MessageFormatException for a character not in the codec.
         """
@@ -230,11 +263,12 @@ class TextMessage(Message):
             raise MessageFormatException(f"the text: {error}") from None
 
     def _body(self) -> str | None:
+        """Return the text, or None; raises MessageFormatException if it cannot be decoded."""
         return self.text
 
 
 def _text_or_none(name: str, text: str | None) -> str | None:
-    """Return a value that is text or None; raises MessageFormatException for another."""
+    """Return ``text`` unchanged; raises MessageFormatException unless it is a str or None."""
     if text is not None and not isinstance(text, str):
         raise MessageFormatException(f"{name} {text!r} is not text")
     return text
@@ -250,70 +284,144 @@ class TypedStream(ABC):
 
     @abstractmethod
     def _write(self, value: Typed) -> None:
-        """Write a value."""
+        """Append a value to the body.
+
+        Raises MessageNotWriteableException for a read-only body.
+        """
 
     @abstractmethod
     def _read(self, dt: str) -> object:
-        """Read the next value as type ``dt``."""
+        """Read the next value as type ``dt`` and return it.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``.
+        """
 
     def write_boolean(self, value: bool) -> None:
+        """Append a boolean to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.BOOLEAN, value))
 
     def write_byte(self, value: int) -> None:
-        """Write an 8-bit integer."""
+        """Append an 8-bit integer to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.BYTE, value))
 
     def write_short(self, value: int) -> None:
-        """Write a 16-bit integer."""
+        """Append a 16-bit integer to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.SHORT, value))
 
     def write_char(self, value: str) -> None:
+        """Append a character to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.CHAR, value))
 
     def write_int(self, value: int) -> None:
-        """Write a 32-bit integer."""
+        """Append a 32-bit integer to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.INT, value))
 
     def write_long(self, value: int) -> None:
-        """Write a 64-bit integer."""
+        """Append a 64-bit integer to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.LONG, value))
 
     def write_float(self, value: float) -> None:
-        """Write a 32-bit float."""
+        """Append a 32-bit float to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.FLOAT, value))
 
     def write_double(self, value: float) -> None:
-        """Write a 64-bit float."""
+        """Append a 64-bit float to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.DOUBLE, value))
 
     def read_boolean(self) -> bool:
+        """Read the next value of the body as a boolean.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(bool, self._read(v.BOOLEAN))
 
     def read_byte(self) -> int:
-        """Read an 8-bit integer."""
+        """Read the next value of the body as an 8-bit integer.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(int, self._read(v.BYTE))
 
     def read_short(self) -> int:
-        """Read a 16-bit integer."""
+        """Read the next value of the body as a 16-bit integer.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(int, self._read(v.SHORT))
 
     def read_char(self) -> str:
+        """Read the next value of the body as a character.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(str, self._read(v.CHAR))
 
     def read_int(self) -> int:
-        """Read a 32-bit integer."""
+        """Read the next value of the body as a 32-bit integer.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(int, self._read(v.INT))
 
     def read_long(self) -> int:
-        """Read a 64-bit integer."""
+        """Read the next value of the body as a 64-bit integer.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(int, self._read(v.LONG))
 
     def read_float(self) -> float:
-        """Read a 32-bit float."""
+        """Read the next value of the body as a 32-bit float.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(float, self._read(v.FLOAT))
 
     def read_double(self) -> float:
-        """Read a 64-bit float."""
+        """Read the next value of the body as a 64-bit float.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for a stream value of another type.
+        """
         return cast(float, self._read(v.DOUBLE))
 
 
@@ -326,19 +434,26 @@ class MapMessage(Message):
     kind = "jms_map"
 
     def __init__(self) -> None:
+        """Begin with an empty map."""
         super().__init__()
         self._map: dict[str, Typed] = {}
 
     def set_object(self, name: str, value: object) -> None:
-        """Set a bool, int (int or long by its size), float (double), str, bytes or None."""
+        """Set the value of a name to a bool, int, float, str, bytes or None.
+
+        An int is stored as int if it fits in 32 bits, else as long; a float as double. Raises
+        MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed_object(value, takes_bytes=True))
 
     def get_object(self, name: str) -> object:
-        """Return a value, None for a missing one."""
+        """Return the value of a name in the type in which it was set, None for a missing one."""
         found = self._map.get(name)
         return None if found is None else found.value
 
     def map_names(self) -> list[str]:
+        """Return the names of the values, as a new list."""
         return list(self._map)
 
     def item_exists(self, name: str) -> bool:
@@ -346,87 +461,168 @@ class MapMessage(Message):
         return name in self._map
 
     def set_boolean(self, name: str, value: bool) -> None:
+        """Set the value of a name to a boolean.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.BOOLEAN, value))
 
     def set_byte(self, name: str, value: int) -> None:
-        """Set an 8-bit integer."""
+        """Set the value of a name to an 8-bit integer.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.BYTE, value))
 
     def set_short(self, name: str, value: int) -> None:
-        """Set a 16-bit integer."""
+        """Set the value of a name to a 16-bit integer.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.SHORT, value))
 
     def set_char(self, name: str, value: str) -> None:
+        """Set the value of a name to a character.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.CHAR, value))
 
     def set_int(self, name: str, value: int) -> None:
-        """Set a 32-bit integer."""
+        """Set the value of a name to a 32-bit integer.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.INT, value))
 
     def set_long(self, name: str, value: int) -> None:
-        """Set a 64-bit integer."""
+        """Set the value of a name to a 64-bit integer.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.LONG, value))
 
     def set_float(self, name: str, value: float) -> None:
-        """Set a 32-bit float."""
+        """Set the value of a name to a 32-bit float.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.FLOAT, value))
 
     def set_double(self, name: str, value: float) -> None:
-        """Set a 64-bit float."""
+        """Set the value of a name to a 64-bit float.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.DOUBLE, value))
 
     def set_string(self, name: str, value: str | None) -> None:
+        """Set the value of a name to text, or None.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.STRING, value))
 
     def set_bytes(self, name: str, value: bytes | None) -> None:
+        """Set the value of a name to bytes, or None.
+
+        Raises MessageFormatException for another value, ValueError for an empty name,
+        MessageNotWriteableException for a received message.
+        """
         self._set(name, v.typed(v.BYTES, value))
 
     def get_boolean(self, name: str) -> bool:
-        """Return a value as a boolean; False for a missing one."""
+        """Return the value of a name as a boolean; False for a missing one.
+
+        Raises MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(bool, self._get(name, v.BOOLEAN))
 
     def get_byte(self, name: str) -> int:
-        """Return a value as an 8-bit integer."""
+        """Return the value of a name as an 8-bit integer.
+
+        Raises NumberFormatException for a missing value or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get(name, v.BYTE))
 
     def get_short(self, name: str) -> int:
-        """Return a value as a 16-bit integer."""
+        """Return the value of a name as a 16-bit integer.
+
+        Raises NumberFormatException for a missing value or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get(name, v.SHORT))
 
     def get_char(self, name: str) -> str:
-        """Return a value as a character; raises MessageFormatException for a missing one."""
+        """Return the value of a name as a character.
+
+        Raises MessageFormatException for a missing value, and for one that is no character.
+        """
         return cast(str, self._get(name, v.CHAR))
 
     def get_int(self, name: str) -> int:
-        """Return a value as a 32-bit integer."""
+        """Return the value of a name as a 32-bit integer.
+
+        Raises NumberFormatException for a missing value or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get(name, v.INT))
 
     def get_long(self, name: str) -> int:
-        """Return a value as a 64-bit integer."""
+        """Return the value of a name as a 64-bit integer.
+
+        Raises NumberFormatException for a missing value or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get(name, v.LONG))
 
     def get_float(self, name: str) -> float:
-        """Return a value as a 32-bit float."""
+        """Return the value of a name as a 32-bit float.
+
+        Raises NumberFormatException for a missing value or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(float, self._get(name, v.FLOAT))
 
     def get_double(self, name: str) -> float:
-        """Return a value as a 64-bit float."""
+        """Return the value of a name as a 64-bit float.
+
+        Raises NumberFormatException for a missing value or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(float, self._get(name, v.DOUBLE))
 
     def get_string(self, name: str) -> str | None:
-        """Return a value as text, None for a missing one."""
+        """Return the value of a name as text, None for a missing one.
+
+        Raises MessageFormatException if JMS has no conversion from its type.
+        """
         return cast("str | None", self._get(name, v.STRING))
 
     def get_bytes(self, name: str) -> bytes | None:
-        """Return a value as bytes, None for a missing one."""
+        """Return the value of a name as bytes, None for a missing one.
+
+        Raises MessageFormatException for a value that is not bytes.
+        """
         return cast("bytes | None", self._get(name, v.BYTES))
 
     def clear_body(self) -> None:
+        """Remove all values, and make the map writeable also in a received message."""
         super().clear_body()
         self._map = {}
 
     def set_raw(self, text: str) -> None:
-        """Set a received body; raises MQRC_RFH_FORMAT_ERROR for a body that is not a map."""
+        """Set a received body from XML; raises MQRC_RFH_FORMAT_ERROR if it is not one ``<map>``."""
         self._map = {}
         for element in elements_of(text, "map"):
             # An older form has the name as the element's own.
@@ -434,7 +630,7 @@ class MapMessage(Message):
             self._map[name] = _typed(element)
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return ``<map><elt name="…" dt='…'>…</elt>…</map>`` in a codec."""
+        """Return ``<map><elt name="…" dt='…'>…</elt>…</map>`` encoded in ``codec``."""
         elements = (
             property_element("elt", typed, attributes=f' name="{escape(name)}"')
             for name, typed in self._map.items()
@@ -442,16 +638,21 @@ class MapMessage(Message):
         return encoded(f"<map>{''.join(elements)}</map>", codec)
 
     def _body(self) -> dict[str, Any] | None:
+        """Return the map as a new dict of value by name."""
         return {name: typed.value for name, typed in self._map.items()}
 
     def _set(self, name: str, value: Typed) -> None:
-        """Set a value; raises ValueError for an empty name, MessageNotWriteableException."""
+        """Set the value of a name.
+
+        Raises ValueError for an empty name, MessageNotWriteableException for a received message.
+        """
         self._check_writeable()
         if not name:
             raise ValueError("a value of a map needs a name")
         self._map[name] = value
 
     def _get(self, name: str, dt: str) -> object:
+        """Return the value of a name converted to type ``dt``; a missing one counts as null."""
         return v.converted(self._map.get(name), dt)
 
 
@@ -461,48 +662,76 @@ class StreamMessage(TypedStream, Message):
     kind = "jms_stream"
 
     def __init__(self) -> None:
+        """Begin with an empty body, which is being written."""
         super().__init__()
         self._parts: list[Typed] = []
         self._at = 0
 
     def write_object(self, value: object) -> None:
-        """Write a bool, int (int or long by its size), float (double), str, bytes or None."""
+        """Append a bool, int, float, str, bytes or None to the body, as one value.
+
+        An int is written as int if it fits in 32 bits, else as long; a float as double. Raises
+        MessageFormatException for another type, MessageNotWriteableException for a read-only body.
+        """
         self._write(v.typed_object(value, takes_bytes=True))
 
     def read_object(self) -> object:
-        """Read the next value with the type that it was written with."""
+        """Read the next value in the type in which it was written.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``.
+        """
         value = self._next().value
         self._at += 1
         return value
 
     def write_string(self, value: str | None) -> None:
+        """Append text or None to the body.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.STRING, value))
 
     def read_string(self) -> str | None:
+        """Read the next value as text; None if None was written.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for bytes.
+        """
         return cast("str | None", self._read(v.STRING))
 
     def write_bytes(self, value: bytes | None) -> None:
-        """Write bytes as one value."""
+        """Append bytes or None to the body, as one value.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._write(v.typed(v.BYTES, value))
 
     def read_bytes(self) -> bytes | None:
+        """Read the next value as bytes, in full; None if None was written.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``,
+        MessageFormatException for another type.
+        """
         return cast("bytes | None", self._read(v.BYTES))
 
     def reset(self) -> None:
-        """Make the body read-only, and read from the first value."""
+        """Make the body read-only, and let reading begin at the first value."""
         self._is_body_writeable = False
         self._at = 0
 
     def clear_body(self) -> None:
+        """Remove all values, and make the stream writeable also in a received message."""
         super().clear_body()
         self._parts, self._at = [], 0
 
     def set_raw(self, text: str) -> None:
-        """Set a received body; raises MQRC_RFH_FORMAT_ERROR for a body that is not a stream."""
+        """Set a received body from XML; raises MQRC_RFH_FORMAT_ERROR if it is no ``<stream>``."""
         self._parts = [_typed(element) for element in elements_of(text, "stream")]
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return ``<stream><elt dt='…'>…</elt>…</stream>`` in a codec."""
+        """Return ``<stream><elt dt='…'>…</elt>…</stream>`` encoded in ``codec``."""
         elements = (property_element("elt", typed) for typed in self._parts)
         return encoded(f"<stream>{''.join(elements)}</stream>", codec)
 
@@ -511,17 +740,26 @@ class StreamMessage(TypedStream, Message):
         return False
 
     def _write(self, value: Typed) -> None:
+        """Append a value; raises MessageNotWriteableException for a read-only body."""
         self._check_writeable()
         self._parts.append(value)
 
     def _read(self, dt: str) -> object:
+        """Return the next value converted to type ``dt``, and move behind it.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``. Raises
+        MessageFormatException for a value that cannot be converted, which stays the next one.
+        """
         value = v.converted(self._next(), dt)
         # A value that could not be converted is read again.
         self._at += 1
         return value
 
     def _next(self) -> Typed:
-        """Return the next value without moving; raises MessageEOFException at the end."""
+        """Return the next value, which stays the next one.
+
+        Raises MessageEOFException at the end, MessageNotReadableException before ``reset``.
+        """
         if self._is_body_writeable:
             raise MessageNotReadableException("the stream is being written: reset it first")
         if self._at >= len(self._parts):
@@ -530,7 +768,10 @@ class StreamMessage(TypedStream, Message):
 
 
 def elements_of(text: str, name: str) -> list[Element]:
-    """Return the elements of a map or stream; raises MQRC_RFH_FORMAT_ERROR for other XML."""
+    """Return the elements in the XML ``text`` of a map or stream; ``name`` is the root element.
+
+    Raises MQRC_RFH_FORMAT_ERROR for other XML.
+    """
     roots = parse(text)
     if len(roots) != 1 or roots[0].name != name:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"{text[:40]!r} is not one <{name}>")
@@ -538,11 +779,12 @@ def elements_of(text: str, name: str) -> list[Element]:
 
 
 def encoded(text: str, codec: str) -> bytes:
-    """Return encoded text; a character not in the codec becomes a numeric reference."""
+    """Return encoded text; a character not in the codec becomes a numeric XML reference."""
     return text.encode(codec, "xmlcharrefreplace")
 
 
 def _typed(element: Element) -> Typed:
+    """Return the value of an XML element with its type; a type unknown to JMS becomes text."""
     typed = element.typed()
     # A type that JMS does not have is text.
     return typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
@@ -571,6 +813,7 @@ class BytesMessage(TypedStream, Message):
     kind = "jms_bytes"
 
     def __init__(self) -> None:
+        """Begin with an empty body, which is being written."""
         super().__init__()
         self._written = bytearray()
         self._received = b""
@@ -579,12 +822,19 @@ class BytesMessage(TypedStream, Message):
 
     @property
     def body_length(self) -> int:
-        """The length of a readable body in bytes; raises MessageNotReadableException."""
+        """The length of the body in bytes.
+
+        Raises MessageNotReadableException before ``reset`` in a message that is being written.
+        """
         self._check_readable()
         return len(self._received)
 
     def write_bytes(self, value: bytes, offset: int = 0, length: int | None = None) -> None:
-        """Write bytes, or ``length`` of them from ``offset``."""
+        """Append bytes to the body, or ``length`` of them from ``offset``; None is up to the end.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a
+        read-only body.
+        """
         self._check_writeable()
         raw = v.typed(v.BYTES, value).value
         if not isinstance(raw, bytes):
@@ -592,7 +842,10 @@ class BytesMessage(TypedStream, Message):
         self._written += raw[offset : None if length is None else offset + length]
 
     def read_bytes(self, length: int | None = None) -> bytes:
-        """Read up to ``length`` bytes, None for all that are left; b"" at the end."""
+        """Read up to ``length`` bytes, None for all that are left; b"" at the end.
+
+        Raises MessageNotReadableException before ``reset``.
+        """
         self._check_readable()
         end = len(self._received) if length is None else self._at + length
         found = self._received[self._at : end]
@@ -600,9 +853,10 @@ class BytesMessage(TypedStream, Message):
         return found
 
     def write_utf(self, value: str) -> None:
-        """Write text in Java's modified UTF-8, after its length in two bytes.
+        """Append text in Java's modified UTF-8, after its length in two bytes.
 
-        Raises MessageFormatException for more than 65,535 bytes.
+        Raises MessageFormatException for None and for more than 65,535 bytes,
+        MessageNotWriteableException for a read-only body.
         """
         text = v.typed(v.STRING, value).value
         if not isinstance(text, str):
@@ -615,7 +869,11 @@ class BytesMessage(TypedStream, Message):
         self.write_bytes(len(encoded).to_bytes(2, "big") + encoded)
 
     def read_utf(self) -> str:
-        """Read text that :meth:`write_utf` wrote; raises MessageFormatException for other data."""
+        """Read text that :meth:`write_utf` wrote.
+
+        Raises MessageFormatException for other data, MessageEOFException if bytes are missing; the
+        position then stays.
+        """
         at = self._at
         try:
             raw = self._take(int.from_bytes(self._take(2), "big"))
@@ -630,15 +888,19 @@ class BytesMessage(TypedStream, Message):
             raise MessageFormatException(f"no modified UTF-8: {error}") from None
 
     def read_unsigned_byte(self) -> int:
-        """Read an unsigned 8-bit integer."""
+        """Read an unsigned 8-bit integer; raises MessageEOFException at the end of the body."""
         return self._take(1)[0]
 
     def read_unsigned_short(self) -> int:
-        """Read an unsigned 16-bit integer."""
+        """Read an unsigned 16-bit integer; raises MessageEOFException if bytes are missing."""
         return cast(int, struct.unpack(self._integer_order + "H", self._take(2))[0])
 
     def write_object(self, value: object) -> None:
-        """Write a bool, int (int or long by its size), float (double), str (as UTF) or bytes."""
+        """Append a bool, int, float, str (as by :meth:`write_utf`) or bytes to the body.
+
+        An int has 4 bytes if it fits, else 8; a float has 8. Raises MessageFormatException for
+        another value, MessageNotWriteableException for a read-only body.
+        """
         typed = v.typed_object(value, takes_bytes=True)
         if isinstance(typed.value, str):
             self.write_utf(typed.value)
@@ -650,7 +912,7 @@ class BytesMessage(TypedStream, Message):
             self._write(typed)
 
     def reset(self) -> None:
-        """Make the body read-only, and read from the first byte."""
+        """Make the body read-only, and let reading begin at the first byte."""
         if self._is_body_writeable:
             self._received = bytes(self._written)
             self._integer_order = self._float_order = ">"
@@ -658,6 +920,7 @@ class BytesMessage(TypedStream, Message):
         self._at = 0
 
     def clear_body(self) -> None:
+        """Empty the body, and make it writeable also in a received message."""
         super().clear_body()
         self._written, self._received, self._at = bytearray(), b"", 0
 
@@ -669,12 +932,19 @@ class BytesMessage(TypedStream, Message):
         self._float_order = "<" if is_reversed else ">"
 
     def wire_body(self, codec: str) -> bytes | None:
+        """Return the body as it was written or received; ``codec`` is not used."""
         return bytes(self._written) if self._is_body_writeable else self._received
 
     def _body(self) -> bytes | None:
+        """Return the bytes written so far, or those of a read-only body."""
         return self.wire_body("")
 
     def _write(self, value: Typed) -> None:
+        """Append a number, boolean or character to the body, big-endian.
+
+        Raises MessageFormatException for a character above U+FFFF, MessageNotWriteableException for
+        a read-only body.
+        """
         self._check_writeable()
         number = ord(str(value.value)) if value.dt == v.CHAR else value.value
         if value.dt == v.CHAR and not cast(int, number) < 1 << 16:
@@ -682,13 +952,22 @@ class BytesMessage(TypedStream, Message):
         self._written += struct.pack(">" + _CODES[value.dt], number)
 
     def _read(self, dt: str) -> object:
+        """Read a value of type ``dt`` in the byte order of the message.
+
+        Raises MessageEOFException if bytes are missing, MessageNotReadableException before
+        ``reset``.
+        """
         order = self._float_order if dt in (v.FLOAT, v.DOUBLE) else self._integer_order
         code = order + _CODES[dt]
         value: object = struct.unpack(code, self._take(struct.calcsize(code)))[0]
         return chr(cast(int, value)) if dt == v.CHAR else value
 
     def _take(self, length: int) -> bytes:
-        """Return the next ``length`` bytes; raises MessageEOFException if fewer are left."""
+        """Return the next ``length`` bytes and move behind them.
+
+        Raises MessageEOFException, without moving, if fewer are left, MessageNotReadableException
+        before ``reset``.
+        """
         self._check_readable()
         if self._at + length > len(self._received):
             raise MessageEOFException(f"{len(self._received) - self._at} of {length} bytes left")
@@ -696,12 +975,13 @@ class BytesMessage(TypedStream, Message):
         return self._received[self._at - length : self._at]
 
     def _check_readable(self) -> None:
+        """Raise MessageNotReadableException if the body is being written."""
         if self._is_body_writeable:
             raise MessageNotReadableException("the body is being written: reset it first")
 
 
 def _modified_utf_8(unit: int) -> bytes:
-    """Return a UTF-16 unit in Java's modified UTF-8."""
+    """Return a UTF-16 code unit in Java's modified UTF-8: 1 to 3 bytes, NUL as ``C0 80``."""
     if 0 < unit < 0x80:
         return bytes((unit,))
     if unit < 0x800:

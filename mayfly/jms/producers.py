@@ -1,4 +1,4 @@
-"""The producers of both APIs: MessageProducer, and JMSProducer with chained setters."""
+"""The producers of both JMS APIs: MessageProducer, and JMSProducer with chained setters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MessageProducer(ShowsSettings):
 
     @classic
     def __init__(self, session: OwningSession, destination: Destination | None) -> None:
-        """Open the destination; sessions create producers.
+        """Open the destination; None for one that each send names. Sessions create producers.
 
         Raises InvalidDestinationException for an unknown queue or a topic with wildcards.
         """
@@ -60,16 +60,24 @@ class MessageProducer(ShowsSettings):
 
     @property
     def destination(self) -> Destination | None:
-        """The queue or topic to which it sends; None if each send names it."""
+        """The queue or topic to which the producer sends; None if each send names it."""
         return self._destination
 
     def set_delivery_mode(self, delivery_mode: int) -> None:
-        """Set PERSISTENT or NON_PERSISTENT; raises JMSException with MQRC_PERSISTENCE_ERROR."""
+        """Set PERSISTENT or NON_PERSISTENT.
+
+        Raises JMSException with MQRC_PERSISTENCE_ERROR for another value, IllegalStateException for
+        a closed producer.
+        """
         self._check_open()
         self._settings.set_delivery_mode(delivery_mode)
 
     def set_priority(self, priority: int) -> None:
-        """Set the priority, 0 to 9; raises JMSException with MQRC_PRIORITY_ERROR."""
+        """Set the priority, 0 to 9.
+
+        Raises JMSException with MQRC_PRIORITY_ERROR for another value, IllegalStateException for a
+        closed producer.
+        """
         self._check_open()
         self._settings.set_priority(priority)
 
@@ -77,8 +85,9 @@ class MessageProducer(ShowsSettings):
     def set_time_to_live(self, time_to_live_ms: int) -> None:
         """Set the time to live in ms, 0 for unlimited.
 
-        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for a life shorter than
-        the delay (D7).
+        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter than the
+        delay, unless expiry counts from the delivery (D7). Raises IllegalStateException for a
+        closed producer.
         """
         self._check_open()
         self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
@@ -88,19 +97,26 @@ class MessageProducer(ShowsSettings):
         """Set the delivery delay in ms.
 
         The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: the queue manager does not support
-        a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the life (D7). MQRC_OPTIONS_ERROR:
-        the value is negative, too long or no whole number.
+        a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time to live (D7).
+        MQRC_OPTIONS_ERROR: the value is negative, too long or no whole number. Raises
+        IllegalStateException for a closed producer.
         """
         self._check_open()
         self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
 
     def set_disable_message_id(self, value: bool) -> None:
-        """Choose whether sent messages show no JMSMessageID."""
+        """Choose whether sent messages show no JMSMessageID; they still have a MsgId.
+
+        Raises IllegalStateException for a closed producer.
+        """
         self._check_open()
         self._settings.set_disable_message_id(value)
 
     def set_disable_message_timestamp(self, value: bool) -> None:
-        """Choose whether messages carry no JMSTimestamp."""
+        """Choose whether messages carry no JMSTimestamp.
+
+        Raises IllegalStateException for a closed producer.
+        """
         self._check_open()
         self._settings.set_disable_message_timestamp(value)
 
@@ -111,9 +127,10 @@ class MessageProducer(ShowsSettings):
         """Send ``[destination,] message [, delivery_mode, priority, time_to_live]``.
 
         The destination is required exactly if the producer has none. The last three may be
-        keywords; those left out are the producer's. Time to live and delay are checked together
-        again (D7). Raises JMSException with the reason code of the failed put. With a completion
-        listener, another thread passes the outcome to that instead.
+        keywords; those left out are the producer's. Time to live (ms) and delay are checked
+        together again (D7). Raises JMSException with the reason code of the failed put,
+        IllegalStateException for a closed producer. With a completion listener, another thread
+        passes the outcome to that instead.
         """
         self._check_open()
         destination, message, settings = self._arguments(what, terms)
@@ -124,7 +141,7 @@ class MessageProducer(ShowsSettings):
             self._session.completions.send(put, message, completion_listener, is_simplified=False)
 
     def close(self) -> None:
-        """Close; a second call does nothing.
+        """Close the producer; a second call does nothing.
 
         Waits for completion listeners. Raises IllegalStateException inside one.
         """
@@ -142,7 +159,7 @@ class MessageProducer(ShowsSettings):
         """Return destination, message and settings of a send, from its arguments.
 
         Raises InvalidDestinationException without a destination, IllegalStateException for a second
-        one, and TypeError for other wrong arguments.
+        one, TypeError for other wrong arguments, and JMSException for a wrong setting.
         """
         destination = self._destination
         if destination is None:
@@ -165,7 +182,11 @@ class MessageProducer(ShowsSettings):
         return destination, message, settings
 
     def _is_paired(self) -> bool:
-        """Return False if the life may begin at the release, and so be shorter than the delay."""
+        """Return True if the time to live must not be shorter than the delay.
+
+        False if expiry may count from the delivery: TTLFROM(RELEASE) of the queue, or without a
+        destination of any queue.
+        """
         mq, opened = self._session.mq, self._opened
         if opened is not None and opened.kind == MQOT_Q:
             return not mq.call(ask.AskLivesFromRelease(opened.handle))
@@ -173,6 +194,7 @@ class MessageProducer(ShowsSettings):
         return not is_unnamed or begins_every_life_at_the_put(mq)
 
     def _check_open(self) -> None:
+        """Raise IllegalStateException if the producer or its session is closed."""
         self._session.check_open()
         if not self._is_open:
             refuse(rc.MQRC_HOBJ_ERROR, "the producer is closed")
@@ -181,7 +203,10 @@ class MessageProducer(ShowsSettings):
 def _chained(
     call: Callable[Concatenate[C, P], None], part_of: Callable[[JMSProducer], C]
 ) -> Callable[Concatenate[JMSProducer, P], JMSProducer]:
-    """Return a setter that makes a call on a part of a JMSProducer and returns the producer."""
+    """Return a JMSProducer method that calls ``call`` on a part of it and returns the producer.
+
+    ``part_of`` returns that part. Errors are raised as JMSRuntimeException.
+    """
 
     @simplified
     @functools.wraps(call)
@@ -193,10 +218,12 @@ def _chained(
 
 
 def _settings(producer: JMSProducer) -> SendSettings:
+    """Return the send settings of a JMSProducer."""
     return producer._settings
 
 
 def _headers(producer: JMSProducer) -> Message:
+    """Return the message that holds the headers which a JMSProducer sets in each message."""
     return producer._headers
 
 
@@ -226,32 +253,36 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @simplified
     def set_time_to_live(self, time_to_live_ms: int) -> Self:
-        """Set the time to live in ms, 0 for unlimited.
+        """Set the time to live in ms, 0 for unlimited, and return the producer.
 
-        Raises JMSRuntimeException with MQRC_EXPIRY_ERROR for a wrong value, and for a life shorter
-        than the delay (D7).
+        Raises JMSRuntimeException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter
+        than the delay, unless expiry may count from the delivery (D7).
         """
         self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
         return self
 
     @simplified
     def set_delivery_delay(self, delay_ms: int) -> Self:
-        """Set the delivery delay in ms.
+        """Set the delivery delay in ms, and return the producer.
 
         The errors are JMSRuntimeException. MQRC_FUNCTION_NOT_SUPPORTED: the queue manager does not
-        support a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the life (D7).
+        support a delay (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time to live (D7).
         MQRC_OPTIONS_ERROR: the value is negative, too long or no whole number.
         """
         self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
         return self
 
     def get_async(self) -> CompletionListener | None:
-        """Return the completion listener; None if a failed send raises."""
+        """Return the completion listener, None without one: a failed send then raises."""
         return self._async_listener
 
     @simplified
     def set_async(self, completion_listener: CompletionListener | None) -> Self:
-        """Set a completion listener, which another thread calls; with None a failed send raises."""
+        """Set a completion listener, called by another thread; with None a failed send raises.
+
+        Returns the producer. Raises JMSRuntimeException for an object that is no
+        CompletionListener.
+        """
         self._async_listener = check_completion_listener(completion_listener)
         return self
 
@@ -272,19 +303,25 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @property
     def jms_type(self) -> str | None:
+        """The message type (JMSType) for each message, or None."""
         return self._headers.jms_type
 
     def property_names(self) -> list[str]:
-        """Return the names of the properties for each message."""
+        """Return the names of the properties that the producer sets in each message."""
         return list(self._properties)
 
     def clear_properties(self) -> Self:
+        """Remove the properties for each message, and return the producer."""
         self._properties.clear()
         return self
 
     @simplified
     def set_property(self, name: str, value: object) -> Self:
-        """Set a property for each message: a bool, int, float, str or None."""
+        """Set a property for each message, a bool, int, float, str or None; return the producer.
+
+        Raises MessageFormatRuntimeException for another value, JMSRuntimeException with
+        MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return super().set_property(name, value)
 
     set_object_property = set_property
@@ -293,8 +330,8 @@ class JMSProducer(ShowsSettings, PropertyAccess):
     def send(self, destination: Destination, body: object) -> Self:
         """Send a message, or a body: str, bytes, a mapping, or None for no body.
 
-        Raises JMSRuntimeException with the reason code of the failed put; nothing is sent then.
-        With :meth:`set_async` the completion listener gets the error instead.
+        Returns the producer. Raises JMSRuntimeException with the reason code of the failed put;
+        nothing is sent then. With :meth:`set_async` the completion listener gets the error instead.
         """
         target = destination_to_use(destination)
         message = body if isinstance(body, Message) else _message_of(body)
@@ -311,11 +348,15 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return self
 
     def _is_paired(self) -> bool:
-        """Return False if any queue has TTLFROM(RELEASE); each send then checks its queue."""
+        """Return True if the time to live must not be shorter than the delay.
+
+        False if any queue has TTLFROM(RELEASE), where expiry counts from the delivery. Each send
+        then checks its queue.
+        """
         return begins_every_life_at_the_put(self._session.mq)
 
     def _set_headers(self, message: Message) -> None:
-        """Set the headers of this producer in a message."""
+        """Set the headers of this producer in a message; those not set here stay unchanged."""
         headers = self._headers
         if headers.jms_correlation_id is not None:
             message.jms_correlation_id = headers.jms_correlation_id
@@ -326,21 +367,28 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @simplified
     def _set_typed(self, name: str, dt: str, value: object) -> Self:
+        """Set a property as type ``dt``; errors are JMSRuntimeException."""
         return super()._set_typed(name, dt, value)
 
     @simplified
     def _get_typed(self, name: str, dt: str) -> object:
+        """Return a property as type ``dt``; errors are JMSRuntimeException."""
         return super()._get_typed(name, dt)
 
     def _properties_to_read(self) -> dict[str, Typed]:
+        """Return the properties for each message, by name."""
         return self._properties
 
     def _properties_to_write(self) -> dict[str, Typed]:
+        """Return the properties for each message, by name; they are always writeable."""
         return self._properties
 
 
 def _message_of(body: object) -> Message:
-    """Return a message with a body; raises MessageFormatException for another type."""
+    """Return a new message with a body: str, bytes, a mapping, or None for no body.
+
+    Raises MessageFormatException for another type.
+    """
     if isinstance(body, str):
         return TextMessage(body)
     if isinstance(body, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""Protocols of session and connection, for consumers, producers, browsers and listeners.
+"""Roles: protocols of session and connection, for consumers, producers, browsers and listeners.
 
 The module of sessions imports those modules, so they cannot import it.
 """
@@ -32,34 +32,40 @@ class OwningConnection(Protocol):
         """Record that the connection is in use: its client id can no longer be set."""
 
     def connect(self) -> QueueConnection:
-        """Return a new connection to the queue manager for the same user."""
+        """Return a new queue manager connection for a session, with the same user and owner id."""
 
     def create_temporary_queue(self) -> TemporaryQueue:
-        """Make a temporary queue."""
+        """Create and return a temporary queue.
+
+        Raises MQError with the reason codes of MQOPEN, IllegalStateException for a closed
+        connection.
+        """
 
     def create_temporary_topic(self) -> TemporaryTopic:
-        """Make a temporary topic."""
+        """Create and return a topic to which only this connection can subscribe."""
 
     def has_temporary_queue(self, name: str) -> bool:
-        """Return True if the connection has made a temporary queue of this name."""
+        """Return True if the connection has made the temporary queue and not deleted it."""
 
     def has_temporary_topic(self, name: str) -> bool:
-        """Return True if the connection has a temporary topic of this name that is not deleted."""
+        """Return True if the connection has made the temporary topic and not deleted it."""
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until the connection starts and return True.
+        """Wait until the connection is started, and return True; at once if it is started already.
 
-        False at ``until_ms`` or after a close.
+        Returns False at ``until_ms``, the queue manager's time (None is no limit), or when
+        ``is_open()`` is False after :meth:`wake`. Raises MQRC_CONNECTION_BROKEN, or
+        MQRC_Q_MGR_STOPPING at the end of the queue manager.
         """
 
     def wake(self) -> None:
         """Make threads in :meth:`wait_for_start` check the state again."""
 
     def forget(self, session: Any) -> None:
-        """Forget a closed session."""
+        """Remove a closed session from the connection; does nothing for an unknown one."""
 
     def close(self) -> None:
-        """Close the connection and all sessions, which roll back."""
+        """Close the connection and all sessions, which roll back; a second call does nothing."""
 
 
 class Listens(Protocol):
@@ -67,22 +73,28 @@ class Listens(Protocol):
 
     @property
     def is_used(self) -> bool:
-        """True if any consumer has a listener."""
+        """True if any consumer of the session has a message listener."""
 
     def listen(self, consumer: Any, call: Callable[[Any], object]) -> None:
-        """Set the listener of a consumer."""
+        """Set the message listener of a consumer, in place of an earlier one."""
 
     def leave(self, consumer: Any) -> None:
-        """Remove the listener of a consumer; waits for it if it runs on another thread."""
+        """Remove the listener of a consumer; does nothing for a consumer without one.
+
+        Waits for the listener if it runs on another thread.
+        """
 
     def leave_later(self, consumer: Any) -> bool:
-        """Let a consumer close after its running listener returns.
+        """Let a consumer close after its running listener returns, and return True.
 
-        False if that is not running here.
+        Returns False, and changes nothing, unless this consumer's listener makes the call.
         """
 
     def check_thread(self, call: str) -> None:
-        """Raise IllegalStateException if listeners are active on another thread."""
+        """Raise IllegalStateException if another thread than the current one calls listeners.
+
+        ``call`` is the method name for the text.
+        """
 
 
 class OwningSession(Protocol):
@@ -111,22 +123,28 @@ class OwningSession(Protocol):
         """Raise IllegalStateException if the session is closed."""
 
     def begin_work(self, now_ms: int | None = None) -> None:
-        """Start the time of the transaction, unless it already runs."""
+        """Start the time limit of the transaction at ``now_ms``, or now, if it has no work yet."""
 
     def undo(self) -> None:
-        """Back out the unit of work."""
+        """Back out the unit of work of the session."""
 
     def acknowledge(self) -> None:
-        """Acknowledge all received messages of the session."""
+        """Acknowledge all received messages in CLIENT_ACKNOWLEDGE; does nothing in other modes.
+
+        Raises IllegalStateException if the session is closed.
+        """
 
     def output(self, queue: Queue) -> Opened:
-        """Open a queue for one send."""
+        """Return a queue opened for one send; :meth:`release_output` closes it.
+
+        Raises MQError with the reason codes of MQOPEN.
+        """
 
     def release_output(self, queue: Queue, opened: Opened) -> None:
         """Close a queue after a send, unless the unit of work keeps it open."""
 
     def close_handle(self, handle: int) -> None:
-        """Close a handle, if it is still open."""
+        """Close a handle; does nothing if it is closed already."""
 
     def forget(self, consumer: Any) -> None:
-        """Forget a closed consumer."""
+        """Remove a closed consumer from the session; does nothing for an unknown one."""

@@ -35,10 +35,11 @@ from mayfly.verbs.requests import Opened
 
 
 def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
-    """Return False if any queue has TTLFROM(RELEASE), which allows lives shorter than the delay.
+    """Return True if no queue has TTLFROM(RELEASE): expiry of every message counts from its put.
 
-    A producer without a destination asks this for its settings. Each send then checks the queue
-    that it names (D7).
+    With TTLFROM(RELEASE) expiry counts from the delivery, so that a time to live may be shorter
+    than the delay. A producer without a destination asks this for its settings. Each send then
+    checks the queue that it names (D7).
     """
     return not mq.call(ask.AskLivesFromRelease(c.MQHO_NONE))
 
@@ -47,8 +48,8 @@ def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
 class SendSettings:
     """The settings of a producer; times are in ms, and ``time_to_live_ms`` 0 is unlimited.
 
-    A setter that raises changes nothing. ``is_paired`` returns True if a life must not be shorter
-    than the delay; it may be where the life begins at the release.
+    A setter that raises changes nothing. ``is_paired`` returns True if a time to live must not be
+    shorter than the delay; it may be where expiry counts from the delivery, TTLFROM(RELEASE).
     """
 
     delivery_mode: int = k.PERSISTENT
@@ -59,13 +60,19 @@ class SendSettings:
     disables_timestamp: bool = False
 
     def set_delivery_mode(self, delivery_mode: int) -> None:
-        """Set PERSISTENT or NON_PERSISTENT; raises JMSException with MQRC_PERSISTENCE_ERROR."""
+        """Set PERSISTENT or NON_PERSISTENT.
+
+        Raises JMSException with MQRC_PERSISTENCE_ERROR for another value.
+        """
         if type(delivery_mode) is not int or delivery_mode not in (k.NON_PERSISTENT, k.PERSISTENT):
             refuse(rc.MQRC_PERSISTENCE_ERROR, f"delivery mode {delivery_mode!r}")
         self.delivery_mode = delivery_mode
 
     def set_priority(self, priority: int) -> None:
-        """Set the priority, 0 to 9; raises JMSException with MQRC_PRIORITY_ERROR."""
+        """Set the priority, 0 to 9.
+
+        Raises JMSException with MQRC_PRIORITY_ERROR for another value.
+        """
         if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
             text = f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}"
             refuse(rc.MQRC_PRIORITY_ERROR, text)
@@ -74,8 +81,8 @@ class SendSettings:
     def set_time_to_live(self, time_to_live_ms: int, is_paired: Callable[[], bool]) -> None:
         """Set the time to live in ms, 0 for unlimited.
 
-        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for a life shorter than
-        the delay (D7).
+        Raises JMSException with MQRC_EXPIRY_ERROR for a wrong value, and for one shorter than the
+        delay if ``is_paired()`` (D7).
         """
         if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
             text = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
@@ -87,8 +94,9 @@ class SendSettings:
         """Set the delivery delay in ms.
 
         The errors are JMSException. MQRC_FUNCTION_NOT_SUPPORTED: a delay other than 0, and a queue
-        manager below command level 800 (D5). MQRC_EXPIRY_ERROR: the delay is longer than the life
-        (D7). MQRC_OPTIONS_ERROR: no whole number, negative, or a delivery time after the year 2109.
+        manager below command level 800 (D5). MQRC_EXPIRY_ERROR: the delay is longer than the time
+        to live, if ``is_paired()`` (D7). MQRC_OPTIONS_ERROR: no whole number, negative, or a
+        delivery time after the year 2109.
         """
         if type(delay_ms) is not int:
             refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
@@ -102,7 +110,7 @@ class SendSettings:
         self.delay_ms = delay_ms
 
     def set_disable_message_id(self, value: bool) -> None:
-        """Choose whether sent messages show no JMSMessageID."""
+        """Choose whether sent messages show no JMSMessageID; they still have a MsgId."""
         self.disables_id = value
 
     def set_disable_message_timestamp(self, value: bool) -> None:
@@ -110,9 +118,10 @@ class SendSettings:
         self.disables_timestamp = value
 
     def with_terms(self, terms: Mapping[str, Any], is_paired: Callable[[], bool]) -> SendSettings:
-        """Return the settings of one send; ``terms`` replaces some of those of the producer.
+        """Return a copy of the settings for one send, with some values replaced by ``terms``.
 
-        Its keys are ``delivery_mode``, ``priority`` and ``time_to_live``.
+        Its keys are ``delivery_mode``, ``priority`` and ``time_to_live`` (ms). Raises JMSException
+        for a wrong value.
         """
         settings = replace(self)
         settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms), is_paired)
@@ -122,20 +131,23 @@ class SendSettings:
 
 
 def _check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
-    """Raise MQRC_EXPIRY_ERROR if a message would expire before its delivery time (D7)."""
+    """Raise JMSException with MQRC_EXPIRY_ERROR if a message would expire before its delivery.
+
+    Passes if ``is_paired()`` is False: expiry then counts from the delivery (D7).
+    """
     if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
         text = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
         refuse(rc.MQRC_EXPIRY_ERROR, text)
 
 
 class ShowsSettings:
-    """The read-only settings of a producer."""
+    """A producer base class: its settings as read-only properties."""
 
     _settings: SendSettings
 
     @property
     def delivery_mode(self) -> int:
-        """PERSISTENT or NON_PERSISTENT."""
+        """The delivery mode, PERSISTENT or NON_PERSISTENT; initially PERSISTENT."""
         return self._settings.delivery_mode
 
     @property
@@ -145,12 +157,12 @@ class ShowsSettings:
 
     @property
     def time_to_live(self) -> int:
-        """How long messages live, in ms from the send; 0 for unlimited."""
+        """The time to live of messages, in ms from the send; 0 for unlimited."""
         return self._settings.time_to_live_ms
 
     @property
     def delivery_delay(self) -> int:
-        """How long delivery is delayed, in ms from the send."""
+        """The delivery delay of messages, in ms from the send; 0 for none."""
         return self._settings.delay_ms
 
     @property
@@ -181,9 +193,11 @@ def send(
     settings: SendSettings,
     opened: Opened | None,
 ) -> None:
-    """Send a message and set its headers; ``opened`` is the open queue of a producer, or None.
+    """Send a message, then set its JMS headers.
 
-    Raises MQError and JMSException; the message is then unchanged and nothing is sent.
+    ``opened`` is the open queue of the producer, None if the producer has none. In a transacted
+    session the send is part of the unit of work. Raises MQError and JMSException; the message is
+    then unchanged and nothing is sent.
     """
     if not isinstance(message, Message):
         raise MessageFormatException(f"{message!r} is no message")
@@ -211,7 +225,7 @@ def send(
 
 
 class _Sending(NamedTuple):
-    """The send of one message to one destination."""
+    """The send of one message to one destination, with its settings and time to live."""
 
     session: OwningSession
     destination: Queue | Topic
@@ -222,14 +236,16 @@ class _Sending(NamedTuple):
     life_ms: int
 
     def publish(self, topic: Topic) -> Sent:
-        """Publish the message to a topic."""
+        """Publish the message to a topic; return the result and the terms of the send."""
         options = self._options(is_topic=True)
         return self._put1("", options, kind=c.MQOT_TOPIC, topic=topic.topic_name)
 
     def put_by_name(self, queue: Queue) -> Sent:
-        """Put to a queue that is opened for this message, or for the unit of work.
+        """Put the message to a queue that is not open.
 
-        Outside a unit of work MQPUT1 is enough, unless an attribute of the queue is needed first.
+        Returns the result and the terms of the send. Outside a unit of work MQPUT1 is enough,
+        unless an attribute of the queue is needed first. Otherwise the queue is opened for this
+        message, or for the unit of work.
         """
         session = self.session
         if not (session.transacted or self.special.is_retained or self._is_paired):
@@ -247,7 +263,10 @@ class _Sending(NamedTuple):
             session.release_output(queue, opened)
 
     def put(self, opened: Opened) -> Sent:
-        """Put to an open queue, or to the topic of which it is an alias."""
+        """Put the message to an open queue, or to the topic of which the queue is an alias.
+
+        Returns the result and the terms of the send.
+        """
         mq, is_topic = self.session.mq, opened.kind == c.MQOT_TOPIC
         begin_ms = now_ms = mq.now_ms()
         if self._is_paired and not is_topic and mq.call(ask.AskLivesFromRelease(opened.handle)):
@@ -269,13 +288,16 @@ class _Sending(NamedTuple):
 
     @property
     def _is_paired(self) -> bool:
-        """True if the message has both a delay and a life: the start of the life then matters."""
+        """True if the message has both a delay and a time to live, which must then agree (D7)."""
         return bool(self.settings.delay_ms and self.life_ms)
 
     def _put1(
         self, name: str, options: int, *, kind: int = c.MQOT_Q, manager: str = "", topic: str = ""
     ) -> Sent:
-        """Put the message with MQPUT1."""
+        """Put the message with MQPUT1 to a queue or topic, with MQPMO ``options``.
+
+        Returns the result and the terms of the send.
+        """
         mq = self.session.mq
         now_ms = mq.now_ms()
         encoded, terms = self._encoded(now_ms, now_ms)
@@ -298,7 +320,11 @@ class _Sending(NamedTuple):
     def _encoded(
         self, now_ms: int, begin_ms: int, *, is_temporary: bool = False
     ) -> tuple[EncodedMessage, SendTerms]:
-        """Return the encoded message and its terms; its life begins at ``begin_ms``."""
+        """Return the message in the form in which it is put, and the terms of its send.
+
+        ``now_ms`` is the time of the send; expiry counts from ``begin_ms``. To a temporary queue it
+        is sent non-persistent.
+        """
         destination, settings = self.destination, self.settings
         persistence_choice = destination.persistence
         mode = settings.delivery_mode if persistence_choice < 0 else persistence_choice
@@ -321,6 +347,10 @@ class _Sending(NamedTuple):
         return outgoing(self.message, destination, terms, self.special), terms
 
     def _options(self, *, is_topic: bool) -> int:
+        """Return the MQPMO options: syncpoint if the session is transacted, else no syncpoint.
+
+        MQPMO_RETAIN is added for a topic if the message has JMS_IBM_Retain.
+        """
         options = c.MQPMO_SYNCPOINT if self.session.transacted else c.MQPMO_NO_SYNCPOINT
         return options | (c.MQPMO_RETAIN if is_topic and self.special.is_retained else 0)
 
@@ -328,7 +358,7 @@ class _Sending(NamedTuple):
 def _fill_in(
     message: Message, destination: Destination, settings: SendSettings, sent: Sent
 ) -> None:
-    """Set the headers of a sent message."""
+    """Set the JMS headers of a sent message from the result of its put."""
     result, terms = sent
     window = result.window
     message.jms_message_id = None if settings.disables_id else id_text(result.msg_id)

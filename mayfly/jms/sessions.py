@@ -1,4 +1,4 @@
-"""Sessions of the classic API, which create, send, receive and acknowledge messages."""
+"""Sessions of the classic JMS API, which create, send, receive and acknowledge messages."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ class Session:
     """
 
     def __init__(self, connection: OwningConnection, session_mode: int) -> None:
+        """Connect to the queue manager; connections create sessions.
+
+        Raises JMSException with MQRC_OPTIONS_ERROR for a mode that is none of the four, and MQError
+        if connecting fails.
+        """
         # False would be SESSION_TRANSACTED, the opposite of what JMS 1.1 means by it.
         if isinstance(session_mode, bool) or session_mode not in ACKNOWLEDGE_MODES:
             raise JMSException(f"session mode {session_mode!r}", rc.MQRC_OPTIONS_ERROR)
@@ -84,64 +89,89 @@ class Session:
         self._outputs: dict[tuple[str, str], Opened] = {}
 
     def create_message(self) -> Message:
-        """Return a message without a body."""
+        """Return a message without a body; raises IllegalStateException for a closed session."""
         self.check_open()
         return Message()
 
     def create_text_message(self, text: str | None = None) -> TextMessage:
-        """Return a text message."""
+        """Return a text message; raises IllegalStateException for a closed session."""
         self.check_open()
         return TextMessage(text)
 
     def create_bytes_message(self, body: bytes = b"") -> BytesMessage:
-        """Return a bytes message that begins with ``body``; more can be written."""
+        """Return a bytes message that begins with ``body``; more can be written.
+
+        Raises IllegalStateException for a closed session, MessageFormatException if ``body`` is not
+        bytes.
+        """
         self.check_open()
         message = BytesMessage()
         message.write_bytes(body)
         return message
 
     def create_map_message(self) -> MapMessage:
-        """Return an empty map message: values by name."""
+        """Return an empty map message, whose body has values by name.
+
+        Raises IllegalStateException for a closed session.
+        """
         self.check_open()
         return MapMessage()
 
     def create_stream_message(self) -> StreamMessage:
-        """Return an empty stream message: values in order."""
+        """Return an empty stream message, whose body has values in order.
+
+        Raises IllegalStateException for a closed session.
+        """
         self.check_open()
         return StreamMessage()
 
     def create_object_message(self, body: object = None) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: reading an object would run code of its sender."""
+        """Raise JMSException with MQRC_FUNCTION_NOT_SUPPORTED.
+
+        Reading an object message would run code of its sender.
+        """
         refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, "object messages: send text, bytes or a map")
 
     def create_queue(self, name: str) -> Queue:
-        """Return the queue for a name or URI; it need not exist."""
+        """Return the queue for a name or ``queue://`` URI; the queue need not exist.
+
+        Raises InvalidDestinationException for an invalid name, IllegalStateException for a closed
+        session.
+        """
         self.check_open()
         return queue_of(name)
 
     @classic
     def create_temporary_queue(self) -> TemporaryQueue:
-        """Make a queue that lives as long as the connection, which alone receives from it."""
+        """Create and return a temporary queue, from which only this connection receives.
+
+        The queue exists as long as the connection. Raises JMSException with the reason codes of
+        MQOPEN.
+        """
         self.check_open()
         return self.connection.create_temporary_queue()
 
     def create_topic(self, name: str) -> Topic:
         """Return the topic for a topic string or URI; the levels ``+`` and ``#`` are wildcards.
 
-        Raises InvalidDestinationException.
+        Raises InvalidDestinationException for an invalid one, IllegalStateException for a closed
+        session.
         """
         self.check_open()
         return topic_of(name)
 
     @classic
     def create_temporary_topic(self) -> TemporaryTopic:
-        """Make a topic to which only this connection subscribes."""
+        """Create and return a topic to which only this connection subscribes.
+
+        It exists as long as the connection. Raises IllegalStateException for a closed session.
+        """
         self.check_open()
         return self.connection.create_temporary_topic()
 
     @classic
     def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription of the client id, or one without a client id.
+        """Remove a durable subscription of the client id, or without a client id a shared one.
 
         Raises InvalidDestinationException for an unknown name. Raises IllegalStateException while
         the subscription has a consumer or unacknowledged messages.
@@ -153,7 +183,11 @@ class Session:
             self.mq.call(ask.RemoveSubscription(full))
 
     def create_producer(self, destination: Destination | None = None) -> MessageProducer:
-        """Return a producer for a destination; None for one that each send names."""
+        """Return a producer for a destination; None for one that each send names.
+
+        Raises InvalidDestinationException for an unknown queue or a topic with wildcards,
+        IllegalStateException for a closed session.
+        """
         with self.lock:
             self.check_open()
             self.connection.begin()
@@ -167,7 +201,7 @@ class Session:
 
         The subscription to a topic ends with its consumer. ``no_local`` excludes messages that this
         connection publishes; it has no effect on queues. Raises InvalidDestinationException,
-        InvalidSelectorException.
+        InvalidSelectorException, and IllegalStateException for a closed session.
         """
         self.check_open()
         if isinstance(destination, Topic):
@@ -183,9 +217,9 @@ class Session:
 
         If it exists with another topic, selector or ``no_local``, it is created anew and its
         messages are lost. ``no_local`` excludes messages that the client id publishes. Raises
-        IllegalStateException without a client id or if it is in use, InvalidDestinationException,
-        InvalidSelectorException, and JMSException with MQRC_SUB_NAME_ERROR, or
-        MQRC_SUB_ALREADY_EXISTS for the name of a shared one.
+        IllegalStateException without a client id or if the subscription is in use,
+        InvalidDestinationException, InvalidSelectorException, and JMSException with
+        MQRC_SUB_NAME_ERROR, or MQRC_SUB_ALREADY_EXISTS for the name of a shared one.
         """
         self.check_open()
         wanted = SubscriptionRequest(topic, name, selector, is_durable=True, no_local=no_local)
@@ -200,9 +234,9 @@ class Session:
     ) -> MessageConsumer:
         """Return one of the consumers of a shared subscription, which ends with its last consumer.
 
-        Each message goes to one of them, on whichever connection. With a client id the name belongs
-        to that client. Raises JMSException with MQRC_SUB_ALREADY_EXISTS if the others use another
-        topic or selector, and the errors of :meth:`create_consumer`.
+        Each message goes to one of its consumers, also on other connections. With a client id the
+        name belongs to that client. Raises JMSException with MQRC_SUB_ALREADY_EXISTS if the others
+        use another topic or selector, and the errors of :meth:`create_consumer`.
         """
         self.check_open()
         return self._consumer(
@@ -215,14 +249,15 @@ class Session:
     ) -> MessageConsumer:
         """Return one of the consumers of a shared durable subscription; it needs no client id.
 
-        Raises the errors of :meth:`create_durable_consumer`, and JMSException with
-        MQRC_SUB_ALREADY_EXISTS for the name of an unshared one.
+        The subscription is created if needed. Raises the errors of :meth:`create_durable_consumer`,
+        and JMSException with MQRC_SUB_ALREADY_EXISTS for the name of an unshared one.
         """
         self.check_open()
         wanted = SubscriptionRequest(topic, name, selector, is_durable=True, is_shared=True)
         return self._consumer(SubscriptionSource(self, wanted))
 
     def _consumer(self, source: Source) -> MessageConsumer:
+        """Return a new consumer of a source, and remember the consumer until it closes."""
         with self.lock:
             self.check_open()
             self.connection.begin()
@@ -233,7 +268,8 @@ class Session:
     def create_browser(self, queue: Queue, selector: str | None = None) -> QueueBrowser:
         """Return a browser of a queue, or of its messages that match a selector.
 
-        Raises InvalidDestinationException, InvalidSelectorException.
+        Raises InvalidDestinationException, InvalidSelectorException, IllegalStateException for a
+        closed session.
         """
         with self.lock:
             self.check_open()
@@ -245,7 +281,8 @@ class Session:
 
         Raises IllegalStateException if not transacted, or inside the on_message of a listener port.
         Raises TransactionRolledBackException if it was rolled back instead: with MQRC_BACKED_OUT
-        after its time limit.
+        after its time limit. Raises JMSException if the connection breaks; the outcome may then be
+        unknown.
         """
         self._check_thread("commit")
         with self.lock:
@@ -256,7 +293,8 @@ class Session:
     def rollback(self) -> None:
         """Roll back the unit of work: sent messages vanish, received ones are delivered again.
 
-        Raises IllegalStateException if not transacted, or inside the on_message of a listener port.
+        Raises IllegalStateException if the session is closed or not transacted, and inside the
+        on_message of a listener port.
         """
         self._check_thread("rollback")
         with self.lock:
@@ -268,7 +306,7 @@ class Session:
         """Let unacknowledged messages be delivered again.
 
         Inside a listener whose return acknowledges its message, that message is delivered again
-        after the return. Raises IllegalStateException if transacted.
+        after the return. Raises IllegalStateException if the session is transacted or closed.
         """
         self.listening.check_thread("recover")
         with self.lock:
@@ -292,7 +330,10 @@ class Session:
             self._back_out()
 
     def acknowledge(self) -> None:
-        """Acknowledge all received messages in CLIENT_ACKNOWLEDGE; does nothing in other modes."""
+        """Acknowledge all received messages in CLIENT_ACKNOWLEDGE; does nothing in other modes.
+
+        Raises IllegalStateException for a closed session, or if another thread calls listeners.
+        """
         with self.lock:
             self.check_open()
             if self.acknowledge_mode == CLIENT_ACKNOWLEDGE:
@@ -300,7 +341,7 @@ class Session:
                 self._commit()
 
     def close(self) -> None:
-        """Close and roll back; a receive on another thread returns None.
+        """Close the session and roll back; a receive on another thread returns None.
 
         A second call does nothing. Waits for running listeners. Raises IllegalStateException inside
         a listener.
@@ -329,21 +370,24 @@ class Session:
             refuse(rc.MQRC_HCONN_ERROR, "the session is closed")
 
     def check_not_called_back(self, call: str) -> None:
-        """Raise IllegalStateException inside a listener, where ``call`` would wait for itself."""
+        """Raise IllegalStateException if the current thread is inside a listener of the session.
+
+        ``call`` is the method name for the text: that method would wait for the listener for ever.
+        """
         self.listening.check_not_called_back(call)
         self.completions.check_not_called_back(call)
 
     def close_handle(self, handle: int) -> None:
-        """Close a handle of a producer or browser, if it is still open."""
+        """Close a handle of a producer or browser; does nothing if it is closed already."""
         with self.lock:
             if self.mq.is_open and self.mq.has_open(handle):
                 self.mq.call(ask.CloseObject(handle))
 
     def output(self, queue: Queue) -> Opened:
-        """Open a queue for one send; :meth:`release_output` closes it.
+        """Return a queue opened for one send; :meth:`release_output` closes it.
 
         A queue can be deleted between sends. A unit of work keeps its queues open and opens each
-        only once.
+        only once. Raises MQError with the reason codes of MQOPEN.
         """
         key = queue.queue_name, queue.queue_manager
         opened = self._outputs.get(key)
@@ -366,15 +410,15 @@ class Session:
             consumer.interrupt()
 
     def forget(self, consumer: MessageConsumer) -> None:
-        """Forget a closed consumer."""
+        """Remove a closed consumer from the session; does nothing for an unknown one."""
         with self.lock:
             if consumer in self._consumers:
                 self._consumers.remove(consumer)
 
     def _check_thread(self, call: str) -> None:
-        """Check that ``call`` may end the unit of work; waits for the outcomes of its sends.
+        """Check that ``call`` may end the unit of work; wait for outcomes of asynchronous sends.
 
-        Raises IllegalStateException on a thread other than that of active listeners, and inside a
+        Raises IllegalStateException if another thread calls message listeners, and inside a
         completion listener.
         """
         self.listening.check_thread(call)
@@ -382,6 +426,10 @@ class Session:
         self.completions.wait_until_called()
 
     def _check_transacted(self, call: str) -> None:
+        """Raise IllegalStateException if the session is closed or not transacted.
+
+        Raises it also inside the on_message of a listener port, which ends the transaction itself.
+        """
         self.check_open()
         if not self.transacted:
             raise IllegalStateException("the session is not transacted")
@@ -389,9 +437,10 @@ class Session:
             raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
     def _commit(self) -> None:
-        """Commit.
+        """Commit the unit of work.
 
-        Raises TransactionRolledBackException if the unit of work is backed out instead.
+        Raises TransactionRolledBackException if it is backed out instead, JMSException if the
+        connection breaks.
         """
         cause = self.must_roll_back or self._lateness()
         if cause is not None:
@@ -417,6 +466,7 @@ class Session:
         return mq_error(rc.MQRC_BACKED_OUT, f"{limit}, the transaction has lasted {elapsed_ms} ms")
 
     def _back_out(self) -> None:
+        """Back out the unit of work, and close the queues that it has kept open."""
         self.must_roll_back = None
         self._close_outputs()
         self.has_work = False

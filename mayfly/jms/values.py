@@ -1,4 +1,4 @@
-"""Values of properties, map bodies and stream bodies: their types, and conversions between types.
+"""Values of properties, map bodies and stream bodies: JMS types, and conversions between types.
 
 At the end: the methods that set and read the properties of messages and producers.
 """
@@ -47,9 +47,10 @@ CONVERSIONS: dict[str, tuple[str, ...]] = {
 
 
 def typed(dt: str, value: object) -> Typed:
-    """Return a value as one of type ``dt``; raises MessageFormatException for another type.
+    """Return ``value`` with the JMS type ``dt``, such as INT.
 
-    Integers must be in range; a float may be given as an integer; a String or byte[] may be None.
+    Integers must be in range; an int may be used for a float type; a String or byte[] may be None.
+    Raises MessageFormatException for another value.
     """
     if value is None and dt in (STRING, BYTES):
         return Typed(dt, None)
@@ -90,11 +91,12 @@ def typed_object(value: object, *, takes_bytes: bool) -> Typed:
 
 
 def converted(found: Typed | None, dt: str) -> Value:
-    """Return a value converted to type ``dt``; None as ``found`` is a missing value, read as null.
+    """Return the value of ``found`` converted to type ``dt``.
 
-    Null reads as False for a boolean, as None for a String or byte[], and is an error for numbers.
-    Raises MessageFormatException where JMS has no conversion, NumberFormatException for a text that
-    is no such number.
+    ``found`` None, a missing value, is read as null. Null reads as False for a boolean, as None for
+    a String or byte[]. For a number it raises NumberFormatException, for a char
+    MessageFormatException. Raises MessageFormatException where JMS has no conversion,
+    NumberFormatException for a text that is no such number.
     """
     if found is None or found.value is None:
         return _null(dt)
@@ -111,7 +113,7 @@ def converted(found: Typed | None, dt: str) -> Value:
 
 
 def text_of(found: Typed) -> str:
-    """Return a value other than null as text, in Java's form."""
+    """Return a value other than None as text in Java's form, such as ``true`` and ``1.0E10``."""
     value = found.value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -121,7 +123,10 @@ def text_of(found: Typed) -> str:
 
 
 def _null(dt: str) -> Value:
-    """Return null read as a type; raises MessageFormatException or NumberFormatException."""
+    """Return null read as type ``dt``: None for String and byte[], False for boolean.
+
+    Raises MessageFormatException for a char, NumberFormatException for numbers.
+    """
     if dt in (STRING, BYTES):
         return None
     if dt == BOOLEAN:
@@ -132,7 +137,10 @@ def _null(dt: str) -> Value:
 
 
 def _parsed(text: str, dt: str) -> Value:
-    """Return a text read as a type; raises NumberFormatException."""
+    """Return a text as boolean or number of type ``dt``; text other than ``true`` is False.
+
+    Raises NumberFormatException for a text that is no such number.
+    """
     if dt == BOOLEAN:
         return text.lower() == "true"
     try:
@@ -144,6 +152,10 @@ def _parsed(text: str, dt: str) -> Value:
 
 
 def _float(dt: str, value: object) -> float:
+    """Return a number as double, or rounded to 32 bits for FLOAT.
+
+    Raises MessageFormatException if it is too large for the type.
+    """
     assert isinstance(value, (int, float))
     try:
         return float(value) if dt == DOUBLE else single(float(value))
@@ -172,23 +184,29 @@ def check_property_name(name: object) -> None:
 class PropertyAccess(ABC):
     """The methods that set and read properties; a setter returns its object.
 
-    Reading converts as JMS allows: MessageFormatException where it does not, NumberFormatException
-    for a text that is no such number, or for a missing numeric property.
+    Reading converts as JMS allows. It raises MessageFormatException without a conversion,
+    NumberFormatException for a text that is no such number, or for a missing numeric property. A
+    JMSProducer raises the corresponding JMSRuntimeException instead.
     """
 
     @abstractmethod
     def _properties_to_read(self) -> dict[str, Typed]:
-        """Return the properties by name."""
+        """Return the properties with their types, by name."""
 
     @abstractmethod
     def _properties_to_write(self) -> dict[str, Typed]:
-        """Return the properties by name.
+        """Return the dict of properties, which the caller changes.
 
         Raises MessageNotWriteableException if they are read-only.
         """
 
     def set_property(self, name: str, value: object) -> Self:
-        """Set a bool, int (int or long by its size), float (double), str or None."""
+        """Set a property to a bool, int, float, str or None; return the message or producer.
+
+        An int is stored as int if it fits in 32 bits, else as long; a float as double. Raises
+        MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         check_property_name(name)
         properties = self._properties_to_write()
         properties[name] = typed_object(value, takes_bytes=False)
@@ -203,65 +221,126 @@ class PropertyAccess(ABC):
     get_object_property = get_property
 
     def property_exists(self, name: str) -> bool:
-        """Return True if a property is set, even to None."""
+        """Return True if the property is set, even to None."""
         return name in self._properties_to_read()
 
     def set_boolean_property(self, name: str, value: bool) -> Self:
+        """Set a property to a boolean; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, BOOLEAN, value)
 
     def set_byte_property(self, name: str, value: int) -> Self:
-        """Set an 8-bit integer."""
+        """Set a property to an 8-bit integer; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, BYTE, value)
 
     def set_short_property(self, name: str, value: int) -> Self:
-        """Set a 16-bit integer."""
+        """Set a property to a 16-bit integer; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, SHORT, value)
 
     def set_int_property(self, name: str, value: int) -> Self:
-        """Set a 32-bit integer."""
+        """Set a property to a 32-bit integer; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, INT, value)
 
     def set_long_property(self, name: str, value: int) -> Self:
-        """Set a 64-bit integer."""
+        """Set a property to a 64-bit integer; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, LONG, value)
 
     def set_float_property(self, name: str, value: float) -> Self:
-        """Set a 32-bit float."""
+        """Set a property to a 32-bit float; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, FLOAT, value)
 
     def set_double_property(self, name: str, value: float) -> Self:
-        """Set a 64-bit float."""
+        """Set a property to a 64-bit float; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, DOUBLE, value)
 
     def set_string_property(self, name: str, value: str | None) -> Self:
+        """Set a property to text, or None; return the message or producer.
+
+        Raises MessageFormatException for another value, MessageNotWriteableException for a received
+        message, JMSException with MQRC_PROPERTY_NAME_ERROR for a wrong name.
+        """
         return self._set_typed(name, STRING, value)
 
     def get_boolean_property(self, name: str) -> bool:
-        """Return a property as a boolean; False for a missing one."""
+        """Return a property as a boolean; False for a missing one.
+
+        Raises MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(bool, self._get_typed(name, BOOLEAN))
 
     def get_byte_property(self, name: str) -> int:
-        """Return a property as an 8-bit integer; raises NumberFormatException for a missing one."""
+        """Return a property as an 8-bit integer.
+
+        Raises NumberFormatException for a missing property or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get_typed(name, BYTE))
 
     def get_short_property(self, name: str) -> int:
-        """Return a property as a 16-bit integer; raises NumberFormatException for a missing one."""
+        """Return a property as a 16-bit integer.
+
+        Raises NumberFormatException for a missing property or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get_typed(name, SHORT))
 
     def get_int_property(self, name: str) -> int:
-        """Return a property as a 32-bit integer; raises NumberFormatException for a missing one."""
+        """Return a property as a 32-bit integer.
+
+        Raises NumberFormatException for a missing property or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get_typed(name, INT))
 
     def get_long_property(self, name: str) -> int:
-        """Return a property as a 64-bit integer; raises NumberFormatException for a missing one."""
+        """Return a property as a 64-bit integer.
+
+        Raises NumberFormatException for a missing property or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(int, self._get_typed(name, LONG))
 
     def get_float_property(self, name: str) -> float:
-        """Return a property as a 32-bit float; raises NumberFormatException for a missing one."""
+        """Return a property as a 32-bit float.
+
+        Raises NumberFormatException for a missing property or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(float, self._get_typed(name, FLOAT))
 
     def get_double_property(self, name: str) -> float:
-        """Return a property as a 64-bit float; raises NumberFormatException for a missing one."""
+        """Return a property as a 64-bit float.
+
+        Raises NumberFormatException for a missing property or a text that is no such number,
+        MessageFormatException if JMS has no conversion from its type.
+        """
         return cast(float, self._get_typed(name, DOUBLE))
 
     def get_string_property(self, name: str) -> str | None:
@@ -269,9 +348,15 @@ class PropertyAccess(ABC):
         return cast("str | None", self._get_typed(name, STRING))
 
     def _set_typed(self, name: str, dt: str, value: object) -> Self:
+        """Set a property to ``value`` as type ``dt``, and return the object itself.
+
+        Raises JMSException with MQRC_PROPERTY_NAME_ERROR, MessageFormatException for another value,
+        MessageNotWriteableException if the properties are read-only.
+        """
         check_property_name(name)
         self._properties_to_write()[name] = typed(dt, value)
         return self
 
     def _get_typed(self, name: str, dt: str) -> object:
+        """Return a property converted to type ``dt``; a missing one is read as null."""
         return converted(self._properties_to_read().get(name), dt)

@@ -1,4 +1,4 @@
-"""pymqi's CMQC: every constant of the MQI, under its name.
+"""CMQC of pymqi: every constant of the MQI, under its name.
 
 Most come from `mayfly.mqi`. CMQC.tsv has the others, one name and value a line (bytes as hex:…), so
 that each value is in one place.
@@ -14,7 +14,10 @@ _NUMBERS_IN_PYMQI = ("MQGS_", "MQSS_", "MQSEG_")
 
 
 def _known_to_mqi() -> dict[str, int | bytes]:
-    """Return the constants that `mayfly.mqi` has, by name."""
+    """Return the MQ constants that `mayfly.mqi` has, by name.
+
+    Single characters (MQGS_, MQSS_, MQSEG_) become numbers, as in pymqi.
+    """
     return {
         name: value[0] if isinstance(value, bytes) and name.startswith(_NUMBERS_IN_PYMQI) else value
         for module in (constants, reasons)
@@ -24,11 +27,12 @@ def _known_to_mqi() -> dict[str, int | bytes]:
 
 
 def _value_of(text: str) -> int | bytes:
+    """Return the value in a line of CMQC.tsv: ``hex:414d51`` -> ``b'AMQ'``, ``12`` -> 12."""
     return bytes.fromhex(text[4:]) if text.startswith("hex:") else int(text)
 
 
 def _known_here() -> dict[str, int | bytes]:
-    """Return the constants in CMQC.tsv, by name."""
+    """Return the MQ constants in CMQC.tsv, by name."""
     lines = Path(__file__).with_suffix(".tsv").read_text(encoding="ascii").splitlines()
     rows = (line.split("\t") for line in lines if not line.startswith("#"))
     return {name: _value_of(text) for name, text in rows}

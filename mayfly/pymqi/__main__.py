@@ -16,9 +16,10 @@ _USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program that the first argument names, with the other arguments.
+    """Run the Python program that the first argument names, with the other arguments.
 
-    Returns 0, or 2 if the program file is missing.
+    Returns 0. Returns 2, with a usage text on stderr, if the argument or the file is missing.
+    Changes ``sys.modules``, ``sys.argv`` and ``sys.path[0]`` for the program.
     """
     if not arguments:
         sys.stderr.write(_USAGE)

@@ -1,4 +1,4 @@
-"""pymqi's QueueManager: a connection, its unit of work, and MQPUT1.
+"""Connection of pymqi: QueueManager with its unit of work and MQPUT1, and the options to connect.
 
 An MQCD, an MQSCO and MQCNO options describe a client connection.
 """
@@ -82,6 +82,7 @@ _SCO_FIELDS = [
 
 
 def _layout(name: str, fields: list[Field]) -> Layout:
+    """Return the layout of MQCD or MQSCO; its errors are MQRC_CHANNEL_CONFIG_ERROR."""
     length = sum(field.length for field in fields)
     return Layout(name, fields, versions={1: length}, reason=rc.MQRC_CHANNEL_CONFIG_ERROR)
 
@@ -126,10 +127,10 @@ _KNOWN = sum(
 def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
     """Return the connection options for an MQCD, an MQSCO and MQCNO options.
 
-    A CD without a channel name counts as none. Raises MQRC_OPTIONS_ERROR for unknown or
-    contradictory options. Raises MQRC_CD_ERROR for a CD that is not a client's over TCP,
+    A CD with neither channel name nor connection name counts as None. Raises MQRC_OPTIONS_ERROR for
+    unknown or contradictory options. Raises MQRC_CD_ERROR for a CD that is not a client's over TCP,
     MQRC_CLIENT_EXIT_LOAD_ERROR for one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong
-    ConnectionName. FIPS raises MQRC_SSL_INITIALIZATION_ERROR.
+    ConnectionName. FipsRequired in the SCO raises MQRC_SSL_INITIALIZATION_ERROR.
     """
     alternatives = (tuple(_BINDINGS), tuple(_RECONNECTS), _HANDLE_SHARES)
     if options & ~_KNOWN or any(
@@ -156,7 +157,11 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> ConnectOptions:
 
 
 def _endpoint_of(cd: CD) -> Endpoint:
-    """Return the endpoint of a CD; raises the errors of :func:`wanted_of`."""
+    """Return the addresses, channel and TLS settings of an MQCD.
+
+    Raises MQRC_CD_ERROR for a CD that is not a client's over TCP, MQRC_CLIENT_EXIT_LOAD_ERROR for
+    one with exits, and MQRC_HOST_NOT_AVAILABLE for a wrong ConnectionName.
+    """
     for exit_name in _EXITS:
         if given := _field(cd, exit_name):
             text = f"CD.{exit_name} {given!r}: exits are programs for IBM's client"
@@ -180,11 +185,12 @@ def _endpoint_of(cd: CD) -> Endpoint:
 
 
 def _cd_error(field: str, value: object) -> MQError:
+    """Return (not raise) MQRC_CD_ERROR for a wrong field of an MQCD."""
     return mq_error(rc.MQRC_CD_ERROR, f"CD.{field} is {value}")
 
 
 def _field(structure: MQOpts, field: str) -> str:
-    """Return a text field without padding."""
+    """Return a character field of a structure as str, without trailing blanks and NUL."""
     return text_of(structure[field]).rstrip(" \0")
 
 
@@ -199,7 +205,7 @@ _PUT1_OPEN = {
 
 
 class QueueManager:
-    """A connection to a queue manager; the name ``None`` connects later.
+    """A connection to a queue manager; with the name ``None`` it is not connected yet.
 
     ``bytes_encoding`` and ``default_ccsid`` encode a ``str`` body. Disconnecting commits; so does
     garbage collection, unless ``disconnect_on_exit`` is False.
@@ -215,7 +221,11 @@ class QueueManager:
         bytes_encoding: str = DEFAULT_ENCODING,
         default_ccsid: int = DEFAULT_CCSID,
     ) -> None:
-        """Connect to a queue manager by name; blank is the only one open in this process."""
+        """Connect to a queue manager by name; ``None`` connects later, by :meth:`connect`.
+
+        A blank name is the only queue manager open in this process. Raises the errors of
+        :meth:`connect`.
+        """
         self._disconnect_on_exit = disconnect_on_exit
         self.bytes_encoding = bytes_encoding
         self.default_ccsid = default_ccsid
@@ -225,8 +235,8 @@ class QueueManager:
     def connect(self, name: str | bytes) -> None:
         """Connect (MQCONN) by MQSERVER or a channel table, or on this machine (docs/CLIENTS.md).
 
-        Raises MQMIError with MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, and the reason codes
-        of ``connect_with_options``.
+        An earlier connection is disconnected then. Raises MQMIError with MQRC_Q_MGR_NAME_ERROR,
+        MQRC_Q_MGR_NOT_AVAILABLE, and the reason codes of ``connect_with_options``.
         """
         self.connect_with_options(name)
 
@@ -234,7 +244,8 @@ class QueueManager:
     def connect_with_options(self, name: str | bytes, *args: Any, **kwargs: Any) -> None:
         """Connect (MQCONNX) with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user``, ``password``.
 
-        ``cd`` and ``sco`` may be positional. On this machine a user is not authenticated. Raises
+        ``cd`` and ``sco`` may be positional. On this machine a user is not authenticated. An
+        earlier connection is disconnected after success. Raises TypeError for other arguments, and
         MQMIError with MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
         MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED, MQRC_SSL_INITIALIZATION_ERROR,
         MQRC_KEY_REPOSITORY_ERROR, MQRC_CD_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR or MQRC_OPTIONS_ERROR.
@@ -269,21 +280,28 @@ class QueueManager:
         user: str | bytes | None = None,
         password: str | bytes | None = None,
     ) -> None:
-        """Connect by channel and ``host(port)``, or a list of hosts; sets these in ``cd``."""
+        """Connect by a channel name and a connection name: ``host(port)``, or a list of these.
+
+        Sets both names in ``cd``. Raises the errors of :meth:`connect_with_options`.
+        """
         cd.ChannelName = channel
         cd.ConnectionName = conn_name
         self.connect_with_options(name, cd=cd, user=user, password=password)
 
     @raises_mqmi
     def disconnect(self) -> None:
-        """Commit, close all queues and disconnect (MQDISC); raises PYIFError when not connected."""
+        """Commit, close all queues and disconnect (MQDISC).
+
+        Raises PYIFError when not connected, MQMIError if the commit fails; the object is not
+        connected then.
+        """
         mq, self._mq = self._mq, None
         if mq is None:
             raise PYIFError("not connected")
         mq.close()
 
     def get_handle(self) -> Connection:
-        """Return the underlying connection.
+        """Return the Mayfly connection behind this object.
 
         Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
         queue manager is gone.
@@ -302,11 +320,15 @@ class QueueManager:
 
     @property
     def is_connected(self) -> bool:
-        """True if the connection is open and not broken."""
+        """True if connected, and the connection is not broken."""
         return self._mq is not None and self._mq.is_open and not self._mq.is_broken
 
     def end_dropped(self, end: Callable[[], None], handle: int = c.MQHO_NONE) -> None:
-        """Run ``end``, which closes a garbage-collected object, unless that is closed already."""
+        """Run ``end``, which closes an object that Python has garbage-collected.
+
+        Inside a verb ``end`` runs before the next verb. Does nothing if the connection is closed or
+        broken, or if ``handle`` is not open any more; MQHO_NONE is not checked.
+        """
         mq = self._mq
         if mq is None or not self.is_connected:
             return
@@ -314,25 +336,36 @@ class QueueManager:
             mq.end_dropped(end)
 
     def begin(self) -> None:
-        """Raise MQMIError with MQRC_ENVIRONMENT_ERROR: MQBEGIN needs global units of work."""
+        """Raise MQMIError with MQRC_ENVIRONMENT_ERROR: MQBEGIN needs global units of work.
+
+        Raises PYIFError when not connected.
+        """
         self.get_handle()
         raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
 
     @raises_mqmi
     def commit(self) -> None:
-        """Commit (MQCMIT): puts of the unit of work become visible, its gets are final (G9)."""
+        """Commit (MQCMIT): puts of the unit of work become visible, its gets are final (G9).
+
+        Raises PYIFError when not connected, MQMIError if the commit fails.
+        """
         self.get_handle().call(ask.Commit())
 
     @raises_mqmi
     def backout(self) -> None:
         """Back out (MQBACK): puts of the unit of work vanish, its gets return to their queues.
 
-        The backout counts of those messages rise (G8).
+        The backout counts of those messages rise (G8). Raises PYIFError when not connected.
         """
         self.get_handle().call(ask.Backout())
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
-        """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place (P11)."""
+        """Put one message (MQPUT1); ``opts`` are an MD and a PMO, updated in place (P11).
+
+        ``qDesc`` is a queue name, or an OD of a queue or topic. Raises MQMIError, also for a
+        warning: the message is then put. Raises TypeError for other arguments, PYIFError when not
+        connected.
+        """
         mq = self.get_handle()
         body, md, pmo = body_and_options(msg, opts, self.bytes_encoding, self.default_ccsid)
         open_options = c.MQOO_OUTPUT
@@ -351,7 +384,11 @@ class QueueManager:
 
     @raises_mqmi
     def inquire(self, attribute: int) -> int | bytes:
-        """Return a queue manager attribute (MQINQ): a number, or text padded with blanks."""
+        """Return a queue manager attribute (MQINQ): a number, or text padded with blanks.
+
+        Raises MQMIError, with MQRC_SELECTOR_ERROR for an unknown attribute, and PYIFError when not
+        connected.
+        """
         (value,) = self.get_handle().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
         assert value is not None
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
@@ -360,8 +397,8 @@ class QueueManager:
     def stat(self, status_type: int) -> STS:
         """Return the results of asynchronous puts since the last call (MQSTAT, as in ibmmq).
 
-        Raises MQMIError with MQRC_STAT_TYPE_ERROR, or MQRC_ENVIRONMENT_ERROR for the types that
-        report the reconnection of clients.
+        Raises MQMIError with MQRC_STAT_TYPE_ERROR for an unknown type, MQRC_ENVIRONMENT_ERROR for
+        the types that report the reconnection of clients. Raises PYIFError when not connected.
         """
         mq = self.get_handle()
         if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):
@@ -379,6 +416,7 @@ class QueueManager:
             self._mq.end_dropped(self._disconnect_quietly)
 
     def _disconnect_quietly(self) -> None:
+        """Disconnect, for garbage collection; errors are ignored."""
         with contextlib.suppress(MQMIError, PYIFError):
             self.disconnect()
 
@@ -393,10 +431,11 @@ def connect(
     bytes_encoding: str = DEFAULT_ENCODING,
     default_ccsid: int = DEFAULT_CCSID,
 ) -> QueueManager:
-    """Return a connection to a queue manager: by a channel and host, else by its name.
+    """Return a new connection to a queue manager: by a channel and host, else by its name.
 
-    Raises the errors of ``QueueManager.connect_with_options``, and TypeError for a channel without
-    a host or a host without a channel.
+    ``conn_info`` is ``host(port)``, or a list of these. Raises the errors of
+    ``QueueManager.connect_with_options``, and TypeError for a channel without a host or a host
+    without a channel.
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")
@@ -409,7 +448,7 @@ def connect(
 
 
 def _sts_of(status: Status, manager_name: str) -> STS:
-    """Return the MQSTS for the status of asynchronous puts."""
+    """Return an MQSTS structure with the status of asynchronous puts."""
     return STS(
         CompCode=status.comp,
         Reason=status.reason,
@@ -425,8 +464,10 @@ def _sts_of(status: Status, manager_name: str) -> STS:
 
 
 def _plain(text: str | bytes | None) -> str:
+    """Return a name as str without trailing blanks and NUL; empty for None."""
     return text_of(text or "").rstrip(" \0")
 
 
 def _program() -> str:
+    """Return the file name of the running program, ``python`` without one."""
     return Path(sys.argv[0]).name or "python"

@@ -1,9 +1,9 @@
-"""MQGMO_CONVERT: data in the character set and encoding of the getter's MD (G7).
+"""Converting data of a get to the character set and encoding of the getter's MD: MQGMO_CONVERT.
 
 Text (MQSTR) is converted, and so are MQ headers and the data after them, each as the header before
 it describes. Data without a format are never converted. Other formats need an exit, which Mayfly
 does not have (MQRC_FORMAT_ERROR). Data that cannot be converted are returned unchanged with a
-warning, and the MD describes their actual form.
+warning, and the MD describes their actual form (G7).
 """
 
 from __future__ import annotations
@@ -25,23 +25,29 @@ _LONGEST_CHARACTER_BYTES = 4
 
 
 class Coding(NamedTuple):
-    """An Encoding and a CodedCharSetId; that of the queue manager is resolved to its number."""
+    """The form of data: an Encoding and a CodedCharSetId, which is never MQCCSI_Q_MGR."""
 
     encoding: int
     ccsid: int
 
     @classmethod
     def of(cls, encoding: int, ccsid: int) -> Self:
-        """Return the coding for the two fields; MQCCSI_Q_MGR becomes the queue manager's CCSID."""
+        """Return the coding for Encoding and CodedCharSetId of an MD.
+
+        MQCCSI_Q_MGR becomes the queue manager's CCSID.
+        """
         return cls(encoding, MANAGER_CCSID if ccsid == c.MQCCSI_Q_MGR else ccsid)
 
     @property
     def order(self) -> Literal["big", "little"]:
-        """The byte order of numbers."""
+        """The byte order of binary integers, from the Encoding."""
         return "big" if is_big_endian(self.encoding) else "little"
 
     def codec(self, reason: int) -> str:
-        """Return the name of the Python codec; raises ``reason`` for an unknown character set."""
+        """Return the Python codec of the character set.
+
+        Raises MQError with ``reason`` for an unknown character set.
+        """
         name = codec_name(self.ccsid, self.encoding)
         if name is None:
             raise mq_error(reason, f"CodedCharSetId {self.ccsid}")
@@ -63,7 +69,10 @@ def decoded(raw: bytes, codec: str, *, is_cut: bool) -> str:
 
 
 def cut_to(raw: bytes, buffer_bytes: int, codec: str) -> bytes:
-    """Return as many complete characters of encoded text as fit in ``buffer_bytes``."""
+    """Return as many complete characters of encoded text as fit in ``buffer_bytes``.
+
+    Raises UnicodeError for bytes that are not valid in the character set.
+    """
     return decoded(raw[:buffer_bytes], codec, is_cut=True).encode(codec)
 
 
@@ -97,10 +106,10 @@ _UTF_16 = (1200, 13488, 17584)
 
 
 class CodedHeader:
-    """The header at the start of data, and the form of the data after it."""
+    """The MQ header at the start of data, and the format and coding of the data after it."""
 
     def __init__(self, layout: Layout, raw: memoryview, source: Coding) -> None:
-        """Parse the header.
+        """Parse the header at the start of ``raw``, which has the coding ``source``.
 
         Raises MQRC_SOURCE_CCSID_ERROR for an unknown character set, MQRC_NOT_CONVERTED for a
         damaged or truncated header.
@@ -129,12 +138,15 @@ class CodedHeader:
 
     @property
     def format_behind(self) -> str:
-        """The format of the data after the header."""
+        """The format of the data after the header; empty if the header has no Format field."""
         return str(self._values.get(self._named("Format"), ""))
 
     @property
     def coding_behind(self) -> Coding:
-        """The coding of the data after the header."""
+        """The coding of the data after the header, from its Encoding and CodedCharSetId.
+
+        MQCCSI_INHERIT, or a header without these fields, means the coding of the header itself.
+        """
         encoding = self._number(self._named("Encoding"), self._source.encoding)
         ccsid = self._number(self._named("CodedCharSetId"), c.MQCCSI_INHERIT)
         return Coding.of(encoding, self._source.ccsid if ccsid == c.MQCCSI_INHERIT else ccsid)
@@ -142,8 +154,9 @@ class CodedHeader:
     def packed(self, wanted: Coding, behind: Coding | None) -> bytes:
         """Return the header in the coding ``wanted``.
 
-        ``behind`` is the coding of the data after it. ``behind`` None means that there are no such
-        data. Raises MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED, MQRC_CONVERTED_STRING_TOO_BIG.
+        ``behind`` is the new coding of the data after it, which its Encoding and CodedCharSetId
+        then describe; None without such data. Raises MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED,
+        MQRC_CONVERTED_STRING_TOO_BIG.
         """
         codec = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
         changed = {} if behind is None else self._changed(wanted, behind)
@@ -161,7 +174,11 @@ class CodedHeader:
         return made + self._area
 
     def _changed(self, wanted: Coding, behind: Coding) -> dict[str, int]:
-        """Return the fields that must change to describe the data after the header."""
+        """Return new values of Encoding and CodedCharSetId, where they must change, by field name.
+
+        They must describe data after the header in the coding ``behind``. MQCCSI_INHERIT stays if
+        it still holds.
+        """
         encoding, ccsid = self._named("Encoding"), self._named("CodedCharSetId")
         if ccsid not in self._values:
             return {}
@@ -171,7 +188,10 @@ class CodedHeader:
         return {**changed, ccsid: behind.ccsid} if changed else {}
 
     def _swapped_folders(self) -> bytes:
-        """Return the MQRFH2 folders with the other byte order."""
+        """Return the MQRFH2 folders with the other byte order: lengths, and text in UTF-16.
+
+        Raises MQRC_NOT_CONVERTED for a folder with a wrong length.
+        """
         made, at = b"", 0
         ccsid = self._number("NameValueCCSID", 0)
         turned: Literal["big", "little"] = "big" if self._source.order == "little" else "little"
@@ -190,7 +210,7 @@ class CodedHeader:
         return made
 
     def _fields(self) -> Iterator[tuple[Field, bytes]]:
-        """Yield each field of the header with its bytes."""
+        """Yield each field of the header, as far as its version has it, with its bytes."""
         at = 0
         for field in self._layout.fields:
             if at < len(self._fixed):
@@ -198,7 +218,10 @@ class CodedHeader:
             at += field.length
 
     def _value(self, field: Field, data: bytes, codec: str) -> int | str:
-        """Return the value of a field; raises MQRC_NOT_CONVERTED for invalid text."""
+        """Return the value of a field: a number, or text up to a NUL without trailing blanks.
+
+        Raises MQRC_NOT_CONVERTED for text that is not valid in ``codec``.
+        """
         if field.kind != "char":
             return int.from_bytes(data, self._source.order, signed=True)
         try:
@@ -208,18 +231,20 @@ class CodedHeader:
         return text.partition("\0")[0].rstrip(" ")
 
     def _named(self, field: str) -> str:
-        """Return the name of a field about the data after the header.
+        """Return the full name of a field that describes the data after the header.
 
-        An MQXQH has it in its MQMD.
+        In an MQXQH it is a field of the embedded MQMD: ``Format`` -> ``MsgDesc.Format``.
         """
         return f"MsgDesc.{field}" if self._layout.name == "MQXQH" else field
 
     def _number(self, field: str, default: int) -> int:
+        """Return the value of a number field, ``default`` if the header does not have the field."""
         value = self._values.get(field, default)
         assert isinstance(value, int)
         return value
 
     def _damaged(self, what: str) -> MQError:
+        """Return (not raise) MQRC_NOT_CONVERTED for a damaged header."""
         return mq_error(rc.MQRC_NOT_CONVERTED, f"{self._layout.name}: {what}")
 
 
@@ -227,7 +252,7 @@ _TEXT = "MQSTR"
 
 
 class Returned(NamedTuple):
-    """What a get returns: data, descriptor, the full length in bytes, and a warning reason or 0."""
+    """The result of a get: data, descriptor, full length in bytes, and a warning reason or 0."""
 
     body: bytes
     descriptor: Descriptor
@@ -287,7 +312,11 @@ def converted(
 def _convert(
     format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool
 ) -> _Made:
-    """Convert headers and the data after them; raises MQError if nothing can be converted."""
+    """Convert the MQ headers at the start of data, then the data after them.
+
+    ``reason`` of the result is not 0 if a later part could not be converted. Raises MQError if
+    nothing could be converted.
+    """
     headers: list[_Placed] = []
     start, coding, view = 0, source, memoryview(raw)
     try:
@@ -305,10 +334,10 @@ def _convert(
 
 
 def _with_headers(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
-    """Return the headers, converted, and the data after them.
+    """Return the headers, converted, followed by the data after them.
 
     Raises MQError if the first header fails. Another header that cannot be converted stays
-    unchanged, with all data after it.
+    unchanged, with all data after it; ``reason`` then says why.
     """
     parts = [made.body]
     for start, coding, header in reversed(headers):
@@ -329,9 +358,9 @@ def _with_headers(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: C
 def _without_headers(
     format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool
 ) -> _Made:
-    """Convert data that do not begin with a header.
+    """Convert data that do not begin with a header; data without a format stay unchanged.
 
-    Raises MQRC_FORMAT_ERROR for other than text.
+    Raises MQRC_FORMAT_ERROR for a format other than MQSTR, and the errors of converting text.
     """
     if not (raw and format_name) or source == wanted:
         return _Made(raw, source)
@@ -342,7 +371,12 @@ def _without_headers(
 
 
 def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
-    """Return converted text; raises MQRC_NOT_CONVERTED if a character set cannot express it."""
+    """Return text converted from one character set to another.
+
+    With ``is_cut`` an incomplete character at the end is dropped. Raises MQRC_NOT_CONVERTED for a
+    character that is invalid or missing in the target. Raises MQRC_SOURCE_CCSID_ERROR,
+    MQRC_TARGET_CCSID_ERROR for unknown character sets.
+    """
     codec = source.codec(rc.MQRC_SOURCE_CCSID_ERROR)
     target = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
     try:
@@ -352,7 +386,7 @@ def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
 
 
 def _truncated(made: _Made, buffer_bytes: int, wanted: Coding) -> bytes:
-    """Return the data that fit the buffer, without an incomplete character at the end."""
+    """Return the converted data cut to the buffer, without an incomplete character at the end."""
     start = len(made.body) - made.text_bytes
     if buffer_bytes <= start:
         return made.body[:buffer_bytes]

@@ -1,4 +1,4 @@
-"""pymqi's exceptions: MQMIError for errors of the queue manager, PYIFError for wrong use."""
+"""Errors of pymqi: MQMIError for errors of the queue manager, PYIFError for wrong use."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class PYIFError(Error):
     """Wrong use of the package: not connected, already open and so on."""
 
     def __init__(self, e: str) -> None:
+        """Take the error text."""
         super().__init__(e)
         self.error = e
 
@@ -67,6 +68,7 @@ class MQMIError(Error):
         value: object = None,
         dataLength: int = 0,
     ) -> None:
+        """Take completion and reason code; the other arguments are described at the class."""
         super().__init__(comp, reason)
         self.comp = comp
         self.reason = reason
@@ -79,7 +81,10 @@ class MQMIError(Error):
         return f"MQI Error. Comp: {self.comp}, Reason {self.reason}: {self.errorAsString()}"
 
     def errorAsString(self) -> str:
-        """Return the reason as text, such as ``FAILED: MQRC_NO_MSG_AVAILABLE``."""
+        """Return the reason as text, such as ``FAILED: MQRC_NO_MSG_AVAILABLE``.
+
+        For an unknown reason code it is ``Error code N not defined``.
+        """
         name = _reason_name(self.reason)
         if name is None:
             return f"Error code {self.reason} not defined"
@@ -101,7 +106,7 @@ def mqmi_error(error: MQError) -> MQMIError:
 
 
 def raises_mqmi(call: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a verb: its MQError is raised as MQMIError, with the MQError as the cause."""
+    """Decorate a function: an MQError becomes an MQMIError, with the MQError as ``__cause__``."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -114,11 +119,15 @@ def raises_mqmi(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def warning(reason: int, message: bytes = b"", original_length: int = 0) -> MQMIError:
-    """Return the MQMIError for a warning."""
+    """Return (not raise) the MQMIError for a warning, MQCC_WARNING.
+
+    ``message`` is the body that a get returned, ``original_length`` its full length in bytes.
+    """
     return MQMIError(MQCC_WARNING, reason, message=message, original_length=original_length)
 
 
 def _reason_name(reason: int) -> str | None:
+    """Return the name of a reason code, such as ``MQRC_Q_FULL``; None for an unknown one."""
     known = REASONS.get(reason)
     if known is not None:
         return known.name

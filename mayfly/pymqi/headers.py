@@ -1,4 +1,4 @@
-"""The MQ headers before the data of a message: pymqi's RFH2, and those that pymqi does not have.
+"""Headers before the data of a message: pymqi's RFH2, and MQ headers that pymqi does not have.
 
 The folders of an RFH2 are fields of it.
 """
@@ -21,19 +21,21 @@ _MD_AT = structures.XQH.offset_of("MsgDesc.StrucId")
 
 
 class Header(MQOpts):
-    """A header.
+    """An MQ header as structure; ``body[header.get_length():]`` is the data after it.
 
-    ``encoding``, that of the MD or of the header before, gives the order of its numbers.
-
-    ``body[header.get_length():]`` is the data after it.
+    ``encoding``, that of the MD or of the header before, gives the byte order of its numbers.
     """
 
     def pack(self, encoding: int = c.MQENC_NATIVE) -> bytes:
-        """Return the header as bytes."""
+        """Return the header as bytes, with numbers in the byte order of ``encoding``."""
         return self._ordered(encoding).pack(*(vars(self)[name] for name in self.members))
 
     def unpack(self, buff: bytes, encoding: int = c.MQENC_NATIVE) -> None:
-        """Set the fields from the start of a message; raises PYIFError if it has no such header."""
+        """Set the fields from the header at the start of ``buff``.
+
+        ``encoding`` gives the byte order of the numbers. Raises PYIFError if ``buff`` is too short,
+        or has another StrucId or Version; the fields then stay unchanged.
+        """
         name, size = type(self).__name__, self._codec.size
         if len(buff) < size:
             raise PYIFError(f"{name} has {size} bytes, the buffer {len(buff)}")
@@ -47,11 +49,15 @@ class Header(MQOpts):
         vars(self).update(fields)
 
     def get_header(self, buf: bytes) -> Self:
-        """Set the fields as ``unpack`` with native numbers, and return the header itself."""
+        """Set the fields as ``unpack`` does, with native numbers, and return the header itself.
+
+        Raises PYIFError if ``buf`` does not begin with such a header.
+        """
         self.unpack(buf)
         return self
 
     def _ordered(self, encoding: int) -> struct.Struct:
+        """Return the struct format of the header, with the byte order of ``encoding``."""
         order = ">" if is_big_endian(encoding) else "<"
         return struct.Struct(order + "".join(member.code for member in self.members.values()))
 
@@ -64,7 +70,11 @@ class XQH(Header, layout=structures.XQH):
     """The transmission queue header, MQXQH; ``MsgDescExpiry`` is Expiry of the MD in it."""
 
     def get_embedded_md(self, buf: bytes) -> MD:
-        """Return the version 1 MD in the header at the start of a message."""
+        """Return the version 1 MD in the transmission queue header at the start of ``buf``.
+
+        The fields of version 2 have their initial values. The header itself is not changed. Raises
+        ValueError for a shorter ``buf``.
+        """
         md = MD()
         # A get fills in what version 2 has besides; here those fields keep their initial values.
         md.unpack(buf[_MD_AT : _MD_AT + _MD_1_BYTES] + md.pack()[_MD_1_BYTES:])
@@ -78,6 +88,7 @@ class DDH(Header, layout=structures.DDH):
     """
 
     def _ordered(self, encoding: int) -> struct.Struct:
+        """Return the struct format of the header, always little-endian."""
         return super()._ordered(c.MQENC_INTEGER_REVERSED)
 
 
@@ -110,7 +121,7 @@ class RFH2(
 ):
     """An MQRFH2; ``rfh2["usr"]`` is a folder as bytes, ``rfh2["usrLength"]`` its length.
 
-    Its numbers are little-endian unless an encoding is given.
+    Its numbers are little-endian unless ``pack`` or ``unpack`` gets a big-endian encoding.
     """
 
     __slots__ = ("_folders", "_is_big_endian")
@@ -119,13 +130,13 @@ class RFH2(
     _is_big_endian: bool
 
     def __init__(self, **kw: object) -> None:
-        """Set initial values without a folder, then the fields given by name."""
+        """Set initial values without a folder, then the fields that ``kw`` names."""
         object.__setattr__(self, "_folders", [])
         object.__setattr__(self, "_is_big_endian", False)
         super().__init__(**kw)
 
     def add_folder(self, folder_data: bytes) -> None:
-        """Add a folder, one XML element, padded with blanks; updates StrucLength.
+        """Add a folder, one XML element, padded with blanks to 4 bytes; updates StrucLength.
 
         Raises PYIFError for malformed XML, TypeError for a value that is not bytes.
         """
@@ -136,9 +147,10 @@ class RFH2(
         self.StrucLength = self.get_length()
 
     def pack(self, encoding: int | None = None) -> bytes:
-        """Return the header as bytes.
+        """Return the header with its folders as bytes.
 
-        ``encoding``, that of the MD, gives the order of its numbers.
+        An ``encoding`` (that of the MD) of big-endian integers makes numbers big-endian, also in
+        later calls. Otherwise they have the order of :meth:`unpack`, at first little-endian.
         """
         if encoding in _BIG_ENDIAN:
             object.__setattr__(self, "_is_big_endian", True)
@@ -151,10 +163,11 @@ class RFH2(
         return packed
 
     def unpack(self, buff: bytes, encoding: int | None = None) -> None:
-        """Set fields and folders from the start of a message.
+        """Set fields and folders from the header at the start of ``buff``.
 
-        Raises PYIFError for a damaged header. Without an ``encoding``, the Version field shows the
-        byte order.
+        Earlier folders are removed. Without an ``encoding``, the Version field shows the byte
+        order. Raises PYIFError for a damaged header; nothing is changed then. Raises TypeError if
+        ``buff`` is not bytes.
         """
         if not isinstance(buff, bytes):
             raise TypeError(f"a buffer is bytes, not {type(buff).__name__}")
@@ -201,6 +214,7 @@ class RFH2(
         return vars(self)[key]
 
     def set(self, **kw: object) -> None:
+        """Set fields by name, one after the other; a wrong one raises and leaves the rest unset."""
         for name, value in kw.items():
             setattr(self, name, value)
 
@@ -208,19 +222,23 @@ class RFH2(
         return f"RFH2({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def _hold(self, name: str, data: bytes) -> None:
+        """Add a folder and its length as fields."""
         fields: dict[str, FieldValue] = vars(self)
         fields[f"{name}Length"], fields[name] = len(data), data
         self._folders.append(name)
 
     def _check_field(self, name: str) -> None:
+        """Raise AttributeError if the header has no field or folder of this name."""
         if name not in vars(self):
             raise AttributeError(f"RFH2 has no field {name!r}")
 
 
 def put_parts(msg: str | bytes, opts: tuple[Any, ...]) -> tuple[str | bytes, tuple[Any, ...]]:
-    """Return the message and options of a put; a third option is a list of RFH2 headers to prepend.
+    """Return the message and options of a put, after adding the RFH2 headers to the message.
 
-    The MD gives the encoding of the first header, each header that of the next.
+    ``opts`` are MD, PMO and optionally the list of headers; MD and PMO are returned. The MD gives
+    the encoding of the first header, each header that of the next. Raises TypeError if the third
+    option is no list of RFH2.
     """
     encoding = opts[0]["Encoding"] if opts and opts[0] is not None else c.MQENC_NATIVE
     packed = b""
@@ -235,7 +253,8 @@ def put_parts(msg: str | bytes, opts: tuple[Any, ...]) -> tuple[str | bytes, tup
 def take_headers(msg: bytes, md: MD, headers: list[RFH2]) -> bytes:
     """Move the RFH2 headers at the start of a message to ``headers``; return the data after them.
 
-    The Format of the MD shows whether there is one.
+    The Format of the MD, then that of each header, shows whether a header follows. Raises PYIFError
+    for a damaged header; ``headers`` is then unchanged.
     """
     found: list[RFH2] = []
     data_format, encoding = md["Format"], md["Encoding"]
@@ -250,7 +269,7 @@ def take_headers(msg: bytes, md: MD, headers: list[RFH2]) -> bytes:
 
 
 def header_list(opts: tuple[Any, ...]) -> list[RFH2] | None:
-    """Return the list of RFH2 headers that is the third option of a verb, None without one.
+    """Return the third option of a verb, a list of RFH2 headers; None if the option is missing.
 
     Raises TypeError for any other value.
     """
@@ -266,7 +285,11 @@ def header_list(opts: tuple[Any, ...]) -> list[RFH2] | None:
 
 
 def _folders_in(buff: bytes, struc_length: int, order: str) -> list[tuple[str, bytes]]:
-    """Return the folders of an MQRFH2 by name; raises PYIFError for damaged ones."""
+    """Return the folders of a packed MQRFH2, as name and bytes, in order.
+
+    ``order`` is ``<`` or ``>`` for the byte order. Raises PYIFError for wrong lengths or malformed
+    XML.
+    """
     if struc_length < 0:
         raise PYIFError("RFH2 - 'StrucLength' is negative. Check numeric encoding.")
     if len(buff) > _FIXED_BYTES and struc_length > len(buff):

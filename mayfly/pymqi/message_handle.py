@@ -1,4 +1,4 @@
-"""pymqi's MessageHandle: the properties of a message to put, or of one that was got.
+"""Message handle of pymqi: the properties of a message to put, or of one that was got.
 
 A message handle is a number for PMO and GMO, with properties in order and a cursor.
 """
@@ -62,9 +62,10 @@ _TYPES: dict[type, str] = {int: "i4", str: "string", bytes: "bin.hex"}
 
 
 class ValueTooBig(OptionsError):
-    """MQRC_PROPERTY_VALUE_TOO_BIG: the property value exceeds the length that the getter allows."""
+    """MQRC_PROPERTY_VALUE_TOO_BIG: a property value is longer than the getter allows."""
 
     def __init__(self, name: str, typed: Typed, max_bytes: int) -> None:
+        """Build the text; ``typed`` is the complete value, ``max_bytes`` the length allowed."""
         detail = f"property {name} has {len(raw_value(typed))} bytes, not {max_bytes} at most"
         super().__init__(rc.MQRC_PROPERTY_VALUE_TOO_BIG, detail)
         self.typed = typed
@@ -78,7 +79,7 @@ class HandleContents:
     """
 
     def __init__(self, options: int = c.MQCMHO_DEFAULT_VALIDATION) -> None:
-        """Create the contents (MQCRTMH); raises MQRC_OPTIONS_ERROR for wrong MQCMHO options.
+        """Create empty contents (MQCRTMH); raises MQRC_OPTIONS_ERROR for wrong MQCMHO options.
 
         Property names are always validated: an MQRFH2 cannot hold a wrong name.
         """
@@ -90,7 +91,7 @@ class HandleContents:
         self._returned: Message | None = None
 
     def fill(self, taken: list[Property], original: Message, returned: Message) -> None:
-        """Replace everything by the properties of a message that was got.
+        """Replace the contents by the properties of a message that was got; clears the cursor.
 
         ``original`` is the message as it was put, ``returned`` as its getter sees it.
         """
@@ -98,17 +99,19 @@ class HandleContents:
         self._original, self._returned = original, returned
 
     def hold(self, properties: list[Property]) -> None:
-        """Replace everything by these properties."""
+        """Replace the contents by properties without a message; clears the cursor."""
         self.properties = list(properties)
         self._cursor = self._original = self._returned = None
 
     def set(
         self, name: str, mq_type: int, value: object, description: Description, options: int
     ) -> None:
-        """Set a property (MQSETMP).
+        """Set a property (MQSETMP) at the place that the MQSMPO options select.
 
         Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR, MQRC_PROPERTY_NOT_AVAILABLE if a needed cursor is
-        missing, MQRC_MIXED_CONTENT_NOT_ALLOWED, and the reason codes of ``named`` and ``mq_value``.
+        missing, MQRC_MIXED_CONTENT_NOT_ALLOWED. For a wrong name it raises MQRC_PROPERTY_NAME_ERROR
+        or MQRC_PROPERTY_NAME_LENGTH_ERR, for a wrong type or value MQRC_PROPERTY_TYPE_ERROR or
+        MQRC_PROP_NUMBER_FORMAT_ERROR.
         """
         if options not in _SET_OPTIONS:
             raise _wrong_options("SMPO", options)
@@ -126,9 +129,11 @@ class HandleContents:
         """Return the value of a property (MQINQMP) and move the cursor to it.
 
         A ``%`` at the end of a name matches any characters; MQIMPO_INQ_NEXT continues after the
-        cursor. Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR,
-        MQRC_PROPERTY_NOT_AVAILABLE, and with MQIMPO_CONVERT_TYPE the reason codes of ``converted``.
-        Raises ValueTooBig for more than ``max_bytes``; the cursor then stays.
+        cursor. Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, and
+        MQRC_PROPERTY_NOT_AVAILABLE for a missing property. With MQIMPO_CONVERT_TYPE it raises
+        MQRC_PROPERTY_TYPE_ERROR, MQRC_PROP_CONV_NOT_SUPPORTED or MQRC_PROP_NUMBER_FORMAT_ERROR if
+        the value cannot be converted to ``mq_type``. Raises ValueTooBig for more than
+        ``max_bytes``; the cursor then stays.
         """
         option = options & ~_CONVERT
         if option not in _INQUIRE_OPTIONS:
@@ -145,10 +150,10 @@ class HandleContents:
         return typed
 
     def delete(self, name: str, options: int) -> None:
-        """Delete a property (MQDLTMP).
+        """Delete a property (MQDLTMP), the first of its name or the one under the cursor.
 
         Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NAME_ERROR for a
-        ``%``, and MQRC_PROPERTY_NOT_AVAILABLE.
+        ``%``, and MQRC_PROPERTY_NOT_AVAILABLE for a missing property or cursor.
         """
         if options not in _DELETE_OPTIONS:
             raise _wrong_options("DMPO", options)
@@ -167,7 +172,10 @@ class HandleContents:
             self._cursor = self._cursor - 1 if self._cursor else None
 
     def _place_for(self, name: str, options: int) -> int:
-        """Return the index at which MQSETMP sets a property with these options."""
+        """Return the index at which MQSETMP sets a property with these MQSMPO options.
+
+        Raises MQRC_PROPERTY_NOT_AVAILABLE if the options need a cursor and it is missing.
+        """
         if options == c.MQSMPO_APPEND_PROPERTY:
             return len(self.properties)
         if options == c.MQSMPO_SET_FIRST:
@@ -177,7 +185,11 @@ class HandleContents:
         return place + 1 if options == c.MQSMPO_SET_PROP_AFTER_CURSOR else place
 
     def _found(self, name: str, option: int) -> int | None:
-        """Return the index of a property, None when there is none of this name."""
+        """Return the index of the property that a name and an MQIMPO option select.
+
+        Returns None for a missing one. Raises MQRC_PROPERTY_NOT_AVAILABLE if the option needs a
+        cursor and it is missing.
+        """
         if option == c.MQIMPO_INQ_PROP_UNDER_CURSOR:
             return self._under_cursor()
         start = 0
@@ -190,7 +202,7 @@ class HandleContents:
         return None
 
     def _header(self, name: str) -> Typed:
-        """Return the descriptor field or JMS header that a property name selects.
+        """Return the descriptor field (``Root.MQMD.Expiry``) or JMS header that a name selects.
 
         Raises MQRC_PROPERTY_NOT_AVAILABLE for an unknown name, or without a message.
         """
@@ -204,7 +216,10 @@ class HandleContents:
         return Typed("i8" if name == "JMSTimestamp" else _TYPES[type(value)], value)
 
     def _under_cursor(self) -> int:
-        """Return the index of the cursor; raises MQRC_PROPERTY_NOT_AVAILABLE without one."""
+        """Return the index of the property under the cursor.
+
+        Raises MQRC_PROPERTY_NOT_AVAILABLE without a cursor.
+        """
         if self._cursor is None or self._cursor >= len(self.properties):
             raise mq_error(rc.MQRC_PROPERTY_NOT_AVAILABLE, "no property is under the cursor")
         return self._cursor
@@ -213,11 +228,12 @@ class HandleContents:
 def properties_to_put(
     original: HandleContents | None, new: HandleContents | None, action: int
 ) -> list[Property]:
-    """Return the properties of a message to put with these handles.
+    """Return the properties of a message to put, from its two message handles.
 
-    Those of ``new`` take precedence. A forwarded message, reply or report copies the properties
-    that have the matching copy option. Raises MQRC_ACTION_ERROR, and MQRC_HMSG_ERROR for an action
-    without an original handle.
+    Those of ``new`` take precedence over those of ``original``; None is no handle. A forwarded
+    message, reply or report (``action`` MQACTP_*) copies only the properties of ``original`` with
+    the matching copy option. Raises MQRC_ACTION_ERROR for another action, and MQRC_HMSG_ERROR for
+    one that needs ``original`` when that is None.
     """
     if action not in (c.MQACTP_NEW, *_COPIED):
         raise mq_error(rc.MQRC_ACTION_ERROR, f"PMO.Action {action}")
@@ -230,13 +246,16 @@ def properties_to_put(
 
 
 def copied(properties: list[Property], copy_option: int) -> list[Property]:
-    """Return the properties that this MQCOPY_* option copies to another message."""
+    """Return those properties that are to be copied: with this MQCOPY_* option, or MQCOPY_ALL."""
     wanted = copy_option | c.MQCOPY_ALL
     return [found for found in properties if found.description.copy_options & wanted]
 
 
 def _matches(name: str, wanted: str) -> bool:
-    """Return True if a property name matches a pattern, which may end with ``%``."""
+    """Return True if a property name matches ``wanted``, which may end with the wildcard ``%``.
+
+    ``usr.%`` matches the properties of the usr folder, whose names have no folder.
+    """
     if not wanted.endswith("%"):
         return name == wanted
     start = wanted[:-1]
@@ -246,7 +265,7 @@ def _matches(name: str, wanted: str) -> bool:
 
 
 def _check_description(description: Description) -> None:
-    """Raise MQRC_PD_ERROR for a wrong property descriptor."""
+    """Raise MQRC_PD_ERROR for a wrong Support, Context or CopyOptions of an MQPD."""
     support, context, copy_options = description
     if support not in _SUPPORT:
         raise mq_error(rc.MQRC_PD_ERROR, f"PD.Support {support:#x}")
@@ -257,18 +276,24 @@ def _check_description(description: Description) -> None:
 
 
 def _wrong_options(structure: str, options: int) -> MQError:
+    """Return (not raise) MQRC_OPTIONS_ERROR for the options of a structure, such as SMPO."""
     return mq_error(rc.MQRC_OPTIONS_ERROR, f"{structure}.Options {options:#x}")
 
 
 def _missing(name: str) -> MQError:
+    """Return (not raise) MQRC_PROPERTY_NOT_AVAILABLE for a property name."""
     return mq_error(rc.MQRC_PROPERTY_NOT_AVAILABLE, f"no property {name!r}")
 
 
 class PymqiConnection(Protocol):
-    """A pymqi connection as a message handle uses it."""
+    """A pymqi connection, reduced to the method that a message handle uses."""
 
     def get_handle(self) -> Connection:
-        """Return the underlying connection; raises PYIFError when not connected."""
+        """Return the Mayfly connection behind this object.
+
+        Raises PYIFError when not connected, and MQMIError with MQRC_CONNECTION_BROKEN when the
+        queue manager is gone.
+        """
 
 
 _numbers = count(1)
@@ -293,9 +318,10 @@ class MessageHandle:
 
     @raises_mqmi
     def __init__(self, qmgr: PymqiConnection | None = None, cmho: CMHO | None = None) -> None:
-        """Create a message handle (MQCRTMH).
+        """Create a message handle (MQCRTMH); ``qmgr`` None is a handle without a connection.
 
-        Raises MQMIError with MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR.
+        Raises MQMIError with MQRC_CMHO_ERROR or MQRC_OPTIONS_ERROR for a wrong ``cmho``, PYIFError
+        if ``qmgr`` is not connected.
         """
         self.conn_handle = None if qmgr is None else qmgr.get_handle()
         cmho = CMHO() if cmho is None else cmho
@@ -310,7 +336,8 @@ class MessageHandle:
     def dlt(self, dmho: DMHO | None = None) -> None:
         """Delete the message handle (MQDLTMH); its number becomes invalid.
 
-        Raises MQMIError with MQRC_DMHO_ERROR, MQRC_OPTIONS_ERROR, MQRC_HMSG_ERROR.
+        Raises MQMIError with MQRC_DMHO_ERROR or MQRC_OPTIONS_ERROR for a wrong ``dmho``, and with
+        MQRC_HMSG_ERROR in a second call.
         """
         dmho = DMHO() if dmho is None else dmho
         check_structure(vars(dmho), c.MQDMHO_STRUC_ID, (1,), rc.MQRC_DMHO_ERROR)
@@ -324,6 +351,7 @@ class _Properties:
     """The properties of a message handle, by name (str, or UTF-8 bytes)."""
 
     def __init__(self, conn_handle: Connection | None, msg_handle: HandleNumber) -> None:
+        """Take the connection and the number of the handle; no verb is called."""
         self.conn_handle = conn_handle
         self.msg_handle = msg_handle
 
@@ -342,11 +370,12 @@ class _Properties:
         pd: int = c.MQPD_NONE,
         property_type: int = c.MQTYPE_AS_SET,
     ) -> Any:
-        """Return the value of a property (MQINQMP); ``default``, if given, for a missing one.
+        """Return the value of a property (MQINQMP); ``default``, unless None, for a missing one.
 
-        ``max_value_length`` is in bytes. ``property_type`` applies with MQIMPO_CONVERT_TYPE. Raises
-        MQMIError. With MQRC_PROPERTY_VALUE_TOO_BIG, its ``value`` is the part that fits, and
-        ``dataLength`` the full length.
+        ``max_value_length`` is in bytes, by default 64. ``property_type`` applies with
+        MQIMPO_CONVERT_TYPE. Raises MQMIError, with MQRC_PROPERTY_NOT_AVAILABLE for a missing
+        property without a default. With MQRC_PROPERTY_VALUE_TOO_BIG, its ``value`` is the part that
+        fits, and ``dataLength`` the full length.
         """
         max_bytes = max_value_length or MessageHandle.default_value_length
         try:
@@ -391,21 +420,29 @@ class _Properties:
     def dlt(self, name: str | bytes, dmpo: DMPO | None = None) -> None:
         """Delete a property (MQDLTMP).
 
-        Raises MQMIError with MQRC_DMPO_ERROR, MQRC_PROPERTY_NOT_AVAILABLE.
+        Raises MQMIError with MQRC_DMPO_ERROR, MQRC_OPTIONS_ERROR, and MQRC_PROPERTY_NOT_AVAILABLE
+        for a missing one.
         """
         dmpo = DMPO() if dmpo is None else dmpo
         check_structure(vars(dmpo), c.MQDMPO_STRUC_ID, (1,), rc.MQRC_DMPO_ERROR)
         self._target().delete(_text(name), dmpo.Options)
 
     def _target(self) -> HandleContents:
-        """Return the contents of the message handle; raises MQRC_HCONN_ERROR, MQRC_HMSG_ERROR."""
+        """Return the contents of the message handle.
+
+        Raises MQRC_HCONN_ERROR if its connection is closed, MQRC_HMSG_ERROR if the handle was
+        deleted.
+        """
         if self.conn_handle is not None and not self.conn_handle.is_open:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the connection of the message handle is closed")
         return handle_of(self.msg_handle)
 
 
 def handle_of(number: int) -> HandleContents:
-    """Return the contents of the message handle with this number; raises MQRC_HMSG_ERROR."""
+    """Return the contents of the message handle with this number.
+
+    Raises MQRC_HMSG_ERROR for an unknown or deleted handle.
+    """
     found = _known.get(int(number))
     if found is None:
         raise mq_error(rc.MQRC_HMSG_ERROR, f"message handle {int(number)}")
@@ -413,10 +450,10 @@ def handle_of(number: int) -> HandleContents:
 
 
 def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
-    """Return the properties for a put or publication, from the message handles in the PMO fields.
+    """Return the properties for a put, from the message handles in the PMO fields.
 
-    A publication has only properties with MQCOPY_PUBLISH. Raises MQRC_HMSG_ERROR,
-    MQRC_ACTION_ERROR.
+    They are [] for a PMO below version 3. A publication (``publishes``) has only properties with
+    MQCOPY_PUBLISH. Raises MQRC_HMSG_ERROR, MQRC_ACTION_ERROR.
     """
     if given["Version"] < c.MQPMO_VERSION_3:
         return []
@@ -426,7 +463,10 @@ def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
 
 
 def note_put(given: Fields, properties: list[Property]) -> None:
-    """Store the properties of a put in the new message handle of the PMO fields."""
+    """Store the properties of a put in the NewMsgHandle of the PMO fields.
+
+    Does nothing without that handle, or for a PMO below version 3.
+    """
     if given["Version"] >= c.MQPMO_VERSION_3:
         new = _optional(given["NewMsgHandle"])
         if new is not None:
@@ -434,10 +474,10 @@ def note_put(given: Fields, properties: list[Property]) -> None:
 
 
 def handle_of_get(given: Fields) -> HandleContents | None:
-    """Return the contents of the message handle in the GMO fields, None without one.
+    """Return the contents of the MsgHandle in the GMO fields, to be filled by a get.
 
-    With MQGMO_PROPERTIES_IN_HANDLE a handle is required, else MQRC_HMSG_ERROR. Other options for
-    properties ignore it.
+    Returns None without a handle, and for other MQGMO_PROPERTIES_* options. Raises MQRC_HMSG_ERROR
+    for an unknown handle, or for MQGMO_PROPERTIES_IN_HANDLE without a handle.
     """
     options = given["Options"]
     has_field = given["Version"] >= c.MQGMO_VERSION_4
@@ -450,13 +490,18 @@ def handle_of_get(given: Fields) -> HandleContents | None:
 
 
 def _optional(number: int) -> HandleContents | None:
+    """Return the contents of a message handle, None for MQHM_NONE.
+
+    Raises MQRC_HMSG_ERROR for an unknown handle.
+    """
     return None if number == c.MQHM_NONE else handle_of(number)
 
 
 def _measured(value: object, property_type: int, length: int) -> object:
-    """Return the part of a value that MQSETMP reads: ``length`` bytes of it.
+    """Return the part of a value that MQSETMP reads: ``length`` bytes of text or bytes.
 
-    Raises MQRC_BUFFER_LENGTH_ERROR for a length that does not fit the value or its type.
+    Text of length MQVL_NULL_TERMINATED ends before its first NUL. Raises MQRC_BUFFER_LENGTH_ERROR
+    for a length that does not fit the value or its type.
     """
     dt = DATA_TYPES.get(property_type)
     if dt == "string" and isinstance(value, (str, bytes)):
@@ -475,7 +520,7 @@ def _measured(value: object, property_type: int, length: int) -> object:
 
 
 def _too_big(error: ValueTooBig, max_bytes: int) -> MQMIError:
-    """Return the MQMIError with the part of a value that fits."""
+    """Return (not raise) the MQMIError for a too long value, with the part that fits."""
     value, raw = error.typed.value, raw_value(error.typed)
     if isinstance(value, str):
         value = raw[:max_bytes].decode(errors="ignore")
@@ -485,8 +530,10 @@ def _too_big(error: ValueTooBig, max_bytes: int) -> MQMIError:
 
 
 def _wrong_length(length: int, dt: str) -> MQError:
+    """Return (not raise) MQRC_BUFFER_LENGTH_ERROR for the ``value_length`` of a type."""
     return mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"value_length {length} is not that of a {dt}")
 
 
 def _text(name: str | bytes) -> str:
+    """Return a property name as str; bytes are decoded as UTF-8, invalid ones replaced."""
     return name if isinstance(name, str) else name.decode(errors="replace")

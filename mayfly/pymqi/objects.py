@@ -1,4 +1,4 @@
-"""pymqi's Queue, Topic and Subscription: the objects that a program opens on a connection."""
+"""Objects of pymqi that a program opens on a connection: Queue, Topic and Subscription."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mayfly.verbs.requests import Opened, Subscribed
 
 
 class _Openable:
-    """A queue or topic: an OD, and a handle, which the first verb that needs one opens."""
+    """A queue or topic: an OD, and a handle, which the first verb that needs the handle opens."""
 
     _WHAT: ClassVar[str]
     _NOT_OPEN: ClassVar[str]
@@ -39,7 +39,11 @@ class _Openable:
 
     @raises_mqmi
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """Close (MQCLOSE) with MQCO options; raises PYIFError when not open."""
+        """Close the object (MQCLOSE) with MQCO options.
+
+        Raises PYIFError when not open, MQMIError if the close fails. It raises MQMIError also for a
+        warning; the object is then closed.
+        """
         if self._opened is None:
             raise PYIFError(self._NOT_OPEN)
         reason = self._connection.get_handle().call(ask.CloseObject(self._opened.handle, options))
@@ -52,10 +56,16 @@ class _Openable:
             self._connection.end_dropped(self._close_quietly, self._opened.handle)
 
     def _close_quietly(self) -> None:
+        """Close the object, for garbage collection; errors are ignored."""
         with contextlib.suppress(MQMIError, PYIFError):
             self.close()
 
     def _put(self, msg: str | bytes, opts: tuple[Any, ...]) -> None:
+        """Put or publish a message (MQPUT); ``opts`` are an MD and a PMO, updated in place.
+
+        Opens the object for output if needed. Raises MQMIError, also for a warning, PYIFError
+        without an OD, TypeError for wrong arguments.
+        """
         connection = self._connection
         mq = connection.get_handle()
         body, md, pmo = body_and_options(
@@ -64,7 +74,10 @@ class _Openable:
         put_message(mq, self._opened or self._open_for(c.MQOO_OUTPUT), body, md, pmo)
 
     def _open_for(self, options: int) -> Opened:
-        """Open the object with these options; raises PYIFError without an OD."""
+        """Open the object with these MQOO options, remember the handle and return what was opened.
+
+        Raises PYIFError without an OD, MQMIError with the reason codes of MQOPEN.
+        """
         if self._od is None:
             raise PYIFError(f"The {self._WHAT} Descriptor has not been set.")
         self._opened = open_object(self._connection.get_handle(), self._od, options)
@@ -80,7 +93,11 @@ class Queue(_Openable):
     _WHAT, _NOT_OPEN = "Queue", "not open"
 
     def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
-        """Take a connection, optionally a name or OD, and optionally MQOO options."""
+        """Take a connection, optionally a queue name or OD, and optionally MQOO options.
+
+        With options the queue is opened at once. Raises TypeError for more arguments, and the
+        errors of :meth:`open`.
+        """
         if len(opts) > 2:
             raise TypeError(f"a queue and open options may follow, not {len(opts)} arguments")
         self._connection = qMgr
@@ -88,9 +105,10 @@ class Queue(_Openable):
             self.open(*opts)
 
     def open(self, qDesc: str | bytes | OD, *opts: int) -> None:
-        """Open (MQOPEN) with options; without them a later verb opens.
+        """Open (MQOPEN) with MQOO options; without options the first verb that needs it opens.
 
-        PYIFError if already open.
+        Raises PYIFError if already open, TypeError for wrong arguments, MQMIError with the reason
+        codes of MQOPEN.
         """
         if len(opts) > 1:
             raise TypeError(f"open options may follow, not {len(opts)} arguments")
@@ -103,18 +121,19 @@ class Queue(_Openable):
     def put(self, msg: str | bytes, *opts: Any) -> None:
         """Put a message (MQPUT); ``opts`` are an MD and a PMO, updated in place.
 
-        Raises MQMIError, also for a warning: the message is then put. Raises TypeError for a body
-        that is neither bytes nor str.
+        Opens the queue for output if needed. Raises MQMIError, also for a warning: the message is
+        then put. Raises TypeError for a body that is neither bytes nor str.
         """
         self._put(msg, opts)
 
     def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
         """Get a message (MQGET) and return its body.
 
-        ``opts`` are an MD and a GMO, updated in place. ``maxLength`` is in bytes; None returns the
-        complete message. With MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi. Raises
-        MQMIError, also for a warning: its ``message`` is then the returned body and
-        ``original_length`` the full length.
+        ``opts`` are an MD and a GMO, updated in place. Opens the queue for input if needed.
+        ``maxLength`` is in bytes; None returns the complete message. With
+        MQGMO_ACCEPT_TRUNCATED_MSG, None means 0, as in pymqi. Raises MQMIError, with
+        MQRC_NO_MSG_AVAILABLE without a message. It is raised also for a warning: its ``message`` is
+        then the returned body and ``original_length`` the full length.
         """
         mq = self._connection.get_handle()
         if maxLength is not None and not isinstance(maxLength, int):
@@ -126,7 +145,10 @@ class Queue(_Openable):
         return get_message(mq, opened.handle, maxLength, md, gmo)
 
     def get_no_jms(self, max_length: int | None = None, *args: Any) -> bytes:
-        """Get a message as ``get``, without its properties."""
+        """Get a message as :meth:`get` does, without its properties (MQGMO_NO_PROPERTIES).
+
+        Adds this option and MQGMO_FAIL_IF_QUIESCING to the GMO.
+        """
         md, gmo = two_of(args, MD, GMO)
         gmo.Options |= c.MQGMO_NO_PROPERTIES | c.MQGMO_FAIL_IF_QUIESCING
         return self.get(max_length, md, gmo)
@@ -134,14 +156,19 @@ class Queue(_Openable):
     get_no_rfh2 = get_no_jms
 
     def put_rfh2(self, msg: str | bytes, *opts: Any) -> None:
-        """Put a message as ``put``, after the RFH2 headers in the list that follows MD and PMO."""
+        """Put a message as :meth:`put` does, after RFH2 headers.
+
+        ``opts`` are MD, PMO and the list of headers. Raises TypeError if the third is no list of
+        RFH2.
+        """
         msg, opts = put_parts(msg, opts)
         self.put(msg, *opts)
 
     def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get a message as ``get``; its RFH2 headers are moved to the list that follows MD and GMO.
+        """Get a message as :meth:`get` does; return the data after its RFH2 headers.
 
-        Raises PYIFError for a damaged header: the message has been got then.
+        ``opts`` are MD, GMO and a list to which the headers are moved; without the list the body
+        stays complete. Raises PYIFError for a damaged header: the message has been got then.
         """
         headers = header_list(opts)
         md, gmo = two_of(opts[:2], MD, GMO)
@@ -152,7 +179,8 @@ class Queue(_Openable):
     def inquire(self, attribute: int) -> int | bytes:
         """Return an attribute (MQINQ): a number, or text padded with blanks.
 
-        Opens the queue if needed.
+        Opens the queue if needed. Raises MQMIError, as a warning with MQRC_SELECTOR_NOT_FOR_TYPE if
+        this type of queue has no such attribute.
         """
         mq = self._connection.get_handle()
         opened = self._opened or self._open_for(c.MQOO_INQUIRE)
@@ -164,20 +192,23 @@ class Queue(_Openable):
 
     @raises_mqmi
     def set(self, attribute: int, arg: int | str | bytes) -> None:
-        """Set one attribute (MQSET); opens the queue for this if needed."""
+        """Set one attribute (MQSET) to a number or text; opens the queue for this if needed.
+
+        Raises MQMIError, such as MQRC_SELECTOR_ERROR for an unknown attribute.
+        """
         mq = self._connection.get_handle()
         opened = self._opened or self._open_for(c.MQOO_SET)
         value = arg if isinstance(arg, int) else text_of(arg)
         mq.call(ask.Set.of(opened.handle, {attribute: value}))
 
     def set_handle(self, queue_handle: int | None) -> None:
-        """Use the handle of another Queue of this connection; None is no handle."""
+        """Use the handle of another Queue of this connection; None forgets the handle unclosed."""
         self._opened = None
         if queue_handle is not None:
             self._opened = Opened(queue_handle, c.MQOT_Q, "", "")
 
     def get_handle(self) -> int | None:
-        """Return the handle, for PMO.Context; None while the queue is not open."""
+        """Return the handle, as PMO.Context needs it; None while the queue is not open."""
         return None if self._opened is None else self._opened.handle
 
 
@@ -207,7 +238,10 @@ class Subscription:
         topic_name: str | bytes | None = None,
         topic_string: str | bytes | None = None,
     ) -> None:
-        """Take a connection and the default arguments of :meth:`sub`."""
+        """Take a connection and the default arguments of :meth:`sub`.
+
+        With an SD it calls :meth:`sub` at once, and raises its errors.
+        """
         self._connection = queue_manager
         self._given = sub_queue
         self.sub_name = sub_name
@@ -229,11 +263,11 @@ class Subscription:
     ) -> Self:
         """Make, resume or alter a subscription (MQSUB), by an SD or by names and options.
 
-        Without options it is new, managed and not durable. A queue given by name is opened for
-        input. The SD is updated: Options, SubCorrelId, SubExpiry, PubPriority, and those of
-        SubUserData, SelectionString and ResObjectString that have a buffer. An open subscription
-        can only be altered, by its name. Raises PYIFError if it is already open, and MQMIError with
-        the reason codes of ``verbs.subscribe``.
+        Returns the Subscription itself. Without options it is new, managed and not durable.
+        ``sub_queue`` as a name is opened for input. The SD is updated: Options, SubCorrelId,
+        SubExpiry, PubPriority, and those of SubUserData, SelectionString and ResObjectString that
+        have a buffer. An open subscription can only be altered, by its name. Raises PYIFError if it
+        is already open, TypeError for a wrong SD, and MQMIError with the reason codes of MQSUB.
         """
         self.topic_name = topic_name or self.topic_name
         self.topic_string = topic_string or self.topic_string
@@ -270,19 +304,26 @@ class Subscription:
         return self.sub_queue
 
     def get(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get the next publication as ``Queue.get``; ``opts`` are an MD and a GMO."""
+        """Get the next publication as ``Queue.get``; ``opts`` are an MD and a GMO.
+
+        Raises PYIFError before :meth:`sub`.
+        """
         return self._queue().get(max_length, *opts)
 
     def get_no_jms(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get the next publication without its properties."""
+        """Get the next publication as ``Queue.get_no_jms``, without its properties.
+
+        Raises PYIFError before :meth:`sub`.
+        """
         return self._queue().get_no_jms(max_length, *opts)
 
     get_no_rfh2 = get_no_jms
 
     def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
-        """Get the next publication.
+        """Get the next publication as ``Queue.get_rfh2``; return the data after its RFH2 headers.
 
-        Its RFH2 headers are moved to the list that follows MD and GMO.
+        They are moved to the list that follows MD and GMO in ``opts``. Raises PYIFError before
+        :meth:`sub`.
         """
         return self._queue().get_rfh2(max_length, *opts)
 
@@ -333,7 +374,10 @@ class Subscription:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it and its queue if open; an exception from the block is not replaced."""
+        """Close the subscription and its queue, as far as they are open.
+
+        An exception from the block is not replaced by an MQMIError of the close.
+        """
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
             if self._opened is not None:
                 self.close()
@@ -345,22 +389,27 @@ class Subscription:
             self._connection.end_dropped(self._close_quietly)
 
     def _close_quietly(self) -> None:
+        """Close the subscription, for garbage collection; errors are ignored."""
         with contextlib.suppress(MQMIError, PYIFError):
             self.close()
 
     def _queue(self) -> Queue:
+        """Return the queue of the subscription; raises PYIFError before :meth:`sub`."""
         if self.sub_queue is None:
             raise PYIFError("Subscription not open.")
         return self.sub_queue
 
     def _open_handle(self) -> int:
-        """Return the handle of its queue, MQHO_NONE if that is not open."""
+        """Return the handle of the subscription's queue, MQHO_NONE if that is not open."""
         handle = _handle_of(self.sub_queue)
         is_open = handle and self._connection.get_handle().has_open(handle)
         return handle if is_open else c.MQHO_NONE
 
     def _new_desc(self) -> SD:
-        """Return an SD for the names and options of this subscription."""
+        """Return an SD for the names and options of this subscription.
+
+        Without options it makes a new subscription, managed and not durable.
+        """
         made = c.MQSO_CREATE | c.MQSO_NON_DURABLE | c.MQSO_MANAGED
         desc = SD(Options=self.sub_opts or made)
         if self.sub_name:
@@ -373,19 +422,23 @@ class Subscription:
 
 
 def _alters(sub_desc: SD, opened: Subscribed) -> bool:
-    """Return True if an SD alters an open subscription, which it must name."""
+    """Return True if an SD has MQSO_ALTER and the name of the open subscription."""
     name = (sub_desc.get_vs("SubName") or b"").decode(errors="replace")
     return bool(sub_desc.Options & c.MQSO_ALTER) and name == opened.facts.name
 
 
 def _handle_of(given: Queue | int | None) -> int:
-    """Return the handle of a queue given as Queue or handle; MQHO_NONE for None."""
+    """Return the handle of a Queue, or a handle unchanged; MQHO_NONE for None or not open."""
     handle = given.get_handle() if isinstance(given, Queue) else given
     return c.MQHO_NONE if handle is None else handle
 
 
 def _check_request(action: int, sro: SRO) -> None:
-    """Raise MQError for a wrong action or SRO of MQSUBRQ."""
+    """Raise an error for wrong arguments of MQSUBRQ.
+
+    MQRC_ACTION_ERROR for another action than MQSR_ACTION_PUBLICATION, MQRC_SRO_ERROR or
+    MQRC_OPTIONS_ERROR for a wrong SRO.
+    """
     if action != _RETAINED:
         raise mq_error(rc.MQRC_ACTION_ERROR, f"sub_action {action}")
     check_structure(vars(sro), b"SRO ", (1,), rc.MQRC_SRO_ERROR)
@@ -394,7 +447,11 @@ def _check_request(action: int, sro: SRO) -> None:
 
 
 def _check_close(opened: Subscribed, options: int) -> None:
-    """Raise MQError for options that the close of a subscription does not allow."""
+    """Raise an error for MQCO options that do not fit a subscription.
+
+    MQRC_OPTIONS_ERROR for other options or for keep and remove together,
+    MQRC_OPTION_NOT_VALID_FOR_TYPE to keep one that is not durable.
+    """
     both = options & _KEEP_OR_REMOVE == _KEEP_OR_REMOVE
     if both or options & ~(_KEEP_OR_REMOVE | c.MQCO_QUIESCE):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x} for a subscription")
@@ -419,7 +476,10 @@ class Topic(_Openable):
         topic_desc: OD | None = None,
         open_opts: int | None = None,
     ) -> None:
-        """Take a connection, and either names or an OD of version 4 for a topic."""
+        """Take a connection, and either names or an OD of version 4 for a topic.
+
+        With MQOO options it is opened at once. Raises PYIFError for another OD.
+        """
         self._connection = queue_manager
         self.topic_name = topic_name
         self.topic_string = topic_string
@@ -434,10 +494,11 @@ class Topic(_Openable):
         topic_desc: OD | None = None,
         open_opts: int | None = None,
     ) -> Self:
-        """Open (MQOPEN) with options; without them a later verb opens.
+        """Open (MQOPEN) with MQOO options; without options the first publication opens.
 
-        Omitted arguments stay unchanged. Raises PYIFError if already open, MQMIError with
-        MQRC_TOPIC_STRING_ERROR, MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN.
+        Returns the Topic itself. Omitted arguments stay unchanged. Raises PYIFError if already open
+        or for an OD that is not a topic's, MQMIError with MQRC_TOPIC_STRING_ERROR,
+        MQRC_UNKNOWN_OBJECT_NAME and the other reason codes of MQOPEN.
         """
         if self._opened is not None:
             raise PYIFError("The Topic is already open.")
@@ -451,18 +512,26 @@ class Topic(_Openable):
     def pub(self, msg: str | bytes, *opts: Any) -> None:
         """Publish a message; ``opts`` are an MD and a PMO, updated in place.
 
-        MD.Expiry is the life of each subscriber's copy, in tenths of a second. Raises MQMIError,
-        also for a warning: the message is then published.
+        Opens the topic for output if needed. MD.Expiry is the time to expiry of each subscriber's
+        copy, in tenths of a second. Raises MQMIError, also for a warning: the message is then
+        published.
         """
         self._put(msg, opts)
 
     def pub_rfh2(self, msg: str | bytes, *opts: Any) -> None:
-        """Publish as ``pub``, after the RFH2 headers in the list that follows MD and PMO."""
+        """Publish a message as :meth:`pub` does, after RFH2 headers.
+
+        ``opts`` are MD, PMO and the list of headers. Raises TypeError if the third is no list of
+        RFH2.
+        """
         msg, opts = put_parts(msg, opts)
         self.pub(msg, *opts)
 
     def sub(self, sub_desc: SD | None = None, sub_queue: QueueGiven | None = None) -> Subscription:
-        """Subscribe to this topic; an SD names the topic itself."""
+        """Subscribe to this topic and return the new Subscription; an SD names the topic itself.
+
+        Raises the errors of ``Subscription.sub``.
+        """
         subscription = Subscription(self._connection)
         return subscription.sub(
             sub_desc, sub_queue, topic_name=self.topic_name, topic_string=self.topic_string
@@ -477,14 +546,20 @@ class Topic(_Openable):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it if open; an exception from the block is not replaced."""
+        """Close the topic if it is open.
+
+        An exception from the block is not replaced by an MQMIError of the close.
+        """
         if self._opened is None:
             return
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
             self.close()
 
     def _set_desc(self, desc: OD | None) -> None:
-        """Store the OD of the topic; raises PYIFError for an OD that is not a topic's."""
+        """Store the OD of the topic; None makes one of the topic's names.
+
+        Raises PYIFError for an OD that is not a topic's, or not of version 4.
+        """
         if desc is None:
             desc = OD(ObjectType=c.MQOT_TOPIC, Version=c.MQOD_VERSION_4)
             if self.topic_name:

@@ -1,4 +1,4 @@
-"""pymqi's structure classes: MQ structures whose fields are attributes, items and keywords.
+"""Structures of pymqi: MQ structures whose fields are attributes, items and keywords.
 
 MQOD and MQSD have strings of any length (MQCHARV), each with five fields. The first, VSPtr, is a
 pointer in C. Here it is a number that keeps its string, so that copies of the structure have it and
@@ -24,7 +24,10 @@ NULL_TERMINATED: Final = -1
 
 
 def check_structure(fields: Fields, struc_id: bytes, versions: Container[int], reason: int) -> None:
-    """Raise ``reason`` unless StrucId and Version are those of the structure."""
+    """Raise MQError with ``reason`` for a wrong StrucId or Version of a structure.
+
+    ``versions`` are the allowed versions.
+    """
     if fields["StrucId"] != struc_id or fields["Version"] not in versions:
         text = f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
         raise mq_error(reason, text)
@@ -42,10 +45,11 @@ class StringPointer(int):
 
 
 def string_in(fields: Fields, name: str, reason: int) -> str:
-    """Return the variable-length string ``name`` in the fields of a structure, empty without one.
+    """Return a variable-length string (MQCHARV) of a structure, empty if it is not set.
 
-    Raises ``reason`` for a pointer that ``set_vs`` has not made, a wrong length, an offset beside a
-    pointer, or bytes that are not UTF-8.
+    ``name`` is its prefix, such as ObjectString. Raises MQError with ``reason`` for a pointer that
+    ``set_vs`` has not made, a wrong length, an offset beside a pointer, or bytes that are not
+    UTF-8.
     """
     pointer, length = fields[f"{name}VSPtr"], fields[f"{name}VSLength"]
     if not pointer and length <= 0 and not fields[f"{name}VSOffset"]:
@@ -68,10 +72,10 @@ def string_in(fields: Fields, name: str, reason: int) -> str:
 
 
 def return_string(fields: Fields, name: str, text: str) -> None:
-    """Return a string in the buffer that the program has provided; does nothing without a buffer.
+    """Return ``text`` to the program in a variable-length string (MQCHARV) with a buffer.
 
-    VSLength becomes the full length. If the string does not fit, its last VSBufSize bytes are
-    returned.
+    Sets VSPtr, and VSLength to the full length in bytes. If the text does not fit, its last
+    VSBufSize bytes are returned. Does nothing if VSBufSize is 0.
     """
     buffer_bytes = fields[f"{name}VSBufSize"]
     if buffer_bytes > 0:
@@ -102,9 +106,10 @@ class _Member(NamedTuple):
     initial: FieldValue
 
     def checked(self, owner: str, value: object) -> FieldValue:
-        """Return a value in the form of the field.
+        """Return a value in the form of the field: an int in range, or bytes; a str is encoded.
 
-        Raises TypeError or ValueError with the field name.
+        ``owner`` is the structure's name for errors. Raises TypeError for another type, ValueError
+        for one out of range or too long.
         """
         if not self.length:
             return self._checked_number(owner, value)
@@ -119,6 +124,7 @@ class _Member(NamedTuple):
         return bytes(value)
 
     def _checked_number(self, owner: str, value: object) -> int:
+        """Return a value as int; raises TypeError for another type, ValueError if out of range."""
         if not isinstance(value, int):
             value = self._number_of(owner, value)
         low, high = _NUMBER_RANGES[self.code]
@@ -127,7 +133,10 @@ class _Member(NamedTuple):
         return value
 
     def _number_of(self, owner: str, value: Any) -> int:
-        """Return an object as integer: PMO.Context accepts a queue handle. Raises TypeError."""
+        """Return ``value`` as int by its ``__index__``; raises TypeError if it has none.
+
+        So PMO.Context accepts an object that represents a queue handle.
+        """
         try:
             return index(value)
         except TypeError:
@@ -136,7 +145,11 @@ class _Member(NamedTuple):
 
 
 def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
-    """Return the member for a field of a layout."""
+    """Return the pymqi field for a field of a layout.
+
+    ``initial`` has pymqi's initial values where they differ. A byte with a number as initial value
+    becomes a number.
+    """
     name = field.name.replace(".", "") if field.name else _PAD_NAME
     first = initial.get(name)
     if field.kind in _NUMBER_CODES:
@@ -183,6 +196,11 @@ class MQOpts:
         cls._codec = struct.Struct("<" + "".join(codes))
 
     def __init__(self, **kw: object) -> None:
+        """Set initial values, then the fields that ``kw`` names.
+
+        Raises AttributeError for an unknown field, TypeError for a wrong type, ValueError for a
+        value out of range or too long.
+        """
         object.__setattr__(self, "__dict__", self._initial.copy())
         if kw:
             self.set(**kw)
@@ -206,7 +224,11 @@ class MQOpts:
         setattr(self, key, value)
 
     def set(self, **kw: object) -> None:
-        """Set fields by name; if one is wrong, none is set."""
+        """Set fields by name; if one is wrong, none is set.
+
+        Raises AttributeError for an unknown field, TypeError for a wrong type, ValueError for a
+        value out of range or too long.
+        """
         owner = type(self).__name__
         given = {}
         for name, value in kw.items():
@@ -214,7 +236,7 @@ class MQOpts:
         vars(self).update(given)
 
     def get(self) -> dict[str, FieldValue]:
-        """Return the fields as a new dictionary."""
+        """Return the fields as a new dictionary of value by name."""
         return dict(vars(self))
 
     def pack(self) -> bytes:
@@ -241,7 +263,8 @@ class MQOpts:
     ) -> None:
         """Set a variable-length string, such as ObjectString, to bytes, or text as UTF-8.
 
-        ``vs_buffer_size`` is how many bytes a verb may return in it.
+        None clears it. ``vs_buffer_size`` is how many bytes a verb may return in it. Raises
+        TypeError for another value, AttributeError if the structure has no such string.
         """
         raw = vs_value.encode() if isinstance(vs_value, str) else vs_value
         if not isinstance(raw, bytes | None):
@@ -258,7 +281,10 @@ class MQOpts:
         )
 
     def get_vs(self, vs_name: str) -> bytes | None:
-        """Return a variable-length string, up to its first NUL; None when it is not set."""
+        """Return a variable-length string as bytes, up to its first NUL; None when it is not set.
+
+        Raises AttributeError if the structure has no such string.
+        """
         pointer = self[f"{vs_name.removesuffix('VSPtr')}VSPtr"]
         if not isinstance(pointer, StringPointer):
             return None
@@ -272,6 +298,7 @@ class MQOpts:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _member(self, name: str) -> _Member:
+        """Return the definition of a field; raises AttributeError for an unknown one."""
         member = self.members.get(name)
         if member is None:
             raise AttributeError(f"{type(self).__name__} has no field {name!r}")

@@ -1,4 +1,4 @@
-"""MQOPEN, MQPUT, MQGET and MQSUB on pymqi's structures, which they check and update in place.
+"""Verbs on pymqi's structures, MQOPEN, MQPUT, MQGET and MQSUB: they check and update these.
 
 In this order: OD and MQOPEN, with common arguments; conversion between the MD and the queue
 manager's descriptor; MQPUT and MQGET; SD and MQSUB.
@@ -49,7 +49,7 @@ _OD_VERSIONS = (c.MQOD_VERSION_1, c.MQOD_VERSION_2, c.MQOD_VERSION_3, c.MQOD_VER
 
 @raises_mqmi
 def open_object(connection: Connection, od: OD, options: int) -> Opened:
-    """Open an object (MQOPEN) and set the resolved names in the OD.
+    """Open an object (MQOPEN), set the resolved names in the OD, and return what was opened.
 
     The OD gets the name of a new dynamic queue, and from version 3 on the resolved queue. Raises
     MQMIError with MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR,
@@ -94,7 +94,11 @@ def od_of(queue: str | bytes | OD) -> OD:
 def body_and_options(
     msg: str | bytes, opts: tuple[Any, ...], encoding: str, ccsid: int
 ) -> tuple[bytes, MD, PMO]:
-    """Return body, MD and PMO of a put; a ``str`` is encoded, and the MD describes it as MQSTR."""
+    """Return body, MD and PMO of a put; ``opts`` are MD and PMO, missing ones are new.
+
+    A ``str`` is encoded in ``encoding``; Format MQSTR and ``ccsid`` are set in the MD. Raises
+    TypeError for another body or other options.
+    """
     md, pmo = two_of(opts, MD, PMO)
     if isinstance(msg, str):
         md.CodedCharSetId = ccsid
@@ -106,7 +110,11 @@ def body_and_options(
 
 
 def two_of(opts: tuple[Any, ...], first: type[MD], second: type[_Options]) -> tuple[MD, _Options]:
-    """Return descriptor and options of a verb, with new ones for None; raises TypeError."""
+    """Return the MD and the options structure that are arguments of a verb.
+
+    None or a missing argument becomes a new structure. Raises TypeError for more than two arguments
+    or another class.
+    """
     if len(opts) > 2:
         raise TypeError(f"{first.__name__} and {second.__name__}, not {len(opts)} arguments")
     md = opts[0] if opts else None
@@ -121,13 +129,17 @@ def two_of(opts: tuple[Any, ...], first: type[MD], second: type[_Options]) -> tu
 
 
 def text_of(value: str | bytes) -> str:
-    """Return a name from text or from a padded field."""
+    """Return a str, or bytes as Latin-1, up to its first NUL and without trailing blanks."""
     text = value if isinstance(value, str) else value.decode("latin-1")
     return text.partition("\0")[0].rstrip(" ")
 
 
 def _open_request(fields: Fields, options: int) -> ask.Open:
-    """Return the open request for the fields of an OD; raises as :func:`open_object`."""
+    """Return the open request for the fields of an OD and MQOO options.
+
+    Raises MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR, MQRC_TOPIC_STRING_ERROR,
+    MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_INVALID_FOR_TYPE.
+    """
     _check_od(fields)
     version, kind = fields["Version"], fields["ObjectType"]
     if kind not in (c.MQOT_Q, c.MQOT_TOPIC, *DEFINITIONS):
@@ -158,7 +170,10 @@ def _check_od(fields: Fields) -> None:
 
 
 def _selector_in(fields: Fields, options: int) -> str | None:
-    """Return the selector in an OD, None without one; raises MQRC_SELECTOR_INVALID_FOR_TYPE."""
+    """Return the SelectionString of an OD, None without one or below version 4.
+
+    Raises MQRC_SELECTOR_INVALID_FOR_TYPE for anything but a queue opened for input or browse.
+    """
     if fields["Version"] < c.MQOD_VERSION_4:
         return None
     selector = string_in(fields, "SelectionString", rc.MQRC_SELECTION_STRING_ERROR)
@@ -193,7 +208,11 @@ _read_by_put: Callable[[Fields], tuple[Any, ...]] = itemgetter(*_READ_BY_PUT)
 
 
 def descriptor_of(fields: Fields, context_option: int) -> Descriptor:
-    """Return the descriptor for the MD fields of a put; raises MQRC_MD_ERROR."""
+    """Return the descriptor for the MD fields of a put.
+
+    ``context_option`` MQPMO_SET_ALL_CONTEXT also takes PutDate and PutTime from the MD. Raises
+    MQRC_MD_ERROR for a wrong StrucId or Version.
+    """
     descriptor = _descriptor(_read_by_put(fields))
     if context_option != c.MQPMO_SET_ALL_CONTEXT:
         return descriptor
@@ -205,9 +224,9 @@ def descriptor_of(fields: Fields, context_option: int) -> Descriptor:
 
 @lru_cache(maxsize=4096)
 def fields_of(descriptor: Descriptor, version: int) -> Fields:
-    """Return the MD fields that a getter with this MQMD version gets.
+    """Return the MD fields that a get returns in an MQMD of this version, padded.
 
-    The caller must not change them.
+    The result is shared: the caller must not change it.
     """
     later = _VERSION_2_FIELDS if version >= c.MQMD_VERSION_2 else ()
     fields = _fields(descriptor, (*_VERSION_1_FIELDS, *later))
@@ -218,20 +237,25 @@ def fields_of(descriptor: Descriptor, version: int) -> Fields:
 
 @lru_cache(maxsize=4096)
 def put_fields_of(descriptor: Descriptor, version: int) -> Fields:
-    """Return the MD fields that a put returns to the program. The caller must not change them.
+    """Return the MD fields that a put returns in an MQMD of this version, padded.
 
-    MsgFlags are not among them: they stay those of the program.
+    MsgFlags are not among them: they stay those of the program. The result is shared: the caller
+    must not change it.
     """
     later = ("GroupId", "MsgSeqNumber", "Offset") if version >= c.MQMD_VERSION_2 else ()
     return _fields(descriptor, (*_RESOLVED, *later))
 
 
 def _fields(descriptor: Descriptor, names: Iterable[str]) -> Fields:
+    """Return the named MD fields of a descriptor, padded to their length."""
     return {name: _padded(name, getattr(descriptor, MD_NAMES[name])) for name in names}
 
 
 def put_moment(descriptor: Descriptor, put_ms: int) -> tuple[bytes, bytes]:
-    """Return PutDate and PutTime: those that the program set, else those of the put."""
+    """Return PutDate and PutTime as MD fields: those that the program set, else of the put.
+
+    ``put_ms`` is the time of the put, ms since 1970.
+    """
     if descriptor.put_date or descriptor.put_time:
         return _padded("PutDate", descriptor.put_date), _padded("PutTime", descriptor.put_time)
     return _moment(put_ms)
@@ -239,11 +263,16 @@ def put_moment(descriptor: Descriptor, put_ms: int) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=1024)
 def _moment(put_ms: int) -> tuple[bytes, bytes]:
+    """Return PutDate and PutTime, UTC, of a time in ms since 1970."""
     return put_date(put_ms).encode(), put_time(put_ms).encode()
 
 
 @lru_cache(maxsize=4096)
 def _descriptor(values: tuple[Any, ...]) -> Descriptor:
+    """Return the descriptor for the values of the _READ_BY_PUT fields of an MD.
+
+    Raises MQRC_MD_ERROR for a wrong StrucId or Version. The result is cached.
+    """
     fields = dict(zip(_READ_BY_PUT, values, strict=True))
     check_structure(fields, c.MQMD_STRUC_ID, _MD_VERSIONS, rc.MQRC_MD_ERROR)
     later = _VERSION_2_FIELDS if fields["Version"] >= c.MQMD_VERSION_2 else ()
@@ -255,7 +284,10 @@ def _descriptor(values: tuple[Any, ...]) -> Descriptor:
 
 
 def _unpadded(raw: Any) -> str:
-    """Return a character field without padding; bytes that are not UTF-8 are decoded as Latin-1."""
+    """Return a character field up to its first NUL, without trailing blanks.
+
+    Bytes that are not UTF-8 are decoded as Latin-1.
+    """
     text: bytes = raw.partition(b"\0")[0].rstrip(b" ")
     try:
         return text.decode()
@@ -264,7 +296,10 @@ def _unpadded(raw: Any) -> str:
 
 
 def _padded(name: str, value: Any) -> Any:
-    """Return a value in the form of the MD: text padded with blanks, bytes with NUL."""
+    """Return a value as MD field: text padded with blanks, bytes with NUL, a number unchanged.
+
+    Text that is too long is cut.
+    """
     if isinstance(value, int):
         return value
     length = MD.members[name].length
@@ -281,10 +316,11 @@ _PLAIN: Final = Descriptor()
 
 
 def with_extension_applied(requested: Descriptor, body: bytes) -> tuple[Descriptor, bytes]:
-    """Return a message with the fields of an MQMDE at the start of its data, and without the MQMDE.
+    """Return descriptor and data of a put after moving an MQMDE into the descriptor.
 
-    A big-endian MQMDE is treated as data and stays. So does one after a version 2 MQMD that has its
-    own values for groups and segments. Raises MQRC_MDE_ERROR for a damaged one.
+    Data without an MQMDE at their start are returned unchanged. So are those with a big-endian
+    MQMDE, and those after a version 2 MQMD that sets groups or segments. Raises MQRC_MDE_ERROR for
+    a damaged MQMDE.
     """
     if requested.format != _FORMAT or is_big_endian(requested.encoding) or _is_extended(requested):
         return requested, body
@@ -294,7 +330,7 @@ def with_extension_applied(requested: Descriptor, body: bytes) -> tuple[Descript
 
 
 def _is_extended(requested: Descriptor) -> bool:
-    """Return True if a descriptor has values of its own for groups and segments."""
+    """Return True if a descriptor sets any field of a version 2 MQMD, for groups and segments."""
     return requested != requested._replace(
         group_id=requested.group_id if not requested.group_id.strip(b"\0") else b"",
         msg_seq_number=_PLAIN.msg_seq_number,
@@ -325,7 +361,7 @@ class MatchArguments(TypedDict, total=False):
 
 
 def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo: PMO) -> None:
-    """Put a message to a queue or topic (MQPUT).
+    """Put a message to a queue or topic (MQPUT); updates MD and PMO.
 
     Raises MQMIError, also for a warning: the message is then put or published. With
     MQPMO_ASYNC_RESPONSE, MQSTAT reports the errors of the queue instead. If it refuses the message,
@@ -376,9 +412,10 @@ def get_message(
 ) -> bytes:
     """Get a message (MQGET) and return its body; ``max_length`` is in bytes, None is no limit.
 
-    Raises MQMIError. For a warning it holds the body, and MD and GMO are updated. Warnings are
-    MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the message stays on the queue), those
-    of ``converted``, and MQRC_NO_MSG_LOCKED for an unlock.
+    MD and GMO are updated. Raises MQMIError, also for a warning: it then holds the body, and MD and
+    GMO are updated. Warnings are MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the
+    message stays on the queue), those of MQGMO_CONVERT such as MQRC_NOT_CONVERTED, and
+    MQRC_NO_MSG_LOCKED for an unlock.
     """
     fields, given = vars(md), vars(gmo)
     options = given["Options"]
@@ -433,7 +470,11 @@ def _check_pmo(given: Fields) -> None:
 
 @lru_cache(maxsize=4096)
 def _destination(queue: str, manager: str, own_manager: str) -> Fields:
-    """Return the PMO fields for the queue that got the message; a publication has no queue."""
+    """Return the PMO fields for the resolved queue; a publication has an empty ``queue``.
+
+    ``own_manager`` is the connected queue manager. The result is shared: the caller must not change
+    it.
+    """
     is_here = manager == own_manager
     return {
         "ResolvedQName": padded_name(queue),
@@ -446,14 +487,15 @@ def _destination(queue: str, manager: str, own_manager: str) -> Fields:
 
 @lru_cache(maxsize=4096)
 def padded_name(name: str) -> bytes:
-    """Return an object name padded to 48 bytes."""
+    """Return an object name as bytes, padded with blanks to 48."""
     return name.encode().ljust(_NAME_BYTES)
 
 
 def _match(fields: Fields, given: Fields) -> MatchArguments:
-    """Return the ids that a get selects (G2), from MD and GMO fields.
+    """Return the ids and numbers by which a get selects a message (G2), from MD and GMO fields.
 
-    Raises MQRC_MATCH_OPTIONS_ERROR, MQRC_WRONG_GMO_VERSION or MQRC_WRONG_MD_VERSION (G3).
+    MatchOptions select them; a GMO of version 1 matches MsgId and CorrelId. Raises
+    MQRC_MATCH_OPTIONS_ERROR, MQRC_WRONG_GMO_VERSION or MQRC_WRONG_MD_VERSION (G3).
     """
     version, wanted = given["Version"], given["MatchOptions"]
     if given["Options"] & c.MQGMO_LOGICAL_ORDER:
@@ -481,7 +523,11 @@ def _match(fields: Fields, given: Fields) -> MatchArguments:
 
 
 def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None:
-    """Raise an MQError for match options that MD and GMO versions do not allow (G3)."""
+    """Raise an error for match options that MD and GMO versions do not allow (G3).
+
+    MQRC_MATCH_OPTIONS_ERROR for unknown options, MQRC_WRONG_GMO_VERSION, MQRC_WRONG_MD_VERSION for
+    too low versions.
+    """
     if wanted & ~(_MATCH_IDS | _MATCH_GROUP | c.MQMO_MATCH_MSG_TOKEN):
         raise mq_error(rc.MQRC_MATCH_OPTIONS_ERROR, f"GMO.MatchOptions {wanted:#x}")
     what = f"MatchOptions {wanted:#x}"
@@ -492,18 +538,26 @@ def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None
 
 
 def _check_knows_groups(md_version: int, gmo_version: int, what: str) -> None:
+    """Raise an error unless GMO and MD have version 2, which groups need.
+
+    MQRC_WRONG_GMO_VERSION or MQRC_WRONG_MD_VERSION; ``what`` is the option for the text.
+    """
     _check_gmo_version(gmo_version, c.MQGMO_VERSION_2, what)
     if md_version < c.MQMD_VERSION_2:
         raise mq_error(rc.MQRC_WRONG_MD_VERSION, f"{what} needs MD.Version 2")
 
 
 def _check_gmo_version(version: int, needed: int, what: str) -> None:
+    """Raise MQRC_WRONG_GMO_VERSION unless the GMO version is at least ``needed``."""
     if version < needed:
         raise mq_error(rc.MQRC_WRONG_GMO_VERSION, f"{what} needs GMO.Version {needed}")
 
 
 def _unlock(connection: Connection, handle: int, options: int) -> bytes:
-    """Unlock the browsed message; warns with MQRC_NO_MSG_LOCKED."""
+    """Unlock the browsed message of a handle (MQGMO_UNLOCK), and return an empty body.
+
+    Raises MQMIError, a warning, with MQRC_NO_MSG_LOCKED if none is locked.
+    """
     reason = connection.call(ask.Unlock(handle, options))
     if reason:
         raise warning(reason)
@@ -511,7 +565,10 @@ def _unlock(connection: Connection, handle: int, options: int) -> bytes:
 
 
 def _fill_in_status(given: Fields, flags: int, returned_length: int) -> None:
-    """Set the status fields of GMO versions 2 and 3, for groups and segments."""
+    """Set the group and segment status fields of a GMO of version 2, ReturnedLength of version 3.
+
+    ``flags`` are the MQMF_* of the message, ``returned_length`` is in bytes.
+    """
     given["GroupStatus"] = given["SegmentStatus"] = given["Segmentation"] = _BLANK
     if flags & c.MQMF_LAST_MSG_IN_GROUP:
         given["GroupStatus"] = c.MQGS_LAST_MSG_IN_GROUP[0]
@@ -537,7 +594,8 @@ def subscribe(
 
     ``queue`` is the handle for a subscription that is not managed. ``altered`` is the caller's open
     subscription, which may be altered, and ``held`` the handle of its queue. MQHO_NONE (0) is no
-    handle. Raises MQRC_SD_ERROR and the reason codes of ``requests.Subscribe``.
+    handle. Raises MQError with MQRC_SD_ERROR for a wrong StrucId or Version, and with the reason
+    codes of MQSUB.
     """
     fields = vars(sd)
     options = fields["Options"]

@@ -1,5 +1,5 @@
-"""Requests of programs to a queue manager, as values: each with its fields and its answer.
+"""Verbs of a queue manager as request types, each with its fields and the type of its answer.
 
-A request is made by a connection, in this process or over a network, and carried out by the
-function that the queue manager has for its type.
+A connection makes a request, in this process or over a network. The queue manager has one function
+for each request type, which carries the request out.
 """

@@ -1,4 +1,4 @@
-"""Checks of the values that a program passes: ids, bodies, names, numbers."""
+"""Checks of values that a program passes to a verb: ids, bodies, names, numbers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def bytes_of(body: object) -> bytes:
 def stored_id(identifier: object, name: str = "id") -> bytes:
     """Return an id as it is stored: 24 bytes padded with NUL, or b"" when absent or all zeros.
 
-    A str is read as the hexadecimal digits that the command line prints, with or without the prefix
-    ``ID:`` of JMS. Raises MQRC_MD_ERROR, which names the field ``name``, for another type, for
-    other digits and for more than 24 bytes.
+    A str has the hexadecimal digits of the id, with or without the JMS prefix ``ID:``. Raises
+    MQRC_MD_ERROR for another type, for other digits and for more than 24 bytes; ``name`` is the
+    field name in the error text.
     """
     if not identifier:
         return b""
@@ -56,7 +56,11 @@ def stored_id(identifier: object, name: str = "id") -> bytes:
 
 
 def _bytes_of_id(identifier: object, name: str) -> bytes:
-    """Return the bytes of an id; raises MQRC_MD_ERROR for what is neither bytes nor digits."""
+    """Return the bytes of an id that is bytes-like, or a str of hexadecimal digits.
+
+    The digits may follow the JMS prefix ``ID:``. Raises MQRC_MD_ERROR, with field name ``name`` in
+    its text, for any other value.
+    """
     if isinstance(identifier, (bytes, bytearray, memoryview)):
         return bytes(identifier)
     if isinstance(identifier, str):
@@ -77,11 +81,11 @@ def plain_descriptor(
     msg_type: object,
     format_name: object,
 ) -> Descriptor:
-    """Return the descriptor that the separate arguments of a put describe.
+    """Return the message descriptor (MQMD) made from the separate arguments of a put.
 
-    None takes priority or persistence from the queue or topic. ``reply_to`` is ``QUEUE`` or
-    ``QUEUE@MANAGER``. Raises TypeError for a ``msg_type`` that is no int or a ``format_name`` that
-    is no str.
+    ``priority`` or ``persistent`` None takes the default of the queue or topic. ``reply_to`` is
+    ``QUEUE`` or ``QUEUE@MANAGER``, or empty. Raises TypeError for a ``msg_type`` that is no int or
+    a ``format_name`` that is no str.
     """
     reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
     if not isinstance(msg_type, int) or not isinstance(format_name, str):
@@ -98,14 +102,14 @@ def plain_descriptor(
 
 
 def check_max_messages(max_messages: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless a number of messages is an int from 1 to 10,000."""
+    """Raise MQRC_OPTIONS_ERROR unless ``max_messages`` is an int from 1 to 10,000."""
     if type(max_messages) is not int or not 1 <= max_messages <= MAX_MESSAGES:
         text = f"most {max_messages!r} is no number from 1 to {MAX_MESSAGES}"
         raise mq_error(rc.MQRC_OPTIONS_ERROR, text)
 
 
 def check_name(name: str) -> None:
-    """Raise MQRC_OBJECT_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
+    """Raise MQRC_OBJECT_NAME_ERROR unless ``name`` is 1 to 48 characters of A-Z a-z 0-9 . / _ %."""
     if not _NAME.fullmatch(name):
         raise mq_error(
             rc.MQRC_OBJECT_NAME_ERROR, f"{name!r} is not 1 to 48 characters of A-Z a-z 0-9 . / _ %"
@@ -113,7 +117,10 @@ def check_name(name: str) -> None:
 
 
 def check_manager_name(name: str) -> None:
-    """Raise MQRC_Q_MGR_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
+    """Raise MQRC_Q_MGR_NAME_ERROR unless a queue manager name is valid.
+
+    Valid are 1 to 48 characters of A-Z a-z 0-9 . / _ %.
+    """
     try:
         check_name(name)
     except MQError as error:
@@ -121,10 +128,10 @@ def check_manager_name(name: str) -> None:
 
 
 def folder_in_home(name: str) -> Path:
-    """Return the folder of a queue manager below MAYFLY_HOME, or ~/.mayfly; it need not exist.
+    """Return the folder of a queue manager, ``$MAYFLY_HOME/name`` or else ``~/.mayfly/name``.
 
-    Raises MQRC_Q_MGR_NAME_ERROR for an invalid name, and for one that cannot name a folder: a queue
-    manager may be called ``A/B``, but needs an explicit folder then.
+    The folder need not exist. Raises MQRC_Q_MGR_NAME_ERROR for an invalid name. Raises it also for
+    a name with ``/`` or only dots: such a queue manager needs an explicit folder.
     """
     check_manager_name(name)
     if "/" in name or not name.strip("."):

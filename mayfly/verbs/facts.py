@@ -1,4 +1,4 @@
-"""Results of questions to a queue manager: attributes, subscriptions, put status, time, MQSC."""
+"""Facts about a queue manager, as answers: attributes, put status, counts, times, MQSC replies."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Counts(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The result of ``verify``: ``ok`` is True when ``problems`` is empty.
+    """The result of ``verify``, the check of a store: ``ok`` is True when ``problems`` is empty.
 
     ``queues`` and ``messages`` are how many were checked.
     """
@@ -86,8 +86,9 @@ class Verification(NamedTuple):
 
 
 class OwnTime(NamedTuple):
-    """Own time and wall clock in ms since 1970, UTC, and what accepting the wall clock would cause.
+    """The queue manager's time and its machine's wall clock, both in ms since 1970, UTC.
 
+    The counts tell what setting the queue manager's time to the wall clock would cause.
     ``expiring_count`` and ``due_count`` are the messages whose deadline or delivery time lies
     between the two times. ``expired_count`` are those that have expired and are not discarded yet.
     ``put_ahead_count`` are those on ordinary queues whose put time is later than the wall clock.
@@ -106,7 +107,7 @@ class OwnTime(NamedTuple):
 
     @property
     def difference_ms(self) -> int:
-        """Wall clock minus own time: negative while the queue manager's time is ahead."""
+        """Wall clock minus queue manager time, in ms; negative if the queue manager is ahead."""
         return self.wall_ms - self.own_ms
 
 
@@ -167,12 +168,12 @@ class MqscResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether every command was executed without an error."""
+        """Whether every command was executed without an error; True for an empty script."""
         return all(command.ok for command in self.commands)
 
     @property
     def rows(self) -> list[dict[str, Value]]:
-        """The displayed objects, a dict each: value by keyword, a str or an int."""
+        """The objects that the commands have displayed: for each a dict of value by keyword."""
         return [row for command in self.commands for row in command.rows]
 
     @property

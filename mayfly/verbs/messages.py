@@ -21,7 +21,7 @@ _ZERO_ID = bytes(24)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Readable(ABC):
-    """A message whose headers and properties are parsed when they are asked for."""
+    """A message whose headers and properties are parsed each time that a program asks for them."""
 
     __slots__ = ()
 
@@ -30,11 +30,11 @@ class Readable(ABC):
     @property
     @abstractmethod
     def descriptor(self) -> Descriptor:
-        """The descriptor, whose format names the first header of the body."""
+        """The message descriptor (MQMD), whose Format names the first header of the body."""
 
     @property
     def delay_header(self) -> DelayHeader | None:
-        """The delay header of a message got from the staging queue: target, time and ids (D2, D3).
+        """The delay header (MQHDDLY) of a message got from the staging queue: target, time and ids.
 
         None for any other message, and for a header that cannot be read.
         """
@@ -44,19 +44,25 @@ class Readable(ABC):
     def properties(self) -> dict[str, Value]:
         """The message properties by name; {} without an MQRFH2.
 
-        Those of a message from the staging queue follow its delay header. A property of the ``usr``
-        folder has a plain name, others are prefixed by their folder: ``jms.Dst``. Raises
+        In a message from the staging queue the MQRFH2 follows the delay header. A property of the
+        ``usr`` folder has a plain name, others are prefixed by their folder: ``jms.Dst``. Raises
         MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR for a malformed header.
         """
         return {found.name: found.typed.value for found in self._parts().properties}
 
     @property
     def data(self) -> bytes:
-        """The body without a delay header and MQRFH2 at its start; raises as ``properties``."""
+        """The body without a delay header and an MQRFH2 at its start.
+
+        Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR for a malformed MQRFH2.
+        """
         return self._parts().data
 
     def _parts(self) -> Parts:
-        """Return the properties and the data behind a delay header."""
+        """Return the properties and the data of the message, without delay header and MQRFH2.
+
+        Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR for a malformed MQRFH2.
+        """
         header = self.delay_header
         if header is None:
             return parts_of(self.descriptor, self.body)
@@ -65,33 +71,62 @@ class Readable(ABC):
 
 
 class StoredRow(Protocol):
-    """A message as a store or the network has it: times in ms since 1970, ``k`` is its key there.
+    """A message as a store or the network has it: times in ms since 1970, packed descriptor.
 
-    ``deliver_at_ms`` is None without a delay, ``correl_id`` empty for 24 zeros, ``topic`` None
-    unless it was published, ``capped_by`` None where no cap is known. The descriptor is packed
-    (``mqi.descriptor``).
+    ``k`` is the message's key on its queue. ``deliver_at_ms`` is None without a delay,
+    ``correl_id`` empty for 24 zeros, ``topic`` None unless it was published. ``capped_by`` names
+    the CAPEXPRY limit that shortened the expiry, None where none is known.
     """
 
     @property
-    def k(self) -> int: ...
+    def k(self) -> int:
+        """The key of the message on its queue."""
+        ...
+
     @property
-    def put_ms(self) -> int: ...
+    def put_ms(self) -> int:
+        """The time of the put, ms since 1970."""
+        ...
+
     @property
-    def deliver_at_ms(self) -> int | None: ...
+    def deliver_at_ms(self) -> int | None:
+        """The delivery time, ms since 1970; None without a delay."""
+        ...
+
     @property
-    def expire_at_ms(self) -> int | None: ...
+    def expire_at_ms(self) -> int | None:
+        """The deadline, ms since 1970; None if the message never expires."""
+        ...
+
     @property
-    def backout_count(self) -> int: ...
+    def backout_count(self) -> int:
+        """How often the message was got and backed out before."""
+        ...
+
     @property
-    def msg_id(self) -> bytes: ...
+    def msg_id(self) -> bytes:
+        """MsgId, 24 bytes."""
+        ...
+
     @property
-    def correl_id(self) -> bytes: ...
+    def correl_id(self) -> bytes:
+        """CorrelId: 24 bytes, or empty for 24 zeros."""
+        ...
+
     @property
-    def descriptor(self) -> bytes: ...
+    def descriptor(self) -> bytes:
+        """The descriptor, packed as by ``mqi.descriptor``."""
+        ...
+
     @property
-    def topic(self) -> str | None: ...
+    def topic(self) -> str | None:
+        """The topic string of a published message; None for a message put to a queue."""
+        ...
+
     @property
-    def capped_by(self) -> str | None: ...
+    def capped_by(self) -> str | None:
+        """The CAPEXPRY limit that shortened the expiry, as text; None where none is known."""
+        ...
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -99,14 +134,14 @@ class Message(Readable):
     """One message, as it was at one moment; times are ms since 1970, ids have 24 bytes.
 
     ``remaining_ms`` and ``remaining_tenths`` are those of the moment when it was got or browsed;
-    ``expire_at_ms`` is None for an unlimited life. ``body`` begins with the MQRFH2 that holds the
+    ``expire_at_ms`` is None if it never expires. ``body`` begins with the MQRFH2 that holds the
     properties, if there are any; ``data`` is the rest.
     """
 
     __slots__ = ("_row", "body", "queue", "seen_ms")
 
     def __init__(self, queue: str, row: StoredRow, seen_ms: int, body: bytes) -> None:
-        """Combine a stored row with its queue, the moment of the get, and the body to show."""
+        """Combine a stored row with its queue, the time of the get, and the body to show."""
         self.queue = queue
         self.body = body
         self._row = row
@@ -114,7 +149,7 @@ class Message(Readable):
 
     @property
     def descriptor(self) -> Descriptor:
-        """The descriptor as it was put."""
+        """The message descriptor (MQMD) as it was put."""
         return unpack_descriptor(self._row.descriptor)
 
     @property
@@ -129,7 +164,7 @@ class Message(Readable):
 
     @property
     def put_ms(self) -> int:
-        """The time of the put, ms since 1970; the lifetime begins here."""
+        """The time of the put, ms since 1970."""
         return self._row.put_ms
 
     @property
@@ -139,51 +174,54 @@ class Message(Readable):
 
     @property
     def expire_at_ms(self) -> int | None:
-        """The deadline, ms since 1970; None for an unlimited life."""
+        """The deadline, ms since 1970; None if the message never expires."""
         return self._row.expire_at_ms
 
     @property
     def remaining_ms(self) -> int | None:
-        """The life left at the moment of the get, in ms; None for an unlimited life (E5)."""
+        """The time to expiry at the moment of the get, in ms; None if it never expires (E5)."""
         return remaining_ms(self._row.expire_at_ms, self.seen_ms)
 
     @property
     def remaining_tenths(self) -> int:
-        """The same as MQMD.Expiry: tenths of a second rounded up, or MQEI_UNLIMITED (E4, E5)."""
+        """The time to expiry as MQMD.Expiry: tenths of a second rounded up, or MQEI_UNLIMITED.
+
+        The value is that of the moment of the get, not of now (E4, E5).
+        """
         return remaining_tenths(self._row.expire_at_ms, self.seen_ms)
 
     @property
     def backout_count(self) -> int:
-        """How often it was got and backed out before."""
+        """How often the message was got and backed out before."""
         return self._row.backout_count
 
     @property
     def priority(self) -> int:
-        """The priority of the put, 0 to 9."""
+        """MQMD.Priority, 0 to 9."""
         return self.descriptor.priority
 
     @property
     def topic(self) -> str | None:
-        """The topic string it was published to; None for a message put to a queue."""
+        """The topic string of a published message; None for a message put to a queue."""
         return self._row.topic
 
     @property
     def persistent(self) -> bool:
-        """Whether it survives a restart."""
+        """Whether the message survives a restart of the queue manager."""
         return bool(self.descriptor.persistence)
 
     @property
     def put_date(self) -> str:
-        """MQMD.PutDate, ``YYYYMMDD``, UTC."""
+        """MQMD.PutDate, ``YYYYMMDD``, UTC: as the putter set it, else of the time of the put."""
         return (self.descriptor.put_date or put_date(self._row.put_ms)).strip()
 
     @property
     def put_time(self) -> str:
-        """MQMD.PutTime, ``HHMMSSTH``, UTC."""
+        """MQMD.PutTime, ``HHMMSSTH``, UTC: as the putter set it, else of the time of the put."""
         return (self.descriptor.put_time or put_time(self._row.put_ms)).strip()
 
     def cut_to(self, length_bytes: int) -> Message:
-        """Return the same message with only the first ``length_bytes`` of its body."""
+        """Return a copy of the message with only the first ``length_bytes`` of its body."""
         return Message(self.queue, self._row, self.seen_ms, self.body[:length_bytes])
 
     def __repr__(self) -> str:
@@ -199,19 +237,19 @@ def row_of(message: Message) -> StoredRow:
 
 
 def key_of(message: Message) -> int:
-    """Return the key that identifies a message on its queue, where MsgIds may repeat."""
+    """Return the key of a message, unique on its queue, where MsgIds may repeat."""
     return message._row.k
 
 
 def token_of(message: Message) -> bytes:
-    """Return the MsgToken, 16 bytes, which identifies this message while it is on its queue."""
+    """Return the MsgToken, 16 bytes, which identifies the message while it is on its queue."""
     return message_token(message._row.k, message._row.put_ms)
 
 
 def message_token(key: int, put_ms: int) -> bytes:
     """Return the MsgToken of a key and put time: 16 bytes that no other message ever has.
 
-    The put time is part of it because the key of a staging queue may be used again.
+    The put time is part of the token because the key of a staging queue may be used again.
     """
     return key.to_bytes(8, "big", signed=True) + put_ms.to_bytes(8, "big", signed=True)
 
@@ -239,7 +277,7 @@ class HandleContent(NamedTuple):
 
 
 class GetResult:
-    """A message that a get returned, and its warning.
+    """The result of a get: a message and a warning.
 
     ``warning`` is 0, MQRC_TRUNCATED_MSG_ACCEPTED, or MQRC_TRUNCATED_MSG_FAILED, which leaves the
     message on its queue. So does a ``failure``: its properties cannot be returned as requested.
@@ -257,12 +295,16 @@ class GetResult:
         content: HandleContent | None = None,
         failure: MQError | None = None,
     ) -> None:
-        """Take the message, which may be truncated, and the full length of its data in bytes."""
+        """Take the message, which may be truncated, and the full length of its data in bytes.
+
+        ``content`` is for a message handle, None without one. ``failure`` is the error that left
+        the message on its queue, None without one.
+        """
         self.message, self.warning, self.data_length = message, warning, data_length
         self.content, self.failure = content, failure
 
     def with_warning(self, warning: int) -> GetResult:
-        """Return the same result with another warning."""
+        """Return a copy of the result with another warning (0 or a reason code)."""
         return GetResult(self.message, warning, self.data_length, self.content, self.failure)
 
     def __repr__(self) -> str:
@@ -270,12 +312,12 @@ class GetResult:
 
     @property
     def stays(self) -> bool:
-        """Whether the message was left on its queue."""
+        """Whether the message was left on its queue: too long for the buffer, or a failure."""
         return self.failure is not None or self.warning == rc.MQRC_TRUNCATED_MSG_FAILED
 
 
 class Settlement(Enum):
-    """How a delivery is settled."""
+    """The ways to settle a delivery, a message that is held for a program."""
 
     #: It is used: its life ends as ``got``, and its COD report is sent.
     TAKEN = "taken"

@@ -98,12 +98,15 @@ class Request(msgspec.Struct, Generic[R], array_like=True, forbid_unknown_fields
 
     @property
     def in_unit(self) -> bool:
-        """Whether it is part of the unit of work: False unless a subclass says otherwise."""
+        """Whether the request is part of the unit of work; False unless a subclass overrides it."""
         return False
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may have taken permanent effect when its answer is lost: by default False."""
+        """Whether the request may have taken permanent effect when its answer is lost.
+
+        False unless a subclass overrides it.
+        """
         return False
 
 
@@ -112,7 +115,7 @@ class _NonTransactional(Request[R], Generic[R]):
 
     @property
     def is_doubtful(self) -> bool:
-        """Always True."""
+        """True: the request may have taken permanent effect when its answer is lost."""
         return True
 
 
@@ -121,7 +124,7 @@ class _Transactional(Request[R], Generic[R]):
 
     @property
     def in_unit(self) -> bool:
-        """Always True."""
+        """True: the request is part of the unit of work."""
         return True
 
 
@@ -129,7 +132,7 @@ class Calls(Protocol):
     """A function that executes a request, such as ``Connection.call``."""
 
     def __call__(self, request: Request[R], /) -> R:
-        """Execute a request and return its answer; raises MQError."""
+        """Execute a request and return its answer; raises MQError if the verb fails."""
 
 
 # Answers that only requests have
@@ -229,7 +232,7 @@ class Disconnect(Request[None], tag=2):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it commits."""
+        """Whether the disconnect commits, so that a lost answer leaves the commit in doubt."""
         return self.commit
 
 
@@ -301,9 +304,9 @@ class Set(_NonTransactional[None], tag=12):
 
     @classmethod
     def of(cls, handle: int, values: Mapping[int, Value]) -> Self:
-        """Return the request for values by selector.
+        """Return the MQSET request for new attribute values by selector (MQIA_*, MQCA_*).
 
-        Raises MQRC_UNEXPECTED_ERROR for a wrong type.
+        Raises MQRC_UNEXPECTED_ERROR for a value of a wrong type.
         """
         rows = [
             (selector, packed_scalar(value, "set.values", rc.MQRC_UNEXPECTED_ERROR))
@@ -313,7 +316,7 @@ class Set(_NonTransactional[None], tag=12):
 
 
 class AskLivesFromRelease(Request[bool], tag=19):
-    """Ask whether an open queue has TTLFROM(RELEASE): a life begins at the delivery time.
+    """Ask whether an open queue has TTLFROM(RELEASE): expiry counts from the delivery time.
 
     With handle MQHO_NONE (0), whether any queue has it. Raises MQRC_HOBJ_ERROR.
     """
@@ -333,8 +336,8 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
 class NewMessage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """A message to put, without the descriptor, which several messages may share.
 
-    Its life is ``expiry_tenths`` or ``time_to_live_ms``; ``delay_ms`` is the time until its
-    delivery. The queue manager generates ids that are empty.
+    Its time to expiry is ``expiry_tenths`` or ``time_to_live_ms``; ``delay_ms`` is the time until
+    its delivery. The queue manager generates ids that are empty.
     """
 
     body: bytes
@@ -358,7 +361,10 @@ class MessageMore(TypedDict, total=False):
 
 
 def _new_message(body: bytes, properties: Sequence[Property] = (), **more: Any) -> NewMessage:
-    """Return a message to put; raises MQRC_PROPERTY_TYPE_ERROR."""
+    """Return a NewMessage; ``more`` has its other fields.
+
+    Raises MQRC_PROPERTY_TYPE_ERROR for a property value of an unsuitable type.
+    """
     return NewMessage(body, properties=rows_of_properties(properties) if properties else [], **more)
 
 
@@ -370,12 +376,12 @@ class _PutRequest(Request[R], Generic[R]):
 
     @property
     def in_unit(self) -> bool:
-        """Whether it is under syncpoint."""
+        """Whether the request is under syncpoint, and so part of the unit of work."""
         return bool(self.options & c.MQPMO_SYNCPOINT)
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is outside of syncpoint."""
+        """Whether the put is outside of syncpoint, so that a lost answer leaves it in doubt."""
         return not self.options & c.MQPMO_SYNCPOINT
 
 
@@ -407,13 +413,17 @@ class Put(_PutRequest[PutResult | None], tag=5):
         context: int = c.MQHO_NONE,
         **more: Unpack[MessageMore],
     ) -> Self:
-        """Return the request for a message; raises MQRC_MD_ERROR, MQRC_PROPERTY_TYPE_ERROR."""
+        """Return the MQPUT request for a message; ``more`` has the other fields of the NewMessage.
+
+        Raises MQRC_MD_ERROR for a wrong descriptor field, MQRC_PROPERTY_TYPE_ERROR for a wrong
+        property value.
+        """
         packed = packed_descriptor(descriptor)
         return cls(packed, options, handle, context, _new_message(body, **more))
 
 
 class Puts(_PutRequest[PutsRow], tag=45):
-    """Several puts to one object; each of ``messages`` is a NewMessage, and fails on its own."""
+    """Several puts to one object; each of ``messages`` is a NewMessage, and fails independently."""
 
     handle: Handle
     context: Handle
@@ -446,7 +456,11 @@ class Put1(_PutRequest[PutResult], tag=18):
         topic: str = "",
         **more: Unpack[MessageMore],
     ) -> Self:
-        """Return the request for a message; raises MQRC_MD_ERROR, MQRC_PROPERTY_TYPE_ERROR."""
+        """Return the MQPUT1 request for a message; ``more`` has the other fields of the NewMessage.
+
+        Raises MQRC_MD_ERROR for a wrong descriptor field, MQRC_PROPERTY_TYPE_ERROR for a wrong
+        property value.
+        """
         packed = packed_descriptor(descriptor)
         return cls(packed, options, _new_message(body, **more), name, kind, manager, topic)
 
@@ -492,12 +506,15 @@ class Get(Request[GetResult], tag=6):
 
     @property
     def in_unit(self) -> bool:
-        """Whether it is under syncpoint."""
+        """Whether the request is under syncpoint, and so part of the unit of work."""
         return bool(self.options & _GETS_IN_UNIT)
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the message leaves its queue permanently."""
+        """Whether the get removes a message at once: neither under syncpoint nor a browse.
+
+        A lost answer then leaves the removal in doubt.
+        """
         return not self.options & (_GETS_IN_UNIT | _ENTRIES)
 
 
@@ -521,12 +538,12 @@ class GetMany(Request[list[Message]], tag=46):
 
     @property
     def in_unit(self) -> bool:
-        """Whether it is under syncpoint."""
+        """Whether the request is under syncpoint, and so part of the unit of work."""
         return bool(self.options & _GETS_IN_UNIT)
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the messages leave their queue permanently."""
+        """Whether the get is outside of syncpoint, so that a lost answer leaves it in doubt."""
         return not self.options & c.MQGMO_SYNCPOINT
 
 
@@ -556,7 +573,7 @@ class GetAny(Request[Delivery], tag=20):
 
     @property
     def in_unit(self) -> bool:
-        """Whether it is under syncpoint."""
+        """Whether the request is under syncpoint, and so part of the unit of work."""
         return bool(self.options & _GETS_IN_UNIT)
 
 
@@ -633,7 +650,7 @@ class Backout(Request[None], tag=10):
 
 
 class Forward(_Transactional[None], tag=25):
-    """Put a message that the unit of work has got on another queue; its life continues (E21, Q2).
+    """Put a message that the unit of work has got to another queue; its deadline stays (E21, Q2).
 
     ``queue`` and the MsgToken identify the message. ``name`` may be ``QUEUE@MANAGER``. Raises the
     reason codes of open and put, and MQRC_UNKNOWN_OBJECT_NAME for a blank name or a model queue.
@@ -670,9 +687,10 @@ class Move(_Transactional[int], tag=28):
     """Move the message under the browse cursor of a queue to another queue (Q2).
 
     The message is put first, as by :class:`Forward`, so that a failing put does not raise its
-    backout count; then it is got. ``descriptor`` replaces its own, the first ``header_bytes`` of
-    its data are cut off, and ``putter`` is a user who must be authorized for the put. The answer is
-    an arrival number: messages that arrive on its queue later have a higher one.
+    backout count; then it is got. ``descriptor`` replaces that of the message, the first
+    ``header_bytes`` of its data are cut off, and ``putter`` is a user who must be authorized for
+    the put. The answer is an arrival number: messages that arrive on its queue later have a higher
+    one.
 
     Raises the reason codes of :class:`Forward`, MQRC_NO_MSG_UNDER_CURSOR when it has expired or
     another getter has it, and MQRC_OPTIONS_ERROR when source and target are the same queue. After
@@ -747,7 +765,7 @@ class CloseSubscription(Request[None], tag=14):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it removes."""
+        """Whether the close removes the subscription, so that a lost answer leaves it in doubt."""
         return self.remove
 
 
@@ -867,7 +885,7 @@ class _ScheduleChange(Request[R], Generic[R]):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is outside of the unit of work."""
+        """Whether the change is outside of the unit of work: a lost answer leaves it in doubt."""
         return not self.in_unit
 
 
@@ -1000,15 +1018,15 @@ class AskDelayProcessorStatus(Request[str], tag=55):
 
 
 class AskOwnTime(Request[OwnTime], tag=56):
-    """Ask for the queue manager's own time beside the wall clock of its machine."""
+    """Ask for the queue manager's time beside the wall clock of its machine."""
 
 
 class FollowWall(_NonTransactional[OwnTime], tag=57):
-    """Set the own time forward to the wall clock of the machine; the answer has both times."""
+    """Set the queue manager's time forward to the wall clock; the answer has both times."""
 
 
 class RunDue(Request[None], tag=58):
-    """Run all work that is due."""
+    """Run all work of the queue manager that is due now, such as delayed deliveries."""
 
 
 class AdvanceClock(_NonTransactional[OwnTime], tag=59):
@@ -1029,9 +1047,9 @@ class ListConsumers(Request[list[ConsumerState]], tag=61):
 
 
 class EndWritten(_NonTransactional[int], tag=62):
-    """End the claims of a consumer up to a number, whose messages were written.
+    """End the claims of a consumer up to number ``until``: their messages were written by Spark.
 
-    The answer is the number of messages.
+    A claim reserves messages for a batch. The answer is the number of messages ended.
     """
 
     consumer: Text
@@ -1039,9 +1057,9 @@ class EndWritten(_NonTransactional[int], tag=62):
 
 
 class ReleaseClaims(_NonTransactional[int], tag=63):
-    """Return the claimed messages of a consumer to their queue; the answer is their number.
+    """Return the messages that a consumer has claimed (reserved) to their queue.
 
-    Their backout counts are raised.
+    The backout counts of these messages are raised. The answer is the number of messages.
     """
 
     consumer: Text
@@ -1062,7 +1080,7 @@ class ReadLedger(Request[LedgerPage], tag=65):
 
 
 def _leaves(kind: type[Request[Any]]) -> list[type[Request[Any]]]:
-    """Return all classes without subclasses below a class."""
+    """Return all classes below ``kind`` that have no subclasses; ``kind`` itself if it has none."""
     below = kind.__subclasses__()
     if not below:
         return [kind]
@@ -1098,18 +1116,20 @@ _REASONS: Final[dict[str, int]] = {
 
 
 class WrongRequest(WrongFrame):
-    """A malformed request; ``reason`` is the reason code to answer."""
+    """A malformed request; ``reason`` is the reason code for the answer to the client."""
 
     def __init__(self, text: str, reason: int) -> None:
+        """Take the error text, and the reason code for the answer to the client."""
         super().__init__(text)
         self.reason = reason
 
 
 @cache
 def numbers_in(kind: type[Request[Any]]) -> dict[str, str]:
-    """Return the fields of a type of request that are numbers of open things.
+    """Return the fields of a request type that hold handles, by field name.
 
-    The values are ``object`` or ``subscription``, the keys the names of the fields.
+    The value is ``object`` for a handle of an object (or a list of them), ``subscription`` for one
+    of a subscription.
     """
     hints = get_type_hints(kind, include_extras=True)
     found = {}
@@ -1122,22 +1142,22 @@ def numbers_in(kind: type[Request[Any]]) -> dict[str, str]:
 
 @cache
 def answer_type(kind: type[Request[Any]]) -> Any:
-    """Return the type of the answer to a type of request."""
+    """Return the answer type of a request type: ``class Now(Request[int])`` -> ``int``."""
     [base] = [base for base in kind.__orig_bases__ if get_args(base)]  # type: ignore[attr-defined]  # as typing keeps it
     [answer] = get_args(base)
     return answer
 
 
 def verb_name(kind: type[Any]) -> str:
-    """Return the name of a type of request in error texts, such as ``get_many``."""
+    """Return the name of a request type in error texts: ``GetMany`` -> ``get_many``."""
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in kind.__name__)[1:]
 
 
 def request_of(payload: bytes) -> Request[Any]:
-    """Return the request in a payload of an open conversation, where Connect is not valid.
+    """Return the request that is packed in a payload of an open conversation.
 
-    Raises WrongRequest for a malformed one, WrongFrame for a payload that does not begin with a
-    verb.
+    Raises WrongRequest for a malformed or unknown request and for Connect, WrongFrame for a payload
+    that does not begin with a verb.
     """
     try:
         request: Request[Any] = _REQUESTS.decode(payload)
@@ -1147,7 +1167,11 @@ def request_of(payload: bytes) -> Request[Any]:
 
 
 def _wrong_request(payload: bytes) -> Request[Any]:
-    """Decode a payload again to raise the WrongRequest that names field and value."""
+    """Raise the error for a payload that :func:`request_of` could not decode, with field and value.
+
+    Raises WrongRequest, for an unknown verb with MQRC_FUNCTION_NOT_SUPPORTED. Raises WrongFrame for
+    a payload that does not begin with a verb. Returns the request if this second decoding succeeds.
+    """
     verb = first_value(payload)
     kind = _KINDS.get(verb) if type(verb) is int else None
     if kind is None:
@@ -1160,11 +1184,11 @@ def _wrong_request(payload: bytes) -> Request[Any]:
 
 
 def request_of_kind(kind: type[Q], payload: bytes) -> Q:
-    """Return a request of one type; raises WrongFrame, whose text names field and value."""
+    """Return the request of type ``kind`` in a payload; raises WrongFrame if it is malformed."""
     request: Q = decoded(kind, payload, verb_name(kind))
     return request
 
 
 def reason_of(kind: type[Request[Any]], field: str) -> int:
-    """Return the reason code for a wrong field of a request, by default MQRC_UNEXPECTED_ERROR."""
+    """Return the reason code for a wrong field of a request; MQRC_UNEXPECTED_ERROR by default."""
     return kind.REASONS.get(field) or _REASONS.get(field, rc.MQRC_UNEXPECTED_ERROR)

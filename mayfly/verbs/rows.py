@@ -1,4 +1,4 @@
-"""Messages, properties and results of puts and gets: as rows that travel, and back."""
+"""Rows: the wire forms of messages, properties and results, with conversions to and from them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ PackedScalar: TypeAlias = msgspec.Raw
 
 @lru_cache(maxsize=1_024)
 def _wire_descriptor(stored_descriptor: bytes) -> bytes:
-    """Return a stored descriptor as it travels."""
+    """Return a descriptor packed for the store as msgpack for the wire."""
     return packed_descriptor(unpack_descriptor(stored_descriptor))
 
 
 def packed_scalar(value: object, name: str, reason: int) -> PackedScalar:
-    """Return a scalar as it travels.
+    """Return a number, text, flag, bytes or None as msgpack.
 
-    Raises MQError with code ``reason`` for a value that cannot travel, which the text calls
-    ``name``.
+    Raises MQError with code ``reason`` for a value that msgpack cannot hold; ``name`` is its name
+    in the error text.
     """
     try:
         return msgspec.Raw(packed(value))
@@ -50,9 +50,10 @@ def packed_scalar(value: object, name: str, reason: int) -> PackedScalar:
 
 
 def scalar_of(value: PackedScalar, field: str) -> Any:
-    """Return a received scalar.
+    """Return the number, text, flag, bytes or None in a received msgpack value.
 
-    Raises WrongFrame, for ``field``, when it is an array, map or too big.
+    Raises WrongFrame, with ``field``, for an array, a map or an extension, and for a number of more
+    than 63 bits.
     """
     data = bytes(value)
     # Arrays, maps and extensions are refused by their first byte.
@@ -72,7 +73,7 @@ _NO_SCALARS: Final = frozenset((0xC1, 0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 
 
 
 class PropertyRow(NamedTuple):
-    """A message property as it travels."""
+    """The wire form of a message property."""
 
     name: Text
     dt: Text
@@ -87,7 +88,7 @@ Properties: TypeAlias = Annotated[list[PropertyRow], BOUNDED]
 
 
 class MessageRow(NamedTuple):
-    """A message as it travels; ``seen_ms`` is the moment of its get."""
+    """The wire form of a message; ``seen_ms`` is the time of its get, ms since 1970."""
 
     queue: str
     seen_ms: int
@@ -104,7 +105,7 @@ class MessageRow(NamedTuple):
 
 
 class _ReceivedRow(NamedTuple):
-    """The stored row of a message that has travelled."""
+    """The stored row (StoredRow) of a message that was received over the wire."""
 
     k: int
     put_ms: int
@@ -119,14 +120,14 @@ class _ReceivedRow(NamedTuple):
 
 
 class HandleContentRow(NamedTuple):
-    """The content of a message handle as it travels."""
+    """The wire form of the content of a message handle."""
 
     properties: list[PropertyRow]
     original: MessageRow
 
 
 class GetRow(NamedTuple):
-    """The result of a get or a browse as it travels."""
+    """The wire form of the result of a get or a browse."""
 
     message: MessageRow
     warning: int
@@ -136,7 +137,7 @@ class GetRow(NamedTuple):
 
 
 class DeliveryRow(NamedTuple):
-    """A held message as it travels."""
+    """The wire form of a delivery, a message that is held for a program."""
 
     number: int
     result: GetRow
@@ -144,7 +145,7 @@ class DeliveryRow(NamedTuple):
 
 
 class WindowRow(NamedTuple):
-    """The lifetime of a message that was put, as it travels: ms since 1970."""
+    """The wire form of the put, delivery and expiry time of a message: ms since 1970."""
 
     put_ms: int
     deliver_at_ms: int
@@ -152,7 +153,7 @@ class WindowRow(NamedTuple):
 
 
 class PutRow(NamedTuple):
-    """The result of a put as it travels."""
+    """The wire form of the result of a put."""
 
     msg_id: bytes
     correl_id: bytes
@@ -164,7 +165,7 @@ class PutRow(NamedTuple):
 
 
 class FailedPut(NamedTuple):
-    """One of several puts that has failed: its index among them, and the error."""
+    """A failed put among several: its index (from 0) in the request, and the error."""
 
     place: int
     failure: Failure
@@ -181,7 +182,7 @@ class PutsRow(NamedTuple):
 
 
 def row_of_message(message: Message) -> MessageRow:
-    """Return a message as it travels."""
+    """Return the wire form of a message."""
     row = row_of(message)
     return MessageRow(
         message.queue,
@@ -200,7 +201,7 @@ def row_of_message(message: Message) -> MessageRow:
 
 
 def message_of(row: MessageRow) -> Message:
-    """Return the message of a row; raises WrongFrame for a malformed descriptor."""
+    """Return the message of a received row; raises WrongFrame for a malformed descriptor."""
     got = _ReceivedRow(
         row.position,
         row.put_ms,
@@ -216,7 +217,7 @@ def message_of(row: MessageRow) -> Message:
 
 
 def rows_of_properties(properties: Iterable[Property]) -> list[PropertyRow]:
-    """Return properties as they travel; raises MQRC_PROPERTY_TYPE_ERROR for an unsuitable value."""
+    """Return the wire forms of properties; raises MQRC_PROPERTY_TYPE_ERROR for a wrong value."""
     wrong = "put.properties", rc.MQRC_PROPERTY_TYPE_ERROR
     return [
         PropertyRow(name, typed.dt, packed_scalar(typed.value, *wrong), *description)
@@ -225,7 +226,7 @@ def rows_of_properties(properties: Iterable[Property]) -> list[PropertyRow]:
 
 
 def properties_of(rows: Sequence[PropertyRow]) -> list[Property]:
-    """Return the properties of rows; raises WrongFrame for a value that is no scalar."""
+    """Return the properties of received rows; raises WrongFrame for a value that is no scalar."""
     return [
         Property(
             row.name,
@@ -237,7 +238,7 @@ def properties_of(rows: Sequence[PropertyRow]) -> list[Property]:
 
 
 def row_of_result(result: GetResult) -> GetRow:
-    """Return the result of a get as it travels."""
+    """Return the wire form of the result of a get."""
     content, failure = result.content, result.failure
     return GetRow(
         row_of_message(result.message),
@@ -253,7 +254,7 @@ def row_of_result(result: GetResult) -> GetRow:
 
 
 def result_of(row: GetRow) -> GetResult:
-    """Return the result of a get; raises WrongFrame."""
+    """Return the result of a get from its row; raises WrongFrame for a malformed row."""
     content, failure = row.content, row.failure
     return GetResult(
         message_of(row.message),
@@ -267,17 +268,17 @@ def result_of(row: GetRow) -> GetResult:
 
 
 def row_of_delivery(delivery: Delivery) -> DeliveryRow:
-    """Return a delivery as it travels."""
+    """Return the wire form of a delivery."""
     return DeliveryRow(delivery.number, row_of_result(delivery.result), delivery.handle)
 
 
 def delivery_of(row: DeliveryRow) -> Delivery:
-    """Return the delivery of a row; raises WrongFrame."""
+    """Return the delivery of a row; raises WrongFrame for a malformed descriptor or property."""
     return Delivery(row.number, result_of(row.result), row.handle)
 
 
 def row_of_put(result: PutResult | None) -> PutRow | None:
-    """Return the result of a put as it goes over the wire; None for None."""
+    """Return the wire form of the result of a put; None for None."""
     if result is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = result
@@ -288,7 +289,7 @@ def row_of_put(result: PutResult | None) -> PutRow | None:
 
 
 def put_of(row: PutRow | None) -> PutResult | None:
-    """Return the result of a put; None stays None. Raises WrongFrame."""
+    """Return the result of a put from its row, None for None; raises WrongFrame if malformed."""
     if row is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = row
@@ -298,7 +299,7 @@ def put_of(row: PutRow | None) -> PutResult | None:
 
 
 class WireForm(NamedTuple):
-    """How a type of answer travels: the type of its row, and conversion to the row and back."""
+    """The wire form of an answer type: the type of its row, and conversions to the row and back."""
 
     row: Any
     of_answer: Callable[[Any], Any]
@@ -306,7 +307,7 @@ class WireForm(NamedTuple):
 
 
 def _each(form: WireForm, rows: Any) -> WireForm:
-    """Return the form of a list of answers; ``rows`` is the type of the list of rows."""
+    """Return the wire form for lists of answers; ``rows`` is the type of a list of their rows."""
     return WireForm(
         rows,
         lambda answers: [form.of_answer(answer) for answer in answers],

@@ -1,4 +1,4 @@
-"""The schedule of delayed messages: filters, entries, receipts of changes, and their audit."""
+"""The schedule of delayed messages: filters, entries, receipts of changes, and the audit log."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ EVERYTHING = ScheduleFilter()
 class Scheduled(NamedTuple):
     """One delayed message as its sender knows it; ids have 24 bytes, times are ms since 1970.
 
-    ``position`` is its place in due order, for paging; it changes with the delivery time.
-    ``expire_at_ms`` is None for an unlimited life.
+    ``position`` is its place in delivery order, for paging; it changes with the delivery time.
+    ``expire_at_ms`` is None if the message never expires.
     """
 
     position: int
@@ -53,10 +53,10 @@ class Scheduled(NamedTuple):
 
 
 class Receipt(StrEnum):
-    """The outcome of a request about a delayed message, as of the moment of the request.
+    """The outcome of a request about a delayed message, at the moment of the request.
 
-    When several messages have the same MsgId, one receipt stands for all that were changed: it
-    equals the member, and its ``message_count`` is their number.
+    When several messages have the same MsgId, one receipt is for all that were changed: it equals
+    the member, and its ``message_count`` is their number.
     """
 
     CANCELLED = "cancelled"
@@ -77,11 +77,14 @@ class Receipt(StrEnum):
 
     @property
     def message_count(self) -> int:
-        """The number of messages that the call has changed; otherwise 1."""
+        """The number of messages that the call has changed; 1 for a receipt without a number."""
         return getattr(self, _COUNT, 1)
 
     def of(self, message_count: int) -> Receipt:
-        """Return this receipt for ``message_count`` messages; for one message the member itself."""
+        """Return this receipt with ``message_count`` set to the number of changed messages.
+
+        For one message the result is the enum member itself. For others it equals the member.
+        """
         member = Receipt(self.value)
         if message_count == 1:
             return member
@@ -119,6 +122,6 @@ def check_page(limit: int, after: int | None = None) -> None:
 
 
 def _check_whole(name: str, value: int, least: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless a value is an int from ``least`` to LAST_POSITION."""
+    """Raise MQRC_OPTIONS_ERROR unless ``value`` is an int from ``least`` to LAST_POSITION."""
     if type(value) is not int or not least <= value <= LAST_POSITION:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} {value!r} is no number from {least} on")

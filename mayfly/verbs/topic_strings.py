@@ -1,4 +1,4 @@
-"""Topic strings: their levels between slashes, which are valid, and which match a wildcard."""
+"""Topic strings: levels between slashes, validity, and matching with wildcards."""
 
 from __future__ import annotations
 
@@ -34,24 +34,31 @@ def check_topic_string(topic: str, *, wildcards: bool) -> None:
 
 
 def levels_of(topic: str) -> tuple[str, ...]:
-    """Return the levels of a topic string; an empty level between two slashes counts."""
+    """Return the levels of a topic string: ``a//b`` -> ``("a", "", "b")``."""
     return tuple(topic.split(SEPARATOR))
 
 
 def has_wildcards(topic: str) -> bool:
-    """Return True if a whole level is ``#`` or ``+``; within a longer level they are ordinary."""
+    """Return True if a whole level is ``#`` or ``+``; ``a/b#`` has no wildcard."""
     return not _WILDCARDS.isdisjoint(levels_of(topic))
 
 
 def full_topic_string(first: str, second: str) -> str:
-    """Return the topic string of a topic object joined with the string given behind it."""
+    """Return two topic strings joined by one slash: ``a/`` and ``/b`` -> ``a/b``.
+
+    MQOPEN and MQSUB join the string of a topic object with that of the caller. If one is empty, the
+    other is returned unchanged.
+    """
     if not first or not second:
         return first or second
     return first.removesuffix(SEPARATOR) + SEPARATOR + second.removeprefix(SEPARATOR)
 
 
 def ancestry(topic: str) -> Iterator[str]:
-    """Yield a topic string, then its parents upwards, and at last the root, which is empty."""
+    """Yield a topic string, then its parents, and at last the root, which is empty.
+
+    Example: ``a/b`` -> ``a/b``, ``a``, and the empty string.
+    """
     yield topic
     while topic:
         topic = topic.rpartition(SEPARATOR)[0]
@@ -59,7 +66,7 @@ def ancestry(topic: str) -> Iterator[str]:
 
 
 def matches(pattern: Sequence[str], levels: Sequence[str]) -> bool:
-    """Return True if the levels of a topic match the levels of a subscription.
+    """Return True if the levels of a topic match ``pattern``, the levels of a subscription.
 
     ``#`` matches any number of levels, also none, and ``+`` exactly one.
     """
@@ -81,7 +88,7 @@ def matches(pattern: Sequence[str], levels: Sequence[str]) -> bool:
 
 
 def _skip(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """Return the places and those behind their ``#`` levels, which may match no level."""
+    """Return indexes in a pattern, and those that follow when ``#`` levels match no level."""
     found = set(places)
     for place in places:
         behind = place

@@ -1,4 +1,4 @@
-"""The answer to a question about a message: its state and history, in steps and in a sentence."""
+"""The trace of a message: its state and history on all queues, in steps and in a sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
 
 
 class Relation(StrEnum):
-    """How a found message is related to the id that was asked for."""
+    """The relation between a found message and the id in the question."""
 
     #: It has the id as its MsgId.
     MESSAGE = "message"
@@ -24,21 +24,21 @@ class Relation(StrEnum):
 
 
 class TraceEntry(NamedTuple):
-    """One message on one queue: its state there now, or how its life there ended.
+    """One message on one queue: its state there now, or how its stay there ended.
 
     ``state`` is a ``lifetime.life.State``. Times are ms since 1970; ``ended_ms`` is None while it
-    is on the queue, ``expire_at_ms`` None for an unlimited life. ``msg_id`` and ``correl_id`` are
+    is on the queue, ``expire_at_ms`` None if it never expires. ``msg_id`` and ``correl_id`` are
     those its sender knows: 24 bytes, empty where unknown. ``target`` is its next queue, on the
     staging queue, a transmission queue or a dead-letter queue. ``reason`` is an MQRC_* or MQFB_*:
-    why it was dead-lettered or discarded, or the Feedback of a report. ``holder`` names who has it
-    while it is uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its
-    report options. ``queue_manager`` owns the queue; for a shared queue it is the queue-sharing
-    group.
+    why it was dead-lettered or discarded, or the Feedback of a report. ``holder`` names the user or
+    consumer that holds it while it is uncommitted or locked, ``hindrance`` why nobody can get it.
+    ``report`` are its report options. ``queue_manager`` owns the queue; for a shared queue it is
+    the queue-sharing group.
 
     ``program`` is the PutApplName, ``topic`` the topic string of a published copy; both are empty
-    for an ended life, as the ledger does not have them. ``capped_by``, ``met_by``, ``ended_by`` and
-    ``ended_program`` are columns of the ledger (docs/LEDGER.md), empty where unknown. Only the
-    first of them is known of a message that is still on its queue.
+    for an ended message, as the ledger does not have them. ``capped_by``, ``met_by``, ``ended_by``
+    and ``ended_program`` are columns of the ledger (docs/LEDGER.md), empty where unknown. Only
+    ``capped_by`` is known of a message that is still on its queue.
     """
 
     relation: str
@@ -85,13 +85,13 @@ class Step(NamedTuple):
 
 
 class MessageTrace(NamedTuple):
-    """Everything that queue managers know about an id at one moment.
+    """The history of the messages with one id, as queue managers know it at one moment.
 
-    ``entries`` are in the order in which they ended, present ones last; there are none for an
-    unknown id. ``is_cut`` is True when there were more than MAX_TRACE_ENTRIES of a kind.
-    ``ledger_position`` and ``ledger_ms`` belong to the oldest row of the ledger that retention has
-    kept, None while the ledger is empty. These three are about the asked ``queue_manager``.
-    ``notes`` are sentences about places that could not be searched.
+    ``entries`` are in the order in which they ended, present ones last; empty for an unknown id.
+    ``is_cut`` is True when more than MAX_TRACE_ENTRIES of a kind were found. ``ledger_position``
+    and ``ledger_ms`` belong to the oldest row of the ledger that retention has kept, None while the
+    ledger is empty. These three are about ``queue_manager``. ``notes`` are sentences about places
+    that could not be searched.
     """
 
     asked_id: bytes
@@ -116,7 +116,7 @@ MAX_TRACE_ENTRIES = 50
 
 
 class PropertyQuestion(NamedTuple):
-    """A question for messages with a property; times are those of the put, ms since 1970.
+    """A search for messages with a property; times are those of the put, ms since 1970.
 
     ``value`` is the value as text. ``from_ms`` is inside the range, ``before_ms`` outside; None is
     no bound. At most ``limit`` traces are returned, those of the latest puts.
@@ -139,7 +139,7 @@ class PropertyQuestion(NamedTuple):
 
     @property
     def put_range(self) -> tuple[int, int]:
-        """The half-open range of the time of the put, ms since 1970."""
+        """The range of put times searched, ms since 1970; the second is outside of the range."""
         return (
             _EARLIEST_MS if self.from_ms is None else self.from_ms,
             _LATEST_MS if self.before_ms is None else self.before_ms,

@@ -1,1 +1,1 @@
-"""Data that cross a process or a version: stored codes, wire rows, verbs, reasons, columns."""
+"""Contracts: data that cross a process or a version: stored codes, wire rows, columns."""

@@ -1,4 +1,4 @@
-"""How a program reaches a server: the socket in a folder, the operator's token, TLS files.
+"""Access of a program to a server: the socket in a folder, the operator's token, TLS files.
 
 The folder of a queue manager is private: every user who can reach a socket in it could also read
 the messages, and no other user can listen there. A port of the loopback interface, in contrast, is
@@ -20,16 +20,16 @@ MQ_SOCKET_FILE: Final = "mq.sock"
 
 
 class FolderSocket:
-    """A short path to a socket in a folder, through a descriptor of the folder.
+    """A short path to a Unix socket in a folder, through an open descriptor of the folder.
 
-    :meth:`close` ends it.
+    :meth:`close` closes the descriptor.
 
     The path of a socket has at most 107 bytes, that of a folder up to 4,095. A path through
     ``/proc/self/fd`` is short, and stays valid when the folder is renamed.
     """
 
     def __init__(self, folder: Path, file: str = MQ_SOCKET_FILE) -> None:
-        """Open the folder; raises OSError when it does not exist or cannot be opened."""
+        """Open the folder; raises OSError if the folder does not exist or cannot be opened."""
         self._descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         self._file = file
 
@@ -39,7 +39,7 @@ class FolderSocket:
         return Path(f"/proc/self/fd/{self._descriptor}/{self._file}")
 
     def close(self) -> None:
-        """Close the descriptor; the path cannot be used any more."""
+        """Close the descriptor, which makes ``path`` invalid; must be called only once."""
         os.close(self._descriptor)
 
 
@@ -52,18 +52,25 @@ _TOKEN_BYTES = 4096
 
 
 class TokenMissing(ValueError):
-    """No token was given, or its file cannot be used."""
+    """No token is configured, or the token file cannot be used."""
 
 
 def check_token(token: str) -> str:
-    """Return a token; raises ValueError unless it is printable ASCII without outer spaces."""
+    """Return ``token`` unchanged if it is printable ASCII without white space around it.
+
+    Raises ValueError for any other text. An empty token passes.
+    """
     if not token.isascii() or not token.isprintable() or token != token.strip():
         raise ValueError("the token has characters other than printable ASCII, or spaces around it")
     return token
 
 
 def read_token(token_file: str | Path | None = None) -> str:
-    """Return the token in a file, or by default that of MAYFLY_TOKEN; raises TokenMissing."""
+    """Return the token in ``token_file``, or without a file the value of MAYFLY_TOKEN.
+
+    White space around the token is removed. Raises TokenMissing if the variable is unset or blank,
+    or if the file cannot be used.
+    """
     if token_file is not None:
         return _token_in(token_file)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
@@ -73,7 +80,11 @@ def read_token(token_file: str | Path | None = None) -> str:
 
 
 def _token_in(token_file: str | Path) -> str:
-    """Return the token in a file; raises TokenMissing with the reason."""
+    """Return the token in a file, without the white space around it.
+
+    Raises TokenMissing if the file cannot be read, is empty, has more than 4,096 bytes, or holds
+    text other than printable ASCII.
+    """
     try:
         with local_path(token_file).open("rb") as file:
             # At most the bytes of a token are read: the name may be that of a device.

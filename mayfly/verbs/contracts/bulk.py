@@ -1,6 +1,6 @@
-"""Forms common to the contracts of the bulk plane: columns of rows, JSON requests and answers.
+"""Types shared by the contracts of the bulk plane (Arrow Flight): columns, JSON request types.
 
-Columns are described in plain words, for modules without pyarrow;
+Columns are described without Arrow, for modules without pyarrow;
 `mayfly.pipeline.bulk.schema.schema_of` makes an Arrow schema of them.
 
 Requests and answers are NamedTuples whose fields are the keys of a JSON object. A value is a text,
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Column(NamedTuple):
-    """One column; with ``is_nullable`` False every row has a value."""
+    """A column of a table: its name and type; with ``is_nullable`` False every row has a value."""
 
     name: str
     kind: Kind
@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 def not_null(name: str, kind: Kind) -> Column:
-    """Return a column that has a value in every row."""
+    """Return the definition of a column in which every row must have a value."""
     return Column(name, kind, is_nullable=False)
 
 
@@ -54,12 +54,19 @@ PROTOCOL = "protocol"
 
 @cache
 def field_types(row: type) -> dict[str, tuple[type, ...]]:
-    """Return the types that each field of a request may have, by the name of the field."""
+    """Return the Python types that each field of a NamedTuple request allows, by field name.
+
+    Example: ``until: int | None`` -> ``{"until": (int, NoneType)}``.
+    """
     return {name: _types(hint) for name, hint in get_type_hints(row).items()}
 
 
 def _types(hint: Any) -> tuple[type, ...]:
-    """Return the runtime types that a type hint allows."""
+    """Return the Python types that a type hint allows: ``int | None`` -> ``(int, NoneType)``.
+
+    ``list[int]`` becomes ``(list,)``. Raises AssertionError for a type that JSON requests cannot
+    have.
+    """
     kinds = [get_origin(kind) or kind for kind in get_args(hint) or (hint,)]
     if get_origin(hint) is list:
         kinds = [list]

@@ -1,4 +1,4 @@
-"""Verbs, requests and answers between a sender channel and its receiver (docs/WIRE.md).
+"""Channels: requests and answers between a sender channel and its receiver (docs/WIRE.md).
 
 A conversation begins with CONNECT, which gives the version of the verbs that follow. A request is
 an array: the number of its verb, then its fields in order.
@@ -73,10 +73,10 @@ class ReceiverState(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A message between two queue managers, with its target.
+    """A message between two queue managers, with its target queue.
 
-    ``life_ms`` is the life left when it was sent, None for an unlimited life. A message with
-    ``is_fast`` is put outside of the batch: it can be lost, and is visible at once.
+    ``life_ms`` is the time to expiry in ms when the message was sent, None if it never expires. A
+    message with ``is_fast`` is put outside of the batch: it can be lost, and is visible at once.
     """
 
     queue: str
@@ -90,7 +90,7 @@ class Envelope(NamedTuple):
 
 
 class EnvelopeRow(NamedTuple):
-    """An :class:`Envelope` as it travels, with its descriptor packed."""
+    """The wire form of an :class:`Envelope`, with its descriptor packed as msgpack."""
 
     queue: Text
     manager: Text
@@ -106,7 +106,7 @@ _Envelopes: TypeAlias = Annotated[list[EnvelopeRow], BOUNDED]
 
 
 class ChannelRequest(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A request of a sender; its verb has another number than those of `verbs.requests`."""
+    """A request of a sender channel; no verb number is also one in `verbs.requests`."""
 
     #: The type of its answer.
     ANSWER: ClassVar[Any] = type(None)
@@ -115,8 +115,8 @@ class ChannelRequest(msgspec.Struct, array_like=True, forbid_unknown_fields=True
 class Introduction(ChannelRequest, tag=80):
     """CONNECT: the sending queue manager, and the receiving channel and queue manager.
 
-    A blank ``queue_manager`` means the only one that the server serves. A blank ``token`` is none.
-    With ``heartbeat_ms`` 0 the server sends no heartbeats.
+    A blank ``queue_manager`` means the only one that the server serves. A blank ``token`` is no
+    token. With ``heartbeat_ms`` 0 the server sends no heartbeats.
     """
 
     ANSWER = Welcome
@@ -149,9 +149,9 @@ class Envelopes(ChannelRequest, tag=82):
 
 
 class PutBatch(ChannelRequest, tag=83):
-    """PUT_BATCH: put a batch now; the request has its last messages, and how many it has in all.
+    """PUT_BATCH: put a batch now; the request has its last messages and the number of all messages.
 
-    The answer is None when all are put, or the ms after which the sender may send GO_ON.
+    The answer is None when all are put, else the ms after which the sender may send GO_ON.
     """
 
     ANSWER = NonNegative | None
@@ -161,9 +161,9 @@ class PutBatch(ChannelRequest, tag=83):
 
 
 class KeepBatch(ChannelRequest, tag=84):
-    """KEEP_BATCH: keep a batch, as in PUT_BATCH, until GO_ON.
+    """KEEP_BATCH: keep a batch in the receiver, as in PUT_BATCH, until GO_ON.
 
-    The answer is for how many ms the receiver has had the first messages of the batch.
+    The answer is the ms since the receiver got the first messages of the batch.
     """
 
     ANSWER = NonNegative
@@ -173,7 +173,7 @@ class KeepBatch(ChannelRequest, tag=84):
 
 
 class GoOn(ChannelRequest, tag=85):
-    """GO_ON: put the kept batch, or try again; ``transit_ms`` is how long it was on the link.
+    """GO_ON: put the kept batch, or try again; ``transit_ms`` is the time of the batch on the link.
 
     The answer is that of PUT_BATCH.
     """
@@ -191,11 +191,11 @@ class Confirm(ChannelRequest, tag=86):
 
 
 class Ping(ChannelRequest, tag=87):
-    """PING: ask whether the receiver of the channel accepts."""
+    """PING: ask whether the receiving channel accepts connections of this sender."""
 
 
 class End(ChannelRequest, tag=88):
-    """END: the sender ends."""
+    """END: the sender ends the conversation."""
 
 
 #: The requests of a sender by the numbers of their verbs.
@@ -219,7 +219,11 @@ _NAMES: Final[dict[type[ChannelRequest], str]] = {
 
 
 def introduction_of(payload: bytes) -> Introduction:
-    """Return the CONNECT in a payload; raises WrongFrame, first of all for another version."""
+    """Return the CONNECT request that is packed in a payload.
+
+    Raises WrongFrame for a version other than VERSION, which is checked first, and for a malformed
+    request.
+    """
     versioned = decoded(list[msgspec.Raw], payload, "connect")
     version = (
         decoded(Any, bytes(versioned[1]), "connect.version") if len(versioned) > 1 else VERSION
@@ -232,9 +236,10 @@ def introduction_of(payload: bytes) -> Introduction:
 
 
 def channel_request_of(payload: bytes) -> ChannelRequest:
-    """Return the request in a payload after CONNECT; raises WrongFrame with field and value.
+    """Return the request of a sender, after CONNECT, that is packed in a payload.
 
-    The field of the error is ``verb`` for a number that is no verb of a sender.
+    Raises WrongFrame, whose text has the wrong field and its value. Its ``field`` is ``verb`` for a
+    number that is no verb of a sender, and for a second CONNECT.
     """
     verb = first_value(payload)
     kind = REQUESTS.get(verb) if type(verb) is int else None
@@ -245,14 +250,14 @@ def channel_request_of(payload: bytes) -> ChannelRequest:
 
 
 def row_of_envelope(envelope: Envelope) -> EnvelopeRow:
-    """Return a message as it travels; raises MQRC_MD_ERROR for an unsuitable descriptor."""
+    """Return the wire form of a message; raises MQRC_MD_ERROR for a wrong descriptor field."""
     queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast = envelope
     packed_one = packed_descriptor(descriptor)
     return EnvelopeRow(queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast)
 
 
 def envelope_of(row: EnvelopeRow) -> Envelope:
-    """Return a received message; raises WrongFrame for a malformed descriptor."""
+    """Return the message of a received row; raises WrongFrame for a malformed descriptor."""
     queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast = row
     try:
         descriptor = descriptor_of(packed_one)
@@ -262,14 +267,19 @@ def envelope_of(row: EnvelopeRow) -> Envelope:
 
 
 def packed_request(request: ChannelRequest) -> bytes:
-    """Return a request as it travels; raises ValueError for a value that cannot travel."""
+    """Return a request as msgpack bytes.
+
+    Raises ValueError for a number of more than 8 bytes, TypeError for a value of an unsuitable
+    type.
+    """
     return packed(request)
 
 
 def parts(envelopes: Sequence[Envelope], max_bytes: int) -> list[list[Envelope]]:
-    """Split messages into parts of at most ``max_bytes``; a longer message is a part alone.
+    """Split messages into lists of at most ``max_bytes`` each, and keep their order.
 
-    There is at least one part, which is empty for no messages.
+    A message that is longer than ``max_bytes`` gets a list for itself. For no messages the result
+    is ``[[]]``.
     """
     found: list[list[Envelope]] = [[]]
     space = max_bytes

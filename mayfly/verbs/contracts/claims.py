@@ -1,4 +1,7 @@
-"""Reading a queue by claims or by a browse: verbs, requests and answers (docs/SPARK.md).
+"""Claims of messages by a Spark reader, and browses: verbs, requests and answers (docs/SPARK.md).
+
+A claim reserves the next messages of a queue for a consumer, until it is ended (the messages are
+done) or released (they return to the queue). Claims of a consumer are numbered from 1.
 
 The comment at each verb names its request and answer; CONSUMERS and MARK have no fields. Ids in a
 request are hexadecimal digits.
@@ -43,7 +46,7 @@ VERBS = (
 
 
 class AttachRequest(NamedTuple):
-    """Attach a reader to a queue, under the name of a consumer."""
+    """Request to attach a reader to a queue, under the name of a consumer."""
 
     consumer: str
     queue: str
@@ -52,7 +55,8 @@ class AttachRequest(NamedTuple):
 class Attached(NamedTuple):
     """The answer to an attach: the consumer, its epoch, its queue and the store of the queue.
 
-    Claims up to ``closed`` have been ended.
+    ``epoch`` is the number of this attach: a later attach under the same name invalidates it.
+    ``instance_id`` identifies the store. Claims up to number ``closed`` have been ended.
     """
 
     manager: str
@@ -64,9 +68,9 @@ class Attached(NamedTuple):
 
 
 class ClaimRequest(NamedTuple):
-    """Claim the next messages behind claim number ``after``, within two limits.
+    """Request to claim (reserve) the next messages behind claim ``after``, within two limits.
 
-    ``up_to`` is a :class:`Mark` that no claimed message follows; None is no such limit.
+    ``up_to`` is a :class:`Mark`: only messages before it are claimed; None is no such limit.
     """
 
     consumer: str
@@ -78,21 +82,24 @@ class ClaimRequest(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """The number of the last claim that can be read, and how many messages it holds."""
+    """The number of the last claim that can be read, and how many messages the new claims hold.
+
+    ``until`` is ``after`` of the request when nothing was claimed.
+    """
 
     until: int
     messages: int
 
 
 class Reader(NamedTuple):
-    """A reader: the name of its consumer, and the epoch of its attach."""
+    """A reader: the name of its consumer, and the epoch that its attach returned."""
 
     consumer: str
     epoch: int
 
 
 class EndRequest(NamedTuple):
-    """End the open claims of a consumer up to number ``until``."""
+    """Request to end the open claims of a consumer up to number ``until``: messages are done."""
 
     consumer: str
     epoch: int
@@ -100,7 +107,10 @@ class EndRequest(NamedTuple):
 
 
 class EndWrittenRequest(NamedTuple):
-    """End the claims of one store up to ``until``, whichever reader has the consumer's name."""
+    """Request to end the claims of a consumer up to number ``until``, without an epoch.
+
+    ``instance_id`` is the store that the claim numbers belong to.
+    """
 
     consumer: str
     instance_id: str
@@ -108,7 +118,10 @@ class EndWrittenRequest(NamedTuple):
 
 
 class ReleaseRequest(NamedTuple):
-    """Return the claimed messages of a consumer; with an epoch only those of that reader."""
+    """Request to return the claimed messages of a consumer to their queue.
+
+    With an epoch only those that the reader with this epoch has claimed; None is for any reader.
+    """
 
     consumer: str
     epoch: int | None
@@ -121,7 +134,7 @@ class Counted(NamedTuple):
 
 
 class ClaimsRequest(NamedTuple):
-    """Ask for the rows that the claims after ``after`` up to ``until`` hold."""
+    """Request for the row numbers in the claims after ``after`` up to ``until``."""
 
     consumer: str
     epoch: int
@@ -130,13 +143,13 @@ class ClaimsRequest(NamedTuple):
 
 
 class ClaimedRows(NamedTuple):
-    """Ranges of rows, each the rows after the first number up to the second."""
+    """Ranges of claimed rows, each the rows after its first number up to its second."""
 
     ranges: list[tuple[int, int]]
 
 
 class BackOutRequest(NamedTuple):
-    """Back out single rows of open claims; ``reason`` is an MQRC_* for a dead-letter header."""
+    """Request to back out single rows of open claims; ``reason`` is an MQRC_* for an MQDLH."""
 
     consumer: str
     epoch: int
@@ -152,16 +165,16 @@ class BackedOut(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A position in time: messages put by now are before it, later ones behind it."""
+    """A position between messages: those put until now are before it, later ones behind it."""
 
     mark: int
 
 
 class ConsumerState(NamedTuple):
-    """The state of a consumer: its claims after ``closed`` up to ``last`` are open.
+    """The state of a consumer: its claims after number ``closed`` up to ``last`` are open.
 
-    ``message_count`` is how many messages they hold, ``oldest_claimed_ms`` since when, in ms since
-    1970, None without any.
+    ``message_count`` is the number of messages in these open claims. ``oldest_claimed_ms`` is the
+    time of the oldest one, ms since 1970, None without open claims.
     """
 
     consumer: str
@@ -174,14 +187,14 @@ class ConsumerState(NamedTuple):
 
 
 class RangesRequest(NamedTuple):
-    """Divide the messages of a queue into about ``part_count`` ranges of keys."""
+    """Request to divide the messages of a queue into about ``part_count`` ranges of keys."""
 
     queue: str
     part_count: int
 
 
 class ClaimedRequest(NamedTuple):
-    """Read the claimed rows after ``after_row`` up to ``until_row`` of a consumer."""
+    """Request for the messages in claimed rows after ``after_row`` up to ``until_row``."""
 
     consumer: str
     epoch: int
@@ -190,7 +203,10 @@ class ClaimedRequest(NamedTuple):
 
 
 class BrowseRequest(NamedTuple):
-    """Browse the live messages with keys from ``low`` to below ``high``; None matches any value."""
+    """Request to browse live messages with keys from ``low`` to below ``high``.
+
+    An id or priority of None matches any message.
+    """
 
     queue: str
     low: int

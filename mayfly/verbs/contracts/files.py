@@ -1,7 +1,7 @@
-"""Places that a person names, and the checked tables of a TOML file.
+"""Files that a user configures: paths and URLs, and the checked tables of a TOML file.
 
-A place is a path of this machine or a URL. It stays a str until its scheme is known: ``Path``
-merges double slashes, and would turn ``s3a://lake`` into a folder ``s3a:`` of this machine.
+A path or URL stays a str until its scheme is known: ``Path`` merges double slashes, and would turn
+``s3a://lake`` into a folder ``s3a:`` of this machine.
 
 The configuration files of pipelines and servers are read as tables: each key is checked, an unknown
 one is refused. An error names file, line, table and key.
@@ -25,15 +25,19 @@ _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
 
 
 def scheme_of(place: str | Path) -> str:
-    """Return the scheme of a URL in lower case, "" for a path of this machine."""
+    """Return the scheme of a URL in lower case: ``S3A://lake`` -> ``s3a``.
+
+    Returns "" for a path of this machine, also for one with a drive letter.
+    """
     found = _SCHEME.match(str(place))
     return "" if found is None else found[1].lower()
 
 
 def local_path(place: str | Path) -> Path:
-    """Return a path of this machine, which may be written as ``file:///PATH``.
+    """Return ``place`` as a path of this machine; ``file:///PATH`` becomes ``/PATH``.
 
-    Raises ValueError, which names the scheme, for any other URL.
+    A place without a scheme is returned as it is. Raises ValueError for any other URL, also for
+    ``file://`` with the name of another machine.
     """
     text = str(place)
     scheme = scheme_of(text)
@@ -59,7 +63,7 @@ class ConfigurationError(ValueError):
     """A key of a configuration file is unknown, missing, or has an unusable value."""
 
     def __init__(self, path: Path, where: str, text: str, line: int | None = None) -> None:
-        """Compose the message: file, line, table or key (``where``), and what is wrong."""
+        """Build the text: file, line if known, table or key (``where``), and the problem."""
         place = f"{path}" if line is None else f"{path}, line {line}"
         super().__init__(f"{place}: {where}: {text}" if where else f"{place}: {text}")
         self.path = path
@@ -68,14 +72,15 @@ class ConfigurationError(ValueError):
         self.line = line
 
     def __reduce__(self) -> tuple[type[ConfigurationError], tuple[Path, str, str, int | None]]:
-        """Return the parts to pickle, for an error that crosses processes."""
+        """Return class and arguments for pickle, so that the error can cross processes."""
         return type(self), (self.path, self.where, self.text, self.line)
 
 
 class _File:
-    """A file, with the line of each key as far as a look at single lines finds it."""
+    """The text of a configuration file, with the line number of each key for error texts."""
 
     def __init__(self, path: Path, text: str, error: type[ConfigurationError]) -> None:
+        """Find the line of each key; ``error`` is the exception class for errors in this file."""
         self.path = path
         self._error = error
         #: (header, its number among those of its name, key) -> line.
@@ -90,14 +95,17 @@ class _File:
                 self._lines.setdefault((header, counts.get(header, 1), found[1]), number)
 
     def error(self, where: str, text: str, place: tuple[str, int, str]) -> ConfigurationError:
-        """Return the error about a key, with the line of the key."""
+        """Return the error about a key, with its line, or without a line if the key is not found.
+
+        ``place`` is the table's header, the number of that header (from 1), and the key.
+        """
         return self._error(self.path, where, text, self._lines.get(place))
 
 
 def read_tables(path: Path, error: type[ConfigurationError] = ConfigurationError) -> Table:
-    """Return the root table of a file.
+    """Return the root table of a TOML file; ``error`` is the class for errors in the file.
 
-    Raises OSError, and ``error`` for a file that is not TOML.
+    Raises OSError if the file cannot be read, and ``error`` for a file that is not TOML.
     """
     try:
         text = path.read_bytes().decode()
@@ -108,7 +116,7 @@ def read_tables(path: Path, error: type[ConfigurationError] = ConfigurationError
 
 
 class Table:
-    """A table and its place in the file; it remembers which keys were read.
+    """A table of a TOML file; it remembers which keys were read, to find unknown ones.
 
     Each method that reads a key raises ConfigurationError for a value of another type.
     """
@@ -120,6 +128,11 @@ class Table:
         where: str = "",
         header: tuple[str, int] = ("", 1),
     ) -> None:
+        """Wrap the values of a table.
+
+        ``where`` names the table in errors, ``header`` is its TOML header and the number of that
+        header.
+        """
         self._unread = dict(values)
         self._read_keys: list[str] = []
         self._file = file
@@ -127,12 +140,15 @@ class Table:
         self._header = header
 
     def error(self, key: str, text: str) -> ConfigurationError:
-        """Return the error to raise about a key."""
+        """Return (not raise) the error about a key of this table; ``text`` says what is wrong."""
         where = ", ".join(filter(None, (self._where, key)))
         return self._file.error(where, text, (*self._header, key))
 
     def optional_text(self, key: str) -> str | None:
-        """Return a text that is not blank, None when the key is missing."""
+        """Return the text at a key, None when the key is missing.
+
+        Raises ConfigurationError for a blank text or another type.
+        """
         value = self._take(key)
         if value is None:
             return None
@@ -141,7 +157,11 @@ class Table:
         return value
 
     def plain_text(self, key: str) -> str | None:
-        """Return a text, None when the key is missing; one with ``${NAME}`` is refused."""
+        """Return the text at a key, None when the key is missing.
+
+        Raises ConfigurationError for a blank text, another type, or a reference such as
+        ``${NAME}``, which is not expanded.
+        """
         value = self.optional_text(key)
         if value is not None and _REFERENCE.search(value):
             raise self.error(
@@ -150,7 +170,11 @@ class Table:
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text, or the default; raises ConfigurationError when both are missing."""
+        """Return the text at a key, or ``default`` when the key is missing.
+
+        Raises ConfigurationError when both are missing, and for a blank text, another type, or a
+        reference such as ``${NAME}``.
+        """
         value = self.plain_text(key)
         if value is None:
             value = default
@@ -159,7 +183,10 @@ class Table:
         return value
 
     def one_of(self, key: str, known: Iterable[str], default: str | None = None) -> str:
-        """Return a text, or the default, which must be one of the known ones."""
+        """Return the text at a key, or ``default`` when the key is missing.
+
+        Raises ConfigurationError when both are missing, and for a text that is not in ``known``.
+        """
         names = list(known)
         value = self.text(key, default)
         if value not in names:
@@ -169,9 +196,10 @@ class Table:
         return value
 
     def place(self, key: str) -> str | None:
-        """Return a path or a URL, None when missing.
+        """Return the path or URL at a key, None when the key is missing.
 
-        A path is relative to the folder of the file.
+        A relative path is made absolute, from the folder of the file. Raises ConfigurationError for
+        a value that is no plain text.
         """
         value = self.plain_text(key)
         if value is None or scheme_of(value):
@@ -179,26 +207,40 @@ class Table:
         return str(self._here(value))
 
     def local_place(self, key: str) -> Path | None:
-        """Return a path of this machine, relative to the folder of the file; refuse other URLs."""
+        """Return the local path at a key, None when the key is missing.
+
+        A relative path is made absolute, from the folder of the file. Raises ConfigurationError for
+        a URL other than ``file:`` of this machine.
+        """
         value = self.plain_text(key)
         return None if value is None else self._local(key, value)
 
     def number(self, key: str, least: int = 1, most: int = 2**31 - 1) -> int | None:
-        """Return a whole number from ``least`` to ``most``, None when the key is missing."""
+        """Return the whole number at a key, None when the key is missing.
+
+        Raises ConfigurationError for a number outside ``least`` to ``most``, or another type.
+        """
         value = self._take(key)
         if value is not None and not (type(value) is int and least <= value <= most):
             raise self.error(key, f"{value!r} is not a whole number from {least} to {most}")
         return value
 
     def boolean(self, key: str) -> bool:
-        """Return a boolean, False when the key is missing."""
+        """Return the boolean at a key, False when the key is missing.
+
+        Raises ConfigurationError for another type.
+        """
         value = self._take(key)
         if not isinstance(value, bool | None):
             raise self.error(key, f"{value!r} is not true or false")
         return bool(value)
 
     def places(self, key: str) -> list[Path]:
-        """Return a list of paths relative to the folder of the file, [] when the key is missing."""
+        """Return the list of local paths at a key, [] when the key is missing.
+
+        Relative paths are made absolute, from the folder of the file. Raises ConfigurationError for
+        any other value.
+        """
         values = self._take(key)
         if values is None:
             return []
@@ -207,9 +249,10 @@ class Table:
         return [self._local(key, value) for value in values]
 
     def texts(self, key: str) -> dict[str, str]:
-        """Return a table of texts, {} when missing.
+        """Return the table of texts at a key, {} when the key is missing.
 
-        Numbers and booleans become text as in Spark.
+        Numbers and booleans become text as in Spark: ``true`` -> ``"true"``. Raises
+        ConfigurationError for any other value.
         """
         values = self._take(key)
         if values is None:
@@ -219,7 +262,10 @@ class Table:
         return {name: self._as_text(f"{key}.{name}", value) for name, value in values.items()}
 
     def table(self, key: str) -> Table:
-        """Return a table, an empty one when the key is missing."""
+        """Return the inner table at a key, an empty one when the key is missing.
+
+        Raises ConfigurationError for any other value.
+        """
         values = self._take(key)
         if not isinstance(values, dict | None):
             raise self.error(key, f"{values!r} is not a table: write [{key}]")
@@ -228,7 +274,10 @@ class Table:
         )
 
     def tables(self, key: str) -> list[Table]:
-        """Return the tables of an array, [] when the key is missing."""
+        """Return the tables of the array at a key (``[[key]]``), [] when the key is missing.
+
+        Raises ConfigurationError for any other value.
+        """
         values = self._take(key)
         if values is None:
             return []
@@ -245,37 +294,46 @@ class Table:
         ]
 
     def refuse_unknown_keys(self) -> None:
-        """Raise ConfigurationError for a key that was not read by now."""
+        """Raise ConfigurationError for the first key of the table that was not read so far."""
         for key in self._unread:
             if key == "token":
                 raise self.error(key, _TOKENS)
             raise self.error(key, f"is no key here{suggestion(key, self._read_keys)}")
 
     def fail(self, key: str, text: str) -> NoReturn:
-        """Raise ConfigurationError about a key."""
+        """Raise ConfigurationError about a key; ``text`` says what is wrong."""
         raise self.error(key, text)
 
     def _take(self, key: str) -> Any:
-        """Return and note the value of a key, None when it is missing."""
+        """Return the value of a key and mark the key as read; None when the key is missing."""
         self._read_keys.append(key)
         return self._unread.pop(key, None)
 
     def _local(self, key: str, value: str) -> Path:
+        """Return a path or ``file:`` URL as absolute path.
+
+        A relative path is joined to the folder of the configuration file. Raises ConfigurationError
+        for any other URL.
+        """
         try:
             return self._here(local_path(value))
         except ValueError as error:
             raise self.error(key, str(error)) from error
 
     def _here(self, path: str | Path) -> Path:
+        """Return a path made absolute, from the folder of the configuration file."""
         return Path(os.path.normpath(self._file.path.parent.absolute() / path))
 
     def _place_of(self, inner: str) -> str:
+        """Return the name of an inner table in errors: ``[a] [b]``."""
         return f"{self._where} {inner}".strip()
 
     def _header_of(self, key: str) -> str:
+        """Return the TOML header of an inner table: ``a`` and ``b`` -> ``a.b``."""
         return ".".join(filter(None, (self._header[0], key)))
 
     def _as_text(self, key: str, value: Any) -> str:
+        """Return a str, number or boolean as str; raises ConfigurationError for other values."""
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, str | int | float):
@@ -284,6 +342,6 @@ class Table:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ", did you mean …?" when a known name is similar, otherwise ""."""
+    """Return ``, did you mean 'queue'?`` with the most similar name, "" without a similar one."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f", did you mean {found[0]!r}?" if found else ""

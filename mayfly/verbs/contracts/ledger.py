@@ -1,8 +1,8 @@
-"""The ledger as it travels, and as the lake keeps it: its verbs, requests and columns.
+"""The ledger, the list of all ended messages, on the wire and in the lake: requests and columns.
 
-A row is a life (kind 0) or a balance (kind 1), with its queue manager. ``instance_id``
-distinguishes two stores of the same name; (instance_id, position) is unique for ever. Columns and
-outcomes may be added; docs/LEDGER.md describes each.
+A row is the record of one ended message on one queue (kind 0) or a balance of a queue (kind 1),
+with its queue manager. ``instance_id`` distinguishes two stores of the same name; (instance_id,
+position) is unique for ever. Columns and outcomes may be added; docs/LEDGER.md describes each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ assert column_names(COLUMNS)[2:] == LEDGER_COLUMNS, "what travels and the ledger
 
 
 class LedgerRequest(NamedTuple):
-    """Read the positions after ``after`` up to ``until`` of one ledger."""
+    """Request for the ledger rows at the positions after ``after`` up to ``until``.
+
+    ``instance_id`` is the store that the positions belong to; None accepts any store.
+    """
 
     after: int
     until: int
@@ -61,7 +64,7 @@ class LedgerRequest(NamedTuple):
 
 
 class LedgerInfo(NamedTuple):
-    """The queue manager and the positions of a ledger; it is empty when first = last + 1."""
+    """The queue manager and the position range of a ledger; empty when first = last + 1."""
 
     manager: str
     instance_id: str
@@ -70,10 +73,10 @@ class LedgerInfo(NamedTuple):
 
 
 class PositionTrimmed(Exception):
-    """A reader asks for positions whose rows retention has removed."""
+    """Raised when the requested ledger rows were already removed by retention."""
 
     def __init__(self, after_position: int, first_position: int) -> None:
-        """Compose the message of the position read from and the first one still held."""
+        """Build the text; ``first_position`` is the oldest position that the ledger still has."""
         super().__init__(
             f"ledger position {after_position + 1} is trimmed; the first one held is "
             f"{first_position}: start from there, or raise ledger.retention_count"

@@ -1,6 +1,6 @@
-"""A message with its lifetime, as sources of the bulk plane deliver it.
+"""Messages with their times of delivery and expiry, as rows of the bulk plane (Arrow Flight).
 
-``expire_at_ms`` null is unlimited, ``persistence`` an MQPER_* value, ``report`` the MQRO_* options.
+``expire_at_ms`` null is no expiry, ``persistence`` an MQPER_* value, ``report`` the MQRO_* options.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The end of a life as it is stored: its outcome, the party that ended it, and what met it.
+"""Outcomes: how a message's stay on a queue ended, as stored codes, and by which user or event.
 
 Ledger rows, totals, balances and the columns of the lake hold them: an outcome by its code, the
-word of `lifetime.life.State`, and the event that met an expired message by a word of `MetBy`. Codes
-and words keep their meaning for ever. One that this version does not know comes from a later
+word of `lifetime.life.State`, and the event that found an expired message by a word of `MetBy`.
+Codes and words keep their meaning for ever. One that this version does not know comes from a later
 version: it is kept and shown as it is. Counts are stored as a JSON object from code to count; a
-code that is missing counted nothing.
+missing code has count 0.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ENCODER = json.JSONEncoder()
 
 
 def pack_counts(counts: Mapping[str, int]) -> str:
-    """Return counts of ended lives by outcome code, as stored JSON."""
+    """Return counts of ended messages by outcome code, as JSON text for the store."""
     return _ENCODER.encode(counts)
 
 
 def unpack_counts(stored: str) -> dict[str, int]:
-    """Return counts of ended lives by outcome code, without zeros, from stored JSON.
+    """Return counts of ended messages by outcome code from stored JSON text, without zeros.
 
-    Codes of later versions are kept. Raises ValueError for other text.
+    Codes of later versions are kept. Raises ValueError for any other text.
     """
     counts = json.loads(stored)
     if not isinstance(counts, dict) or {type(count) for count in counts.values()} - {int}:
@@ -42,7 +42,7 @@ def unpack_counts(stored: str) -> dict[str, int]:
 
 
 class MetBy(StrEnum):
-    """The event that met an expired message, which ends its life."""
+    """The event at which the queue manager found an expired message, and so discarded it."""
 
     #: A get, of whatever kind, by a program.
     GET = "get"
@@ -65,10 +65,10 @@ class MetBy(StrEnum):
 
 
 class TerminatedBy(NamedTuple):
-    """The party that ends lives, and for expired messages what met them; None is not known.
+    """The user or channel that ended messages, and the event that found expired ones.
 
-    ``ended_by`` is a user, or the name of a channel. ``ended_program`` is the program of the user,
-    or without a user the consumer of a pipeline.
+    None is not known. ``ended_by`` is a user, or the name of a channel. ``ended_program`` is the
+    program of the user, or without a user the consumer of a pipeline.
     """
 
     met_by: str | None = None
@@ -81,9 +81,10 @@ NOBODY = TerminatedBy()
 
 
 def terminated_by_program(user: str, program: str) -> TerminatedBy:
-    """Return the ending of the lives that a program of a user ends; empty names are not known.
+    """Return the TerminatedBy for messages that a program of a user has ended.
 
-    Both are cut as in a message that it puts: to UserIdentifier and PutApplName (P6).
+    ``user`` is cut to the length of UserIdentifier, ``program`` to that of PutApplName. An empty
+    name becomes None.
     """
     known = cut_to_fit(user, "UserIdentifier"), cut_to_fit(program, "PutApplName")
     return TerminatedBy(None, known[0] or None, known[1] or None)

@@ -1,4 +1,7 @@
-"""Writing rows into queues by stages: verbs, requests, answers, and columns (docs/SPARK.md)."""
+"""Stages: uploaded rows that a later commit puts to queues; requests, answers and columns.
+
+See docs/SPARK.md.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ COLUMNS: tuple[Column, ...] = (
 
 
 class StageRequest(NamedTuple):
-    """Where an upload belongs; a repeated attempt of a task has another ``attempt``."""
+    """Key of a stage (one upload of rows): query, batch, partition and attempt.
+
+    A repeated attempt of a task has another ``attempt``.
+    """
 
     query: str
     batch: int
@@ -91,7 +97,7 @@ class CommitRequest(NamedTuple):
 
 
 class SurrenderedRequest(NamedTuple):
-    """Ask for the rows that a batch has left out; they are kept until the next batch is written."""
+    """Request for rows that a batch has left out; they are kept until the next batch is written."""
 
     query: str
     batch: int
@@ -104,7 +110,7 @@ class SurrenderedRows(NamedTuple):
 
 
 class CommitAnswer(NamedTuple):
-    """The progress of a batch; with ``is_done`` False the caller commits again."""
+    """The progress of a batch; with ``is_done`` False the caller must send the commit again."""
 
     batch: int
     is_done: bool

@@ -1,9 +1,9 @@
-"""The wire between a client and a server of queue managers: first bytes, frames, values, limits.
+"""The wire protocol between a client and a server of queue managers: frames, values, limits.
 
 A client begins with a preamble: a magic word and the versions that it speaks. A server answers with
-its own. Both then speak the highest version that both know. Everything that follows are frames in
-both directions: a header of three numbers, and one msgpack array (docs/WIRE.md). Values in a frame
-have bounds; an error names the wrong value. Both sides cut received bytes into frames by
+its preamble. Both then speak the highest version that both know. Everything that follows are frames
+in both directions: a header of three numbers, and one msgpack array (docs/WIRE.md). Values in a
+frame have bounds; an error names the wrong value. Both sides cut received bytes into frames by
 :class:`Frames`.
 """
 
@@ -90,13 +90,13 @@ TELLING_BYTES: Final = 12
 
 
 class Preamble(NamedTuple):
-    """The lowest and the highest version that one side speaks."""
+    """The first bytes of a side: the lowest and the highest protocol version that it speaks."""
 
     lowest: int
     highest: int
 
     def packed(self) -> bytes:
-        """Return the preamble as it travels."""
+        """Return the 8 bytes of the preamble: magic word, lowest version, highest version."""
         return PREAMBLE.pack(MAGIC, *self)
 
     def common_with(self, other: Preamble) -> int | None:
@@ -114,13 +114,20 @@ OURS: Final = Preamble(LOWEST_VERSION, HIGHEST_VERSION)
 
 
 def preamble_of(first: bytes) -> Preamble | None:
-    """Return the preamble at the start of a connection, None for other bytes."""
+    """Return the preamble in the first 8 bytes of a connection.
+
+    Returns None for a wrong magic word, or a lowest version above the highest. ``first`` has at
+    least 8 bytes.
+    """
     magic, lowest, highest = PREAMBLE.unpack_from(first)
     return Preamble(lowest, highest) if magic == MAGIC and lowest <= highest else None
 
 
 def protocol_of(first: bytes) -> str:
-    """Return the name, for a log, of the protocol that begins with these bytes."""
+    """Return the name, for a log, of the protocol whose connections begin with ``first``.
+
+    Example: ``b"AMQP…"`` -> ``AMQP``. For an unknown protocol the text quotes the first 12 bytes.
+    """
     if first[3:8] == _SETTINGS:
         return "HTTP/2 or gRPC, as a port of Arrow Flight does"
     for start, name in _OTHERS:
@@ -130,7 +137,7 @@ def protocol_of(first: bytes) -> str:
 
 
 def framed(conversation: int, request: int, payload: bytes) -> bytes:
-    """Return a frame: header and payload; ``request`` is the number of the request."""
+    """Return a frame: 12 bytes of length, conversation and request number, then ``payload``."""
     return HEADER.pack(len(payload), conversation, request) + payload
 
 
@@ -166,12 +173,16 @@ class WrongFrame(Exception):
     """
 
     def __init__(self, text: str, field: str = "") -> None:
+        """Take the error text, and the name of the wrong request field, empty for none."""
         super().__init__(text)
         self.field = field
 
 
 def _base_value(value: object) -> object:
-    """Return a value of an enumeration or other subclass as the int or str that it is."""
+    """Return a value of an int or str subclass, such as an enum, as plain int or str.
+
+    msgspec calls it for values that it cannot encode. Raises TypeError for any other value.
+    """
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
@@ -183,7 +194,11 @@ _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_base_value)
 
 
 def packed(values: object) -> bytes:
-    """Return values as they travel; raises ValueError or TypeError for an unsuitable one."""
+    """Return a value as msgpack bytes.
+
+    Raises ValueError for a number of more than 8 bytes, TypeError for a value of an unsuitable
+    type.
+    """
     try:
         return _encoder.encode(values)
     except OverflowError as error:
@@ -192,14 +207,15 @@ def packed(values: object) -> bytes:
 
 @cache
 def decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Return the decoder of a type whose rows are named tuples, or structs coded as arrays."""
+    """Return the msgpack decoder of a type; the same type always gets the same decoder."""
     return msgspec.msgpack.Decoder(kind)
 
 
 def decoded(kind: Any, payload: bytes, name: str) -> Any:
-    """Return the payload as a value of type ``kind``.
+    """Return the value of type ``kind`` that is packed in a msgpack payload.
 
-    Raises WrongFrame, whose text calls the value ``name``.
+    Raises WrongFrame, whose text begins with ``name``, for malformed msgpack and for a value of
+    another type.
     """
     try:
         found = decoder(kind).decode(payload)
@@ -212,7 +228,11 @@ def decoded(kind: Any, payload: bytes, name: str) -> Any:
 
 
 def first_value(payload: bytes) -> object:
-    """Return the first value of an array, in a request its verb; raises WrongFrame."""
+    """Return the first value of a msgpack array, which in a request is the verb number.
+
+    Returns None if its packed form has more than 60 bytes. Raises WrongFrame for an empty array or
+    other data.
+    """
     first = decoded(list[msgspec.Raw], payload, "frame")[:1]
     if not first:
         raise WrongFrame("the frame is no msgpack array with something in it")
@@ -233,7 +253,7 @@ _DESCRIPTOR: Final = msgspec.defstruct(
 
 @lru_cache(maxsize=1_024)
 def packed_descriptor(descriptor: Descriptor) -> PackedDescriptor:
-    """Return a descriptor as it travels; raises MQRC_MD_ERROR for an unsuitable field."""
+    """Return a message descriptor as msgpack; raises MQRC_MD_ERROR for an unsuitable field."""
     try:
         return packed(descriptor)
     except (ValueError, TypeError) as error:
@@ -242,7 +262,10 @@ def packed_descriptor(descriptor: Descriptor) -> PackedDescriptor:
 
 @lru_cache(maxsize=1_024)
 def descriptor_of(data: PackedDescriptor) -> Descriptor:
-    """Return a received descriptor; raises WrongFrame, whose field is ``descriptor``."""
+    """Return the message descriptor that is packed in ``data``.
+
+    Raises WrongFrame, whose ``field`` is ``descriptor``, for malformed data.
+    """
     try:
         found = decoded(_DESCRIPTOR, data, "descriptor")
     except WrongFrame as wrong:
@@ -251,14 +274,17 @@ def descriptor_of(data: PackedDescriptor) -> Descriptor:
 
 
 def verb_of(kind: type[msgspec.Struct]) -> int:
-    """Return the number of the verb of a type of request."""
+    """Return the verb number of a request type."""
     tag = kind.__struct_config__.tag
     assert isinstance(tag, int)
     return tag
 
 
 def quoted(value: object) -> str:
-    """Return a value as an error text quotes it: long ones are cut."""
+    """Return a value as text for an error message.
+
+    Strings are cut after 60 characters; of a list only the length is shown: ``an array of 3``.
+    """
     if isinstance(value, str | bytes) and len(value) > _SHOWN_CHARACTERS:
         return f"{value[:_SHOWN_CHARACTERS]!r}…"
     if isinstance(value, list):
@@ -270,7 +296,11 @@ _PLACE: Final = re.compile(r" - at `\$((?:\[[^]]*\])*)`$")
 
 
 def _wrong(kind: Any, payload: bytes, error: str, name: str) -> WrongFrame:
-    """Return the error of a value that is not of its type, with field and value."""
+    """Return the WrongFrame for a value that is not of its type; the text has field and value.
+
+    ``error`` is the text of msgspec's ValidationError. Its path, such as ``$[1][0]``, locates the
+    value in the payload.
+    """
     found = _PLACE.search(error)
     message = (error[: found.start()] if found else error).replace("`", "")
     message = message[:1].lower() + message[1:]
@@ -281,9 +311,10 @@ def _wrong(kind: Any, payload: bytes, error: str, name: str) -> WrongFrame:
 
 
 def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
-    """Return the names along a path in a type, ``.properties``, ``[0]``, ``.dt``, and the field.
+    """Return the field names along a path of indexes in a type, and the innermost struct field.
 
-    The field is the innermost one of a struct: a part of a row is no field of a request.
+    Example: the names ``.properties``, ``[0]``, ``.dt``, and the field ``properties``. The field is
+    "" without a struct; a column of an inner row is no field of a request.
     """
     names, field = [], ""
     for place in places:
@@ -308,7 +339,10 @@ def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
 
 
 def _value_at(payload: bytes, places: list[int]) -> str:
-    """Return the value at a path of a frame as quoted in errors, with a colon; "" if unknown."""
+    """Return the value at a path of indexes in a payload, quoted for an error, with a colon.
+
+    Returns "" if the payload is longer than 65,536 bytes or has no such value.
+    """
     if len(payload) > _SHOWN_FRAME_BYTES:
         return ""
     try:
@@ -357,14 +391,22 @@ class Frames:
         max_bytes: int,
         on_long: OnLong | None = None,
     ) -> None:
-        """Begin before the preamble; ``max_bytes`` is the longest payload of a frame."""
+        """Take the callbacks; ``max_bytes`` is the longest payload of a frame.
+
+        The first bytes expected are the preamble, for ``on_begin``. ``on_long`` is called once for
+        each long frame of which only a part has arrived.
+        """
         self._on_begin, self._on_frame, self._on_long = on_begin, on_frame, on_long
         self.max_bytes = max_bytes
         self._buffer = bytearray()
         self._has_begun = self._is_over = self._is_noted = self.is_paused = False
 
     def take(self, data: bytes) -> None:
-        """Add received bytes, and call ``on_frame`` for each complete frame; raises WrongFrame."""
+        """Add received bytes, and call ``on_frame`` for each frame that is now complete.
+
+        The preamble goes to ``on_begin`` first. Raises WrongFrame for a frame longer than
+        ``max_bytes``.
+        """
         if not self._buffer and self._has_begun and len(data) >= HEADER.size:
             # The usual case: exactly one frame.
             length, conversation, request = HEADER.unpack_from(data)
@@ -378,17 +420,24 @@ class Frames:
             self._cut()
 
     def go_on(self) -> None:
-        """Call ``on_frame`` for the frames received while paused; raises WrongFrame."""
+        """Call ``on_frame`` for each complete frame that was kept while ``is_paused`` was True.
+
+        The caller first sets ``is_paused`` to False. Raises WrongFrame for a frame longer than
+        ``max_bytes``.
+        """
         if self._has_begun and not self._is_over:
             self._cut()
 
     def end(self) -> None:
-        """Drop what was received, and ignore everything that follows."""
+        """Drop the bytes received so far, and pass no frame on any more."""
         self._is_over = True
         self._buffer.clear()
 
     def _begin(self) -> bool:
-        """Pass on the preamble once it is complete; return True if frames may follow."""
+        """Pass the preamble to ``on_begin`` once it is complete; return True if frames may follow.
+
+        If ``on_begin`` returns False, all later bytes are ignored.
+        """
         if len(self._buffer) < PREAMBLE.size:
             return False
         first = bytes(self._buffer[: PREAMBLE.size])
@@ -400,7 +449,11 @@ class Frames:
         return True
 
     def _cut(self) -> None:
-        """Call ``on_frame`` for each complete frame of the buffer."""
+        """Call ``on_frame`` for each complete frame in the buffer, and remove the frame.
+
+        Stops while paused, or after :meth:`end`. Raises WrongFrame for a frame longer than
+        ``max_bytes``.
+        """
         buffer, at = self._buffer, 0
         while len(buffer) - at >= HEADER.size and not (self._is_over or self.is_paused):
             length, conversation, request = HEADER.unpack_from(buffer, at)
