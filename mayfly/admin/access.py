@@ -150,8 +150,8 @@ def set_channel_rule(
 
     ``action`` is ADD, REPLACE, REMOVE or REMOVEALL. Adding a list (BLOCKUSER, BLOCKADDR) that
     exists appends to the list; adding a map that exists raises MQRCCF_CHLAUTH_ALREADY_EXISTS.
-    Removing a missing rule raises MQRCCF_CHLAUTH_NOT_FOUND. Raises AdminError for a wrong profile,
-    and for wrong, missing or contradicting attributes.
+    REMOVE of a missing rule raises MQRCCF_CHLAUTH_NOT_FOUND, REMOVEALL without rules does nothing.
+    Raises AdminError for a wrong profile, and for wrong, missing or contradicting attributes.
     """
     given = _checked_all(attributes)
     if _TYPE not in given:
@@ -176,7 +176,7 @@ def set_channel_rule(
 def inquire_channel_rules(
     manager: Engine, pattern: str, *, rule_type: int | None = None, match: str = RULE_MATCHES[0]
 ) -> list[Record]:
-    """Return the CHLAUTH rules whose profile matches ``pattern``, ordered by profile.
+    """Return the CHLAUTH rules whose profile matches ``pattern``, ordered by profile and type.
 
     ``rule_type`` is an MQCAUT_* number, None for all types. ``match`` says how profiles are
     compared: EXACT for equal names, GENERIC if ``pattern`` matches the profile as a name, ALL if
