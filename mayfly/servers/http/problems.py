@@ -1,4 +1,4 @@
-"""Errors over HTTP: the status for each reason code, and problem+json answers (RFC 9457)."""
+"""Problems: the HTTP status for each reason code, and problem+json answers (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
 class WrongRequest(Exception):
-    """A request is wrong in itself, so no queue manager was asked; ``status`` is its HTTP status.
+    """A request is wrong, whatever the state of the queue manager; ``status`` is its HTTP status.
 
     ``more`` are additional members of the problem+json answer.
     """
@@ -122,9 +122,9 @@ class WrongRequest(Exception):
 
 
 def problem_of(error: MQError | Unauthorized | WrongRequest) -> JSONResponse:
-    """Return the problem answer for an error.
+    """Return the problem+json answer for an error.
 
-    That of Unauthorized has the header WWW-Authenticate, which asks for credentials.
+    For Unauthorized it has the header WWW-Authenticate, which asks for credentials.
     """
     match error:
         case WrongRequest():
