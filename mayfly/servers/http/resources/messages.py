@@ -22,11 +22,12 @@ from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion
 
 
 async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:
-    """Trace the messages with a MsgId or CorrelId, given in hexadecimal.
+    """Trace the messages with a MsgId or CorrelId, in hexadecimal.
 
     ``sentence`` gives the result in one sentence, also when no message is known; ``steps`` has the
-    details in order of time (docs/WHY.md). All queue managers of the server at which the user may
-    look are asked; ``notes`` names the others. Raises MQRC_MD_ERROR (400) if the id is not valid.
+    details in order of time (docs/WHY.md). The search covers all queue managers of the server at
+    which the user may look; ``notes`` names the others. Raises MQRC_MD_ERROR (400) if the id is not
+    valid.
     """
     among, not_asked = await _asked(call)
     found = await run_in_threadpool(
@@ -66,7 +67,10 @@ async def traces(call: Call[WithProperty, None]) -> TracesJson:
 
 
 async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
-    """Return the names of other queue managers: those at which the user may look, the rest."""
+    """Return the names of other queue managers: where the user may look, and where not.
+
+    The queue manager in the path is in neither. Errors of authentication count as may not.
+    """
     others = call.service.managers.keys() - {call.manager.name}
     among = set[str]()
     for name in others:

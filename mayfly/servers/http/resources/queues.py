@@ -71,7 +71,11 @@ class Queues(Struct):
 
 
 def listed(call: Call[Listing, None]) -> Queues:
-    """List the predefined local queues by name, and figures of the queue manager."""
+    """List the predefined local queues by name, and figures of the queue manager.
+
+    ``others`` sums all queues that are not on the page. ``next`` is null after a page with fewer
+    than ``limit`` queues.
+    """
     asked = call.query
     found = figures(call.manager.engine, asked.limit, after=asked.after)
     page = [_to_queue(found, name, one) for name, one in found.queues.items()]
@@ -88,7 +92,7 @@ def listed(call: Call[Listing, None]) -> Queues:
 
 
 def shown(call: Call[NoQuery, None]) -> Queue:
-    """Show one local queue; 404 if there is none."""
+    """Show one local queue; 404 if no local queue has this name."""
     name = call.names["queue"]
     found = figures(call.manager.engine, 1, name)
     one = found.queues.get(name)
@@ -98,11 +102,12 @@ def shown(call: Call[NoQuery, None]) -> Queue:
 
 
 def _to_queue(found: Figures, name: str, one: QueueFigures) -> Queue:
+    """Return one queue, with its name, as the API shows it."""
     return {"name": name, **_figures_of(found, one)}
 
 
 def _figures_of(found: Figures, one: QueueFigures) -> Together:
-    """Return the figures of one queue, or of several together."""
+    """Return the figures of one queue, or the sums of several, as the API shows them."""
     return {
         "depth": one.depth,
         "present": None if one.present is None else one.present._asdict(),

@@ -55,7 +55,8 @@ class ScheduleTimeline(Struct):
 def shown(call: Call[TimelineSpan, None]) -> ScheduleTimeline:
     """Count delayed messages in equal steps of delivery time; a million takes no longer than a few.
 
-    A step is at least a millisecond, so a short range may have fewer steps.
+    A step is at least a millisecond, so a short range may have fewer steps. 400 if the range ends
+    before it begins.
     """
     asked = call.query
     check_span(asked.from_ms, asked.before_ms)

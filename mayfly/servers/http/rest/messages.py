@@ -162,7 +162,7 @@ async def read_text(request: Request, max_bytes: int) -> bytes:
 def is_text_id(given: str, version: int) -> bool:
     """Return True if a correlation id is a text of the application, not a 24-byte id.
 
-    ``ID:`` with at most 48 hexadecimal digits is an id. Before version 3 the result is always False.
+    ``ID:`` with at most 48 hexadecimal digits is an id. Before version 3 the result is False.
     """
     return version >= TYPED_VERSION and id_bytes(given) is None
 
