@@ -114,7 +114,10 @@ def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection
 
 
 def inquire(manager: Engine, pattern: str) -> list[Record]:
-    """Return a CONN record for each connection whose id matches, oldest first."""
+    """Return a CONN record for each connection whose id matches, oldest first.
+
+    ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    """
     return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
 

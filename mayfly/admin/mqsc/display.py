@@ -126,7 +126,7 @@ _FAILURES: dict[int, tuple[str, str]] = {
 def row_of(record: Record) -> dict[str, Value]:
     """Return an object as DISPLAY shows it: its name first, then attributes by keyword.
 
-    Numbers that have a word are shown as that word.
+    SUBID comes before the name of a subscription. Numbers that have a word are shown as that word.
     """
     rows = object_type(record.kind)
     shown = {k: named(rows.row(k), value) for k, value in record.values.items()}

@@ -73,11 +73,11 @@ class Admission:
         clock: Clock | None = None,
         resolve: Resolver = names_of,
     ) -> None:
-        """Admit to these open queue managers; the password ``token`` admits an operator.
+        """Admit to these open queue managers; their REFRESH SECURITY calls :meth:`refresh`.
 
-        An empty ``token`` admits no operator. ``clock`` times how long passwords and host names are
-        cached. ``resolve`` looks up the host names of an address. REFRESH SECURITY of a queue
-        manager calls :meth:`refresh`.
+        A program that sends ``token`` as password is an operator, who may do everything; an empty
+        ``token`` admits no operator. ``clock`` times how long passwords and host names are cached.
+        ``resolve`` looks up the host names of an address.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
@@ -102,10 +102,10 @@ class Admission:
     def submit(self, applicant: Applicant) -> Future[Admitted]:
         """Check a connecting program without waiting; return a future of its user and limits.
 
-        The future raises the errors of :meth:`admit`. It is done on return for an applicant without
-        a password, or with a cached one, unless host names must be looked up. Other passwords are
-        checked in one of two threads; MQRC_CHANNEL_NOT_AVAILABLE when too many wait. The answer to
-        a wrong password is delayed by FAILDLAY.
+        The future raises the errors of :meth:`admit`. It is done on return for a connecting program
+        without a password, or with a cached one, unless host names must be looked up. Other
+        passwords are checked in one of two threads; MQRC_CHANNEL_NOT_AVAILABLE when too many wait.
+        The answer to a wrong password is delayed by FAILDLAY.
         """
         answer: Future[Admitted] = Future()
         # From now on it cannot be cancelled: the thread that answers need not check whether the
@@ -131,14 +131,18 @@ class Admission:
         return answer
 
     def _look_up(self, applicant: Applicant, answer: Future[Admitted]) -> None:
-        """Look up the host names of an applicant (waits for DNS), then decide; runs in a thread."""
+        """Look up the host names of a connecting program, then decide.
+
+        Runs in a thread and waits for DNS.
+        """
         names = self._names.look_up(applicant.address)
         self._decide(replace(applicant, host_names=names), answer)
 
     def _decide(self, applicant: Applicant, answer: Future[Admitted]) -> None:
-        """Admit or refuse an applicant, or queue its password for a thread; sets ``answer``.
+        """Admit or refuse a connecting program, or queue its password for a thread.
 
-        The host names of the applicant must be known if a rule needs them.
+        Sets the result or error of ``answer``. The host names of the program must be known if a
+        rule needs them.
         """
         try:
             outcome = self._first_checks(applicant)
@@ -203,10 +207,10 @@ class Admission:
     def _known_password(
         self, manager: Engine, applicant: Applicant, terms: Terms
     ) -> Admitted | _Question:
-        """Return the user and limits of an applicant whose password is cached as right.
+        """Return the user and limits of a connecting program whose password is cached as right.
 
-        Returns a question for any other password. Raises Refused while too many wrong passwords
-        have closed its source.
+        Returns a question, to be checked in a thread, for any other password. Raises Refused while
+        too many wrong passwords have closed its source.
         """
         source, authenticator = _source_of(applicant), self._authenticator
         # This check comes first: a comparison with remembered passwords is fast enough to guess.
@@ -267,7 +271,8 @@ class Admission:
     def _is_operator(self, applicant: Applicant) -> bool:
         """Return True if the password is the operator's token, sent locally or by TLS.
 
-        Returns False if the server has no token.
+        The token is a secret of the server that gives all authority. Returns False if the server
+        has none.
         """
         if not self._token or not (applicant.is_local or applicant.has_tls):
             return False
@@ -299,7 +304,7 @@ class Admission:
 
 
 def _source_of(applicant: Applicant) -> Source:
-    """Return the source of an applicant's password; the address is empty for this machine."""
+    """Return the source of a password: queue manager, user, address (empty for this machine)."""
     address = "" if applicant.is_local else applicant.address
     return Source(applicant.queue_manager, applicant.user, address)
 

@@ -208,9 +208,10 @@ class Terms(NamedTuple):
 
 
 def terms_of(manager: Engine, applicant: Applicant) -> Terms:
-    """Check address, channel, TLS and rules of an applicant; return the offer of its channel.
+    """Check address, channel, TLS and rules for a connecting program; return its channel's offer.
 
-    The password is not checked. Raises Refused; its subclass KeptOut for a rule with NOACCESS.
+    The offer (Terms) is the rule that applies and whether a password is required. The password is
+    not checked. Raises Refused; its subclass KeptOut for a rule with NOACCESS.
     """
     authentication = _authentication(manager)
     adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
@@ -255,7 +256,7 @@ def failure_delay_s(manager: Engine) -> int:
 
 
 def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
-    """Return True if the password of an applicant must be checked, False if none is needed.
+    """Return True if a connecting program's password must be checked, False if none is needed.
 
     Raises Refused when user or password is required and missing.
     """
@@ -278,11 +279,11 @@ def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
 
 
 def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
-    """Return the name of the user whose authority counts for an applicant; it may be empty.
+    """Return the name of the user whose authority counts for a connecting program.
 
     In this order: the MCAUSER of a rule, the user with the right password (``is_verified``, with
-    ADOPTCTX), the MCAUSER of the channel, the user that the applicant names; as with
-    ChlauthEarlyAdopt.
+    ADOPTCTX), the MCAUSER of the channel, the user that the program names; as with
+    ChlauthEarlyAdopt. Empty if none of them has a name.
     """
     if terms.rule is not None and terms.rule.usersrc == c.MQUSRC_MAP:
         return terms.rule.mcauser
@@ -319,7 +320,7 @@ def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
 
 
 def is_administrator(manager: Engine, user: User) -> bool:
-    """Return True for a user in the group mqm, and for the opener of the queue manager."""
+    """Return True for a user in the group mqm, and for the user who opened the queue manager."""
     return may_do_everything(manager, user.name, user.groups)
 
 
@@ -330,7 +331,7 @@ def rules_of(manager: Engine) -> list[ChannelRuleDefinition]:
 
 
 def partner_of(applicant: Applicant) -> Partner:
-    """Return the facts about an applicant that CHLAUTH rules compare."""
+    """Return the attributes of a connecting program that CHLAUTH rules compare."""
     return Partner(
         applicant.channel,
         applicant.address,

@@ -158,7 +158,10 @@ class Source(NamedTuple):
 
 
 class Authenticator:
-    """Checks passwords for all queue managers of a server, and closes sources that guess them."""
+    """Checks passwords for all queue managers of a server, and slows down their guessing.
+
+    A source (queue manager, user, address) is closed for a time after several wrong passwords.
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.remembered = RememberedPasswords(now_ms)
@@ -169,10 +172,10 @@ class Authenticator:
         self._noting = threading.Lock()
 
     def closed_ms(self, source: Source) -> int:
-        """Return for how many ms passwords of a source are refused, 0 if they are checked.
+        """Return for how many ms passwords from a source are refused, 0 if they are checked.
 
-        A user name attacked from many addresses is closed for addresses from which that user has
-        never connected.
+        A source is queue manager, user and address. A user name attacked from many addresses is
+        closed for addresses from which that user has never connected.
         """
         closed_ms = self._places.closed_ms(source.place)
         if source.address and source.address not in self._known.get(source.name, ()):
@@ -187,15 +190,19 @@ class Authenticator:
         return is_right(password, "" if user is None else user.password_hash)
 
     def note_refused(self, source: Source) -> None:
-        """Count a refusal: a wrong password, or a right one of a user who is blocked."""
+        """Count a refusal against the address and the user name of a source.
+
+        A refusal is a wrong password, or a right one of a user who is blocked. Enough of them close
+        the source for a time.
+        """
         self._places.note(source.place)
         if source.address:
             self._names.note(source.name)
 
     def note_admitted(self, source: Source) -> None:
-        """Set the count of the address to 0 and record the address as known for the user name.
+        """Set the count of wrong passwords from this address to 0; record the address as known.
 
-        The count of the user name stays. At 100 addresses the oldest one is forgotten.
+        The count of the user name stays. For each user the last 100 addresses are known.
         """
         self._places.forget(source.place)
         if source.address:

@@ -80,7 +80,10 @@ def mapping(
 
 
 def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> bool:
-    """Return True if a USERMAP rule, for any user, matches a partner's channel and address."""
+    """Return True if some USERMAP rule matches the channel and address of a partner.
+
+    The user in the rule is not compared.
+    """
     return any(
         rule.type == k.MQCAUT_USERMAP
         and has_name(partner.channel, rule.profile)
@@ -135,9 +138,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _matches_partner(rule: ChannelRuleDefinition, partner: Partner) -> bool:
-    """Return True if a map rule matches a partner's channel, address, and certificate or user.
+    """Return True if a map rule (ADDRESSMAP …) matches a connecting partner.
 
-    The type of the rule says which of certificate, user and queue manager must match.
+    Channel and address must match. The type of the rule says which of certificate, user and queue
+    manager must match too.
     """
     if not has_name(partner.channel, rule.profile):
         return False

@@ -94,10 +94,10 @@ class HttpConnection:
         return self._closing
 
     async def reserve(self, count: int) -> Reservation:
-        """Reserve memory for a message of ``count`` bytes; wait for it up to 30 seconds.
+        """Reserve memory for a message of ``count`` bytes; the caller ends the reservation later.
 
-        The wait does not shorten the time of the request. Raises MQRC_RESOURCE_PROBLEM if the
-        memory is not free by then, or if the client has gone.
+        Waits for the memory up to 30 seconds, which do not count as time of the request. Raises
+        MQRC_RESOURCE_PROBLEM if the memory is not free by then, or if the client has gone.
         """
         granted: asyncio.Future[None] = self._loop.create_future()
         notify = partial(self._loop.call_soon_threadsafe, finish, granted)
@@ -170,9 +170,9 @@ class HttpConnection:
         self._loop.call_soon_threadsafe(self._end)
 
     def quiesce(self) -> None:
-        """End the connection after its request; a wait for a message ends at once.
+        """End the connection after its running request; any thread may call it.
 
-        Any thread may call it.
+        A request that waits for a message ends its wait at once.
         """
         self._loop.call_soon_threadsafe(self._quiesce)
 
@@ -210,7 +210,10 @@ class HttpConnection:
         self._users += 1
 
     def __exit__(self, *_raised: object) -> None:
-        """Close the conversations if the client has gone and no other request uses them."""
+        """Close the conversations if the client has gone and no other request uses them.
+
+        Exceptions of the block are raised on.
+        """
         self._users -= 1
         if self.is_lost and not self._users:
             self._close()
@@ -351,9 +354,9 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def reserve_for_body(request: Request, max_bytes: int) -> Reservation | None:
-    """Reserve memory for the body of a request; None if it needs no reservation.
+    """Reserve memory for the body of a request; None if the body needs no reservation.
 
-    Bodies up to 64 KiB, and bodies that are refused as too long, need none. A body without a
+    Bodies up to 64 KiB, and bodies that will be refused as too long, need none. A body without a
     Content-Length reserves ``max_bytes``. The caller ends the reservation when the message is put.
     Raises MQRC_RESOURCE_PROBLEM if the memory is not free within 30 seconds.
     """

@@ -1,8 +1,8 @@
-"""The feed of live figures of a queue manager: computed once a second, sent to all readers.
+"""The feed of live statistics of a queue manager: computed once a second, sent to all readers.
 
-Live figures are depths, rates and lateness. A feed works only while it has readers. Its frames are
-server-sent events, encoded once. The first frame that a reader gets has all figures; each later
-frame has the figures that changed since the frame before.
+Live statistics are depths, rates and lateness. A feed works only while it has readers. Its frames
+are server-sent events, encoded once. The first frame that a reader gets has all statistics; each
+later frame has the statistics that changed since the frame before.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FeedReader:
         await self._has_frames.wait()
 
     def take(self) -> Frame | None:
-        """Remove and return the next frame; None if no frame is waiting."""
+        """Remove and return the next frame to send; None if no frame is waiting."""
         frame = self._waiting.popleft() if self._waiting else None
         if frame is not None:
             self._last = frame.number
@@ -115,9 +115,10 @@ class FeedReader:
 
 
 class Feed:
-    """The live figures of one queue manager; its clock calls the feed while it has readers.
+    """The live statistics of one queue manager; its clock calls the feed while it has readers.
 
-    Any thread may call the methods. While figures are being computed, :meth:`join`, :meth:`leave`
+    They are depths, rates and lateness, sent to the readers as frames of server-sent events. Any
+    thread may call the methods. While statistics are being computed, :meth:`join`, :meth:`leave`
     and :meth:`complete_frame` wait.
     """
 
@@ -138,11 +139,11 @@ class Feed:
         self._is_over = False
 
     def join(self, reader: FeedReader, last_id: str = "") -> Frame:
-        """Add a reader; return its first frame, with all figures.
+        """Add a reader; return its first frame (server-sent events), with all statistics.
 
-        The first reader starts the computing of figures. The frame is empty if ``last_id`` is the
-        id of the newest frame, which the client has. Raises MQRC_CONNECTION_BROKEN if the queue
-        manager has stopped.
+        The first reader starts the computing of statistics, once a second. The frame is empty if
+        ``last_id`` is the id of the newest frame, which the client has. Raises
+        MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
         with self._changing_readers:
             is_first = not self._readers
@@ -159,7 +160,7 @@ class Feed:
         return frame
 
     def leave(self, reader: FeedReader) -> None:
-        """Remove a reader; an unknown one is ignored. Without readers no figures are computed."""
+        """Remove a reader; ignore an unknown one. Without readers no statistics are computed."""
         with self._changing_readers:
             with self._computing:
                 self._readers.discard(reader)
@@ -168,7 +169,10 @@ class Feed:
                 self._engine.clock.detach(self)
 
     def complete_frame(self) -> Frame:
-        """Return the newest frame with all figures, not only changed ones. Call it after a join."""
+        """Return the newest frame with all statistics, not only changed ones.
+
+        At least one reader must have joined before.
+        """
         with self._computing:
             return self._encoded_complete()
 
@@ -179,7 +183,7 @@ class Feed:
             self._send(None)
 
     def next_due_ms(self) -> int | None:
-        """Return when figures are due, in ms since 1970, if that time has come; None before.
+        """Return when statistics are due, in ms since 1970, if that time has come; None before.
 
         Thus a feed never stops a virtual clock: an hour that passes in one step gets one frame. The
         system clock calls again after a second when the answer is None.
@@ -187,7 +191,7 @@ class Feed:
         return self._due_ms if self._due_ms <= self._engine.clock.now_ms() else None
 
     def run_due(self) -> None:
-        """Compute the figures; send a frame to all readers if more than the time has changed.
+        """Compute the statistics; send a frame to all readers if more than the time has changed.
 
         Without readers it does nothing. If the queue manager has stopped it ends all readers.
         """
@@ -208,7 +212,7 @@ class Feed:
                 self._send(Frame(self._number, content))
 
     def _start(self) -> None:
-        """Compute the first figures, and choose a random prefix for the ids of frames.
+        """Compute the first statistics, and choose a random prefix for the ids of frames.
 
         ``_computing`` must be held.
         """
@@ -218,7 +222,7 @@ class Feed:
         self._take_snapshot()
 
     def _take_snapshot(self) -> Snapshot:
-        """Compute, store and return the present figures; the next ones are due a second later.
+        """Compute, store and return the present statistics; the next ones are due a second later.
 
         Raises MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
@@ -230,7 +234,10 @@ class Feed:
         return snapshot
 
     def _encoded_complete(self) -> Frame:
-        """Return the frame with all figures; it is encoded once, for all readers that need it."""
+        """Return the frame with all statistics, encoded once for all readers that need it.
+
+        ``_computing`` must be held.
+        """
         if self._complete is None:
             assert self._latest is not None
             self._complete = Frame(
@@ -243,7 +250,7 @@ class Feed:
         return f"{self._prefix}-{number}"
 
     def _send(self, frame: Frame | None) -> None:
-        """Give a frame to all readers; None ends them."""
+        """Give a frame to all readers; None ends all readers."""
         for reader in self._readers:
             reader.offer_from_elsewhere(frame)
 
@@ -290,14 +297,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Snapshot(NamedTuple):
-    """The figures at one time, and the ``overview`` event with rates since the figures before."""
+    """The statistics at one time; ``overview`` is the event with rates since the time before."""
 
     figures: LiveFigures
     overview: dict[str, Any]
 
 
 def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the encoded events ``overview`` and ``queues`` with all figures."""
+    """Return the encoded events ``overview`` and ``queues`` with all statistics."""
     queues = {
         "whole": True,
         "queues": [_queue(name, one) for name, one in snapshot.figures.queues.items()],
@@ -307,7 +314,7 @@ def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
 
 
 def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the encoded events with the figures that changed since ``before``.
+    """Return the encoded events with the statistics that changed since ``before``.
 
     Empty if only time has passed. The last event has ``frame_id``, by which a client that
     reconnects says which frame it has.
@@ -343,12 +350,12 @@ def _event(name: str, content: Any, frame_id: str = "") -> bytes:
 
 
 def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
-    """Return the figures of one queue, with its name, for JSON."""
+    """Return the statistics of one queue, with its name, for JSON."""
     return {"name": name} | _several(one) | {"oldest_put_ms": one.oldest_put_ms}
 
 
 def _several(one: QueueFigures) -> dict[str, Any]:
-    """Return the figures of one queue, or the sums of several queues, for JSON.
+    """Return the statistics of one queue, or the sums of several queues, for JSON.
 
     ``present`` is None where messages were not counted by state.
     """

@@ -104,7 +104,10 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
 
 
 def _response(found: File, request: Headers) -> Response:
-    """Return a file as an answer, compressed if the client accepts gzip; 304 if it has the file."""
+    """Return a file as an answer; 304 without body if the client's ETag is that of the file.
+
+    The body is compressed if the client accepts gzip.
+    """
     headers = {**_HEADERS, "ETag": found.etag}
     known = request.get("if-none-match", "").split(",")
     if found.etag in (each.strip() for each in known):

@@ -89,7 +89,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class Unauthorized(Exception):
-    """Credentials are missing or refused (401); the log of the server says why.
+    """Credentials of a request are missing or refused (401); the server's log says why.
 
     ``is_login`` is True if the request had the cookie of a login that has ended.
     """

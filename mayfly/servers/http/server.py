@@ -306,7 +306,10 @@ class _Cycle(RequestResponseCycle):
     _is_read = False
 
     async def receive(self) -> Any:
-        """Return the next ASGI message: a part of the body, or ``http.disconnect``."""
+        """Return the next ASGI message: a part of the body, or ``http.disconnect``.
+
+        A body that has arrived completely is returned even if the client has gone.
+        """
         message: Any = await super().receive()
         has_body = not (self.more_body or self._is_read or self.response_complete)
         if message["type"] == "http.disconnect" and has_body:
@@ -329,7 +332,7 @@ class GuardedProtocol(HttpToolsProtocol):
     cycle: Any
 
     def __init__(self, *args: Any, slots: ConnectionSlots, budget: Budget, **kwargs: Any) -> None:
-        """Take the connection slots and the memory budget, which all connections share.
+        """Prepare the connection; all connections share ``slots`` and the memory ``budget``.
 
         ``args`` and ``kwargs`` are those of uvicorn's protocol.
         """
@@ -362,7 +365,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._slots.add(self.http_connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the conversations of the client, and free its memory and its slot."""
+        """End the conversations of the client; free the connection's memory and its slot."""
         super().connection_lost(exc)
         self._cancel_timer()
         self._slots.remove(self.http_connection)
@@ -436,7 +439,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return self._request_number if self._in_head else 0
 
     def on_message_begin(self) -> None:
-        """Reset the counters for a new request, and add the connection to its state."""
+        """Reset the counters for a new request, and put the connection into the request's state."""
         super().on_message_begin()
         self._in_head, self._is_complete = True, False
         self._request_number += 1
@@ -513,7 +516,10 @@ class GuardedProtocol(HttpToolsProtocol):
         return not self.transport.is_closing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; a client that is still reading its answer gets more time."""
+        """Close a connection that is idle for 30 seconds.
+
+        A client that is still reading its answer gets more time; one that reads nothing is reset.
+        """
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0:
             super().timeout_keep_alive_handler()

@@ -82,8 +82,8 @@ class Service:
         Without ``channel`` it is the channel for administrators, without ``manager`` the first
         queue manager. The result is cached on the connection for 5 seconds. Raises Unauthorized for
         wrong or missing credentials, and WrongRequest (403) for a cookie without the header
-        CSRF_HEADER. Raises MQRC_Q_MGR_QUIESCING while the server drains, and another MQError if the
-        channel refuses.
+        CSRF_HEADER. Raises MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if
+        the channel refuses.
         """
         if self.server_status.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
@@ -204,7 +204,7 @@ class AuthenticatedUser(NamedTuple):
     def operating_connection(self) -> Iterator[LocalConnection]:
         """Open a connection with all authority for a ``with`` block; audits still name the user.
 
-        Call it only after the role of the user was checked.
+        Call it only after the role of the user was checked. The block must run in a thread.
         """
         operating = self._replace(admitted=replace(self.admitted, is_operator=True))
         with operating.connection() as made:

@@ -1,4 +1,4 @@
-"""Waits of coroutines for MQ verbs: callbacks become futures, and a drain ends waiting gets."""
+"""Waits of coroutines for MQ verbs: callbacks become futures, and a shutdown ends waiting gets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ClientGone(Exception):
 
 
 class GetWaits:
-    """All gets of HTTP requests that wait for a message; a drain of the server cancels them."""
+    """All gets of HTTP requests that wait for a message; a shutdown of the server cancels them."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -90,7 +90,7 @@ class GetWaits:
 
         ``outcome`` is the future of the get, ``under_way`` cancels it. The get is cancelled if the
         client goes (raises ClientGone), if an operator ends the connection
-        (MQRC_CONNECTION_QUIESCING), or if the server drains (MQRC_Q_MGR_QUIESCING). A get that
+        (MQRC_CONNECTION_QUIESCING), or if the server shuts down (MQRC_Q_MGR_QUIESCING). A get that
         already has its message cannot be cancelled: the message is returned, and the caller must
         return it to its queue.
         """

@@ -71,7 +71,7 @@ class AuthorityRecords(Struct):
 
 
 class Authorities(Struct, forbid_unknown_fields=True):
-    """All authorities that a record shall give."""
+    """The body of a PUT: all authorities that a record gives afterwards."""
 
     authorities: _Words
 
@@ -84,7 +84,7 @@ class AlteredAuthorities(Struct, forbid_unknown_fields=True):
 
 
 class Asked(Struct, forbid_unknown_fields=True):
-    """An object, and a user or group."""
+    """The query for granted authority: an object, and a user or group."""
 
     object_type: _Type
     name: Annotated[str, Meta(description="the name of an object; of qmgr it is not looked at")]

@@ -40,13 +40,13 @@ class AllClaims(Struct):
 
 
 class Release(Struct, forbid_unknown_fields=True):
-    """How claimed messages are released."""
+    """Options for the release of claimed messages."""
 
     dry_run: Annotated[bool, Meta(description="messages are counted, and nothing changes")] = False
 
 
 class Given(Struct):
-    """The number of messages that returned to their queue, or would return."""
+    """The answer to a release: how many messages returned to their queue, or would return."""
 
     consumer: str
     message_count: int
@@ -81,7 +81,7 @@ def released(call: Call[NoQuery, Release]) -> Given:
 
 
 def _consumer(connection: LocalConnection, name: str) -> ConsumerState:
-    """Return the state of a consumer by name; raises WrongRequest (404) for an unknown one."""
+    """Return the state of a pipeline's consumer by name; raises WrongRequest (404) if unknown."""
     found = [one for one in client.Claims(connection.call).standings() if one.consumer == name]
     if not found:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")

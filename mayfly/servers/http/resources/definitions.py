@@ -54,7 +54,7 @@ class Deleting(Struct, forbid_unknown_fields=True):
 
 
 class Definition(Struct):
-    """An object: its attributes, and values of its status."""
+    """One object: its attributes, and values of its status."""
 
     kind: Annotated[str, Meta(description="as in MQSC, in lower case")]
     name: str
@@ -176,7 +176,8 @@ def _find_existing(call: Call[Any, Any]) -> Definition:
 def _to_definition(record: admin.Record) -> Definition:
     """Return an inquired object as the API shows it.
 
-    ``attributes`` has those that can be set, ``status`` the others; named numbers are words.
+    ``attributes`` has those that can be set, ``status`` the others; numbers that have a word are
+    shown as that word.
     """
     rows = admin.object_type(record.kind)
     shown = {
@@ -201,9 +202,10 @@ def _etag(found: Definition) -> str:
 
 
 def _typed(kind: str, given: Mapping[str, int | str]) -> dict[str, admin.Value]:
-    """Return attributes with words as numbers, as the engine stores them.
+    """Return attributes by upper-case keyword, with words as numbers: ``'yes'`` -> 1.
 
-    Raises AdminError, which names attribute and value, for a word that the attribute does not have.
+    An unknown keyword stays for a later check. Raises AdminError, which names attribute and value,
+    for a word that the attribute does not have.
     """
     rows, typed = admin.object_type(kind).attributes, dict[str, admin.Value]()
     for key, value in given.items():

@@ -1,4 +1,4 @@
-"""``…/events``: the live figures of a queue manager as server-sent events."""
+"""``…/events``: the live statistics of a queue manager as server-sent events."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _TYPE: Final = "text/event-stream"
 
 
 async def streamed(call: Call[NoQuery, None]) -> Response:
-    """Stream changes of the live figures as server-sent events overview, queues and gone.
+    """Stream changes of the live statistics as server-sent events overview, queues and gone.
 
-    The first frame has all figures, unless Last-Event-ID is the id of the newest frame. The stream
-    ends with the event ``end`` when the server drains, the queue manager stops, or the user loses
-    the right to look.
+    The first frame has all statistics, unless Last-Event-ID is the id of the newest frame. The
+    stream ends with the event ``end`` when the server shuts down, the queue manager stops, or the
+    user loses the right to look.
     """
     feed, reader = call.service.feeds.of(call.manager.engine), FeedReader()
     last_id = call.request.headers.get("last-event-id", "")
@@ -53,7 +53,7 @@ class _Stream(Response):
     def __init__(
         self, call: Call[NoQuery, None], feed: Feed, reader: FeedReader, first: Frame
     ) -> None:
-        """Take a reader that has joined the feed, with its first frame."""
+        """Prepare to send ``first``, then the later frames that ``reader`` gets from ``feed``."""
         super().__init__(headers={"content-type": _TYPE})
         del self.headers["content-length"]
         self._call, self._feed = call, feed
@@ -111,7 +111,7 @@ class _Stream(Response):
     async def _next_content(self, reader: FeedReader) -> bytes:
         """Return the next frame, encoded; b"" if no frame waits.
 
-        If frames were dropped it is a complete frame with all figures.
+        If frames were dropped it is a complete frame with all statistics.
         """
         if reader.is_behind:
             complete_frame = await run_in_threadpool(self._feed.complete_frame)
@@ -136,7 +136,7 @@ class _Stream(Response):
         return ""
 
     async def _send(self, send: Send, content: bytes) -> None:
-        """Send a part of the stream.
+        """Send a part of the stream to the client.
 
         Raises TimeoutError if the client reads nothing for 30 seconds.
         """

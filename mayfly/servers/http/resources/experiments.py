@@ -185,7 +185,7 @@ _BUSY: Final = {HTTPStatus.TOO_MANY_REQUESTS: "two experiments run already"}
 
 
 def _operations(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
-    """Return the operations that start and show one kind of experiment."""
+    """Return the POST that starts one kind of experiment, and the GET that shows it."""
     path = f"{OF_MANAGER}/{path}"
     return (
         Operation("POST", path, begin, Role.LOOK, HTTPStatus.ACCEPTED, problems=_BUSY),

@@ -129,8 +129,9 @@ class ExpiredShown(Struct):
 def listed(call: Call[EndedListing, None]) -> Lives:
     """List messages that have ended, the newest first.
 
-    A request reads at most 500,000 rows of the ledger; the next page continues after them. So a
-    page may be empty and not be the last; ``next`` is null on the last one.
+    They come from the ledger, the log of ended messages. A request reads at most 500,000 of its
+    rows; the next page continues after them. So a page may be empty and not be the last; ``next``
+    is null on the last one. 400 for an invalid id or range of time.
     """
     asked = call.query
     where = _to_filter(asked)._replace(
@@ -144,7 +145,8 @@ def listed(call: Call[EndedListing, None]) -> Lives:
 def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
     """Count messages that have ended, by queue and outcome, the largest counts first.
 
-    The newest 2,000,000 rows of the ledger are read.
+    The newest 2,000,000 rows of the ledger, the log of ended messages, are read. 400 for an invalid
+    range of time.
     """
     found = ended_summary(call.manager.engine, _to_filter(call.query))
     ordered = sorted(found.counts.items(), key=lambda each: (-each[1], each[0]))

@@ -69,7 +69,7 @@ class _Snapshot(Collector):
         self._managers = managers
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that registering this collector computes no figures."""
+        """Return nothing, so that registering this collector computes no statistics."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -144,7 +144,7 @@ def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
 def _each_queue(
     taken: Mapping[str, Figures],
 ) -> Iterator[tuple[list[str], QueueFigures, int | None]]:
-    """Yield labels, figures, and age of the oldest message (ms) of each queue.
+    """Yield labels, statistics, and age of the oldest message (ms) of each queue.
 
     The age is None if it is unknown or the queue is empty. Last for each queue manager come the
     sums of all queues beyond the limit, labelled ``(others)``, whose age is None.

@@ -169,7 +169,7 @@ class Operation:
 
     @cached_property
     def answer(self) -> Any:
-        """The type of the answer's JSON; None if there is no answer, or it is not JSON."""
+        """The type of the answer's JSON; None for an answer without a body or not in JSON."""
         found = self._hints.get("return")
         if get_origin(found) is Answered:
             [found] = get_args(found)

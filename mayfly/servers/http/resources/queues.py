@@ -31,7 +31,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Together(TypedDict):
-    """The figures of one local queue, or of several together."""
+    """The statistics of one local queue, or of several together."""
 
     depth: Annotated[int, Meta(description="CURDEPTH, messages of open units of work included")]
     present: Annotated[
@@ -48,13 +48,13 @@ class Together(TypedDict):
 
 
 class Queue(Together):
-    """The figures of one local queue."""
+    """The statistics of one local queue."""
 
     name: Annotated[str, Meta(description="the name of the queue")]
 
 
 class Queues(Struct):
-    """Local queues, and figures of the queue manager."""
+    """Local queues, and statistics of the queue manager."""
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
     next_due_ms: Annotated[
@@ -71,7 +71,7 @@ class Queues(Struct):
 
 
 def listed(call: Call[Listing, None]) -> Queues:
-    """List the predefined local queues by name, and figures of the queue manager.
+    """List the predefined local queues by name, and statistics of the queue manager.
 
     ``others`` sums all queues that are not on the page. ``next`` is null after a page with fewer
     than ``limit`` queues.
@@ -107,7 +107,7 @@ def _to_queue(found: Figures, name: str, one: QueueFigures) -> Queue:
 
 
 def _figures_of(found: Figures, one: QueueFigures) -> Together:
-    """Return the figures of one queue, or the sums of several, as the API shows them."""
+    """Return the statistics of one queue, or the sums of several, as the API shows them."""
     return {
         "depth": one.depth,
         "present": None if one.present is None else one.present._asdict(),

@@ -33,7 +33,7 @@ class OwnResources:
     """The ASGI application of Mayfly's JSON API."""
 
     def __init__(self, service: Service, operations: Iterable[Operation]) -> None:
-        """Take the operations; each GET also answers HEAD.
+        """Prepare to answer requests for ``operations``; each GET also answers HEAD.
 
         AssertionError for two operations with the same path and method.
         """
@@ -178,10 +178,10 @@ class _Kind(NamedTuple):
 
 
 def checked_query(request: Request, kind: type[_T]) -> _T:
-    """Return the query parameters of a request as their type.
+    """Return the query parameters of a request as an instance of ``kind``.
 
-    Raises WrongRequest (400), with name and value, for a parameter that is unknown, missing, given
-    twice or not of its type.
+    Raises WrongRequest (400), with name and value, for a parameter that is unknown, missing,
+    repeated or not of its type.
     """
     fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
     for name, text in request.query_params.multi_items():
@@ -201,9 +201,9 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
 
 
 def checked_body(found: object, kind: Any) -> Any:
-    """Return a JSON body as its type; raises WrongRequest (400), which names the first wrong field.
+    """Return a JSON body as an instance of ``kind``.
 
-    A field that is missing or unknown is wrong too.
+    Raises WrongRequest (400), which names the first field that is wrong, missing or unknown.
     """
     try:
         return msgspec.convert(found, kind)
@@ -317,7 +317,7 @@ def _fits(found: object, expected: inspect.Type) -> bool:
 
 
 def _fits_int(found: object, expected: Any) -> bool:
-    """Return True for a whole number within the bounds of the type; a boolean is none."""
+    """Return True for a whole number within the bounds of the type; False for a boolean."""
     if not isinstance(found, int) or isinstance(found, bool):
         return False
     minimum, maximum = expected.ge, expected.le

@@ -146,7 +146,7 @@ class Counted(Struct):
 
 
 class _Action(NamedTuple):
-    """One kind of change of delayed messages: its success receipt, and the calls that do it.
+    """One kind of change of delayed messages: the receipt that means success, and its calls.
 
     ``one`` takes the schedule and a MsgId, ``many`` the schedule and a filter; both take the
     ``times`` that a request may have.
@@ -209,7 +209,11 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
 
 
 def audited(call: Call[Audited, None]) -> Changes:
-    """List the last changes of the schedule, with their users, the newest first."""
+    """List the last changes of the schedule, with their users, the newest first.
+
+    A change is a cancel, release or reschedule of delayed messages. A page has at most ``limit``
+    changes; ``next`` is null on the last page.
+    """
     limit, after = call.query.limit, call.query.after or _LAST_POSITION
     with call.connection() as connection:
         page = Schedule(connection.call).audit_before(after, limit)
@@ -248,8 +252,8 @@ def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
 def changed(call: Call[NoQuery, Change]) -> Counted:
     """Cancel, release or reschedule all delayed messages that match a filter.
 
-    An empty filter is refused without ``"all": true``. If the change fails for one message, no
-    message is changed.
+    An empty filter is refused (400) without ``"all": true``. If the change fails for one message,
+    no message is changed. The answer has the number of messages, 0 if none matches.
     """
     asked = call.body
     action, where = ACTIONS[asked.action], asked.where.as_filter()
@@ -270,9 +274,10 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
 
 
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
-    """Change the delayed messages with the MsgId in the path; return the receipt and their number.
+    """Cancel, release or reschedule the delayed messages with the MsgId in the path.
 
-    Raises WrongRequest if no message was changed: 404 for an unknown MsgId, 409 otherwise.
+    Returns the receipt (the kind of change) and the number of messages. Raises WrongRequest if no
+    message was changed: 404 for an unknown MsgId, 409 otherwise.
     """
     msg_id = call.names["id"]
     with call.connection() as connection:

@@ -44,9 +44,9 @@ _RUNNING, _ENDED = "running", "endedUnexpectedly"
 async def run_command(call: RestCall) -> RestAnswer:
     """Run MQSC commands; 200 even if a command fails.
 
-    Each reply, and the answer as a whole, has a completion code and a reason code. DISPLAY and PING
-    need the role that may look. START, STOP, RESET and RESOLVE of channels and STOP CONN need the
-    role that may operate; all other commands need an administrator. If the role is missing for one
+    Each reply, and the whole answer, has a completion code and a reason code. DISPLAY and PING need
+    the role that may look. START, STOP, RESET and RESOLVE of channels and STOP CONN need the role
+    that may operate; all other commands need an administrator. If the role is missing for one
     command, no command of the script is run. Raises RestError (400) for a body that is no command.
     """
     authenticated = await call.admit_administrator()
@@ -67,7 +67,7 @@ async def run_command(call: RestCall) -> RestAnswer:
 
 
 async def list_managers(call: RestCall) -> RestAnswer:
-    """List the queue managers of this server, with their states."""
+    """List the queue managers of this server, with their states (running or ended)."""
     await call.service.admit(call.request)
     call.parameters(())
     states = call.service.server_status.states()
@@ -235,6 +235,9 @@ def _keyword(field: str, value: object) -> str:
 
 
 def _wrong(field: str, value: object, what: str) -> RestError:
-    """Return the RestError (400) for a field of the body; ``what`` describes allowed values."""
+    """Return the RestError (400) for a field of the body.
+
+    ``what`` describes the allowed values in its text.
+    """
     text = f"{field} {value!r} is not {what}"
     return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text)

@@ -226,7 +226,7 @@ class RestCall(NamedTuple):
 
     @property
     def http_connection(self) -> HttpConnection:
-        """The HTTP connection that the request came over."""
+        """The HTTP connection of the client that sent the request."""
         return http_connection_of(self.request)
 
     async def admit(self) -> AuthenticatedUser:

@@ -82,7 +82,7 @@ async def log_out(call: RestCall) -> RestAnswer:
 async def _authenticate_anywhere(call: RestCall, credentials: Credentials) -> AuthenticatedUser:
     """Authenticate a user at the queue managers that know the name; return the first success.
 
-    The path of a login names no queue manager, so all that know the user are asked at once. If none
+    The path of a login names no queue manager, so all that know the user check it at once. If none
     knows the user, the first one refuses, as for a wrong password. A refusal always comes after the
     longest FAILDLAY of all queue managers. So neither an answer nor its time shows which users
     exist. Raises Unauthorized, or the MQError of a channel.
