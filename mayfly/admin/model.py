@@ -308,11 +308,13 @@ class AdminError(OptionsError):
     """
 
     def __init__(self, reason: int, attribute: str, value: Value, detail: str) -> None:
+        """Store a reason code (MQRCCF_* or MQRC_*), MQSC keyword, value, and error text."""
         super().__init__(reason, detail)
         self.attribute = attribute
         self.value = value
 
     def __str__(self) -> str:
+        """Return name and number of the reason code, and the text: ``NAME (3012): text``."""
         name = _NAMES.get(self.reason) or rc.reason_name(self.reason)
         return f"{name} ({self.reason}): {self.detail}"
 
@@ -327,6 +329,10 @@ class WrongValue(AdminError):
     def __init__(
         self, attribute: Attribute, value: Value, complaint: str, *, shows_value: bool = False
     ) -> None:
+        """Make the error text from keyword, value and ``complaint``: ``MAXDEPTH(-1) is not …``.
+
+        ``shows_value`` tells a codec to put the value behind the keyword in its text.
+        """
         text = f"{attribute.keyword}({value}){complaint}"
         super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)
         self.complaint = complaint
@@ -341,6 +347,7 @@ class UnknownModel(ObjectError):
     """The object named by LIKE does not exist; the reason code is MQRC_UNKNOWN_OBJECT_NAME."""
 
     def __init__(self, kind: str, name: str) -> None:
+        """Make the error for the object type and name that LIKE names."""
         super().__init__(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
         self.name = name
 

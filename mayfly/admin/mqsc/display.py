@@ -142,7 +142,7 @@ def row_of(record: Record) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one DISPLAY command shows: keywords (None for all) of objects that pass a filter."""
+    """The selection of one DISPLAY command: keywords to show (None for all), and a filter."""
 
     keywords: frozenset[str] | None
     filter: Filter | None

@@ -48,6 +48,7 @@ class MqscSyntaxError(Exception):
     """A command is wrong; ``start`` and ``end`` delimit the wrong part of the statement's text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
+        """Store the message; ``start`` and ``end`` are offsets in the statement's text."""
         super().__init__(message)
         self.start = start
         self.end = end
@@ -110,6 +111,7 @@ class Parameter:
     end: int
 
     def __str__(self) -> str:
+        """Return the parameter as MQSC text, with quotes where needed: ``DESCR('a b')``."""
         if self.values is None:
             return self.keyword
         return f"{self.keyword}({' '.join(format_value(value.text) for value in self.values)})"
@@ -273,10 +275,10 @@ def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:
 
 
 def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
-    """Return parameters by keyword; a synonym or NO… form is under the keyword it changes.
+    """Return parameters by keyword; synonyms are under the main keyword.
 
-    Example: NOREPLACE is under REPLACE. Raises MqscSyntaxError for a keyword that is repeated or
-    contradicted.
+    Example: NOREPLACE is under REPLACE, TARGQ under TARGET. Raises MqscSyntaxError for a keyword
+    that is repeated or contradicted.
     """
     given: dict[str, Parameter] = {}
     for parameter in parameters:

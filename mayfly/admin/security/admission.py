@@ -335,6 +335,7 @@ class Refreshes:
     """Methods to call at REFRESH SECURITY of one queue manager, held by weak references."""
 
     def __init__(self) -> None:
+        """Start without methods."""
         self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
 
     def add(self, method: Callable[[], Any]) -> None:

@@ -123,6 +123,7 @@ class Refused(Exception):
     """
 
     def __init__(self, reason: int, amq: str, cause: str) -> None:
+        """Store the MQRC_* for the client; ``amq`` (AMQ number) and ``cause`` are for the log."""
         super().__init__(reason, amq, cause)
         self.reason, self.amq, self.cause = reason, amq, cause
 

@@ -164,6 +164,7 @@ class Authenticator:
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
+        """Start without counts and cached passwords; ``now_ms`` returns ms since 1970."""
         self.remembered = RememberedPasswords(now_ms)
         self._places = Failures(now_ms)
         self._names = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
@@ -218,6 +219,7 @@ class Checkers:
     """Two threads for slow checks, with a queue of at most 32."""
 
     def __init__(self, name: str = "mayfly-password") -> None:
+        """Prepare two threads, which start when needed; ``name`` begins their names."""
         self._threads = ThreadPoolExecutor(_THREADS, name)
         self._capacity = threading.BoundedSemaphore(_MAX_WAITING)
 

@@ -198,7 +198,7 @@ def _is_usable(certificate: Path, key: Path, hosts: Sequence[str], now: datetime
 
 
 def _alternative_names(hosts: Sequence[str]) -> list[Any]:
-    """Return host names and IP addresses as names of a certificate, in order."""
+    """Return host names and IP addresses as names of an X.509 certificate, in order."""
     from cryptography import x509
 
     names: list[Any] = []

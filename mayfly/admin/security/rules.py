@@ -215,7 +215,7 @@ class _AddressPattern(NamedTuple):
 
 
 def check_address_pattern(pattern: str) -> None:
-    """Raise ValueError unless a text is a pattern of addresses, as ``10.1-8.*``."""
+    """Raise ValueError unless a text is a pattern of IP addresses, as ``10.1-8.*``."""
     _parsed(pattern)
 
 

@@ -259,6 +259,7 @@ class Feeds:
     """The feeds of one server, one for each queue manager; any thread may call its methods."""
 
     def __init__(self) -> None:
+        """Start without feeds; :meth:`of` creates them."""
         self._changing = threading.Lock()
         self._feeds: dict[Engine, Feed] = {}
         self._is_over = False

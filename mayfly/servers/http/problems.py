@@ -95,6 +95,7 @@ class Unauthorized(Exception):
     """
 
     def __init__(self, detail: str, *, is_login: bool = False) -> None:
+        """Store the text for the client; ``is_login`` says that a login by cookie has ended."""
         super().__init__(detail)
         self.detail, self.is_login = detail, is_login
 
@@ -117,6 +118,7 @@ class WrongRequest(Exception):
         headers: Mapping[str, str] | None = None,
         **more: object,
     ) -> None:
+        """Store status, text, headers and additional members (``more``) of the answer."""
         super().__init__(f"{status.value}: {detail}")
         self.status, self.detail, self.headers, self.more = status, detail, headers, more
 

@@ -459,7 +459,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the request; refuse it (431) if its head is too long.
 
-        A connection for probes gets 503 for any other request.
+        A connection above the limit of connections gets 503, unless the request is a health probe.
         """
         if self.transport.is_closing():
             return

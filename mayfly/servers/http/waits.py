@@ -20,6 +20,7 @@ class VerbFutures:
     """Turns callbacks from other threads into futures; wakes the loop once for several of them."""
 
     def __init__(self) -> None:
+        """Start without results that wait to be set."""
         self._arrived: deque[tuple[asyncio.Future[Any], object]] = deque()
         self._is_woken = False
 
@@ -70,6 +71,7 @@ class GetWaits:
     """All gets of HTTP requests that wait for a message; a shutdown of the server cancels them."""
 
     def __init__(self) -> None:
+        """Start without waiting gets."""
         self._changing = threading.Lock()
         #: A future for each wait, which a drain ends.
         self._draining = set[asyncio.Future[None]]()

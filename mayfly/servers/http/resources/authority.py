@@ -37,7 +37,7 @@ _NO_AUTHORITY: Final = "NONE"
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which records are listed: those that match all parameters."""
+    """Query parameters of the list of records; a record must match all of them."""
 
     object_type: _Type | None = None
     profile: Annotated[
@@ -149,8 +149,8 @@ def shown(call: Call[NoQuery, None]) -> Answered[AuthorityRecord]:
 def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
     """Create a record (201), or replace one (200), which requires If-Match.
 
-    A queue manager checks authority as soon as it has its first record. 428 without If-Match, 412
-    for another ETag, 400 for an unknown authority.
+    A queue manager checks authority as soon as it has its first record. 428 without If-Match for an
+    existing record, 412 for another ETag, 400 for an unknown authority.
     """
     key, engine = _key(call), call.manager.engine
     wanted = _folded(call.body.authorities)
@@ -185,7 +185,7 @@ def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord
 def deleted(call: Call[NoQuery, None]) -> None:
     """Delete a record; authorities from other records stay.
 
-    404 if it does not exist, 428 without If-Match, 412 for another ETag.
+    404 if the record does not exist, 428 without If-Match, 412 for another ETag.
     """
     key, engine = _key(call), call.manager.engine
     with admin.definitions_unchanged(engine):
@@ -263,7 +263,7 @@ def _to_record(record: admin.Record) -> AuthorityRecord:
 
 
 def _authorities_of(record: admin.Record) -> list[str]:
-    """Return the authorities that a record gives; [] for NONE."""
+    """Return the authorities in an AUTHREC or ENTAUTH record as a list; [] for NONE."""
     return [word for word in str(record.values["AUTHLIST"]).split(",") if word != _NO_AUTHORITY]
 
 

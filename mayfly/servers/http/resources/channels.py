@@ -63,7 +63,7 @@ class AllChannels(Struct):
 
 
 class Stop(Struct, forbid_unknown_fields=True):
-    """How a channel is stopped."""
+    """Body of a stop: whether the channel ends its work first, and whether clients may return."""
 
     mode: Annotated[
         Literal["quiesce", "force"],
@@ -75,13 +75,13 @@ class Stop(Struct, forbid_unknown_fields=True):
 
 
 class Reset(Struct, forbid_unknown_fields=True):
-    """A new sequence number."""
+    """Body of a reset: the new sequence number."""
 
     sequence: Annotated[int, Meta(ge=1, le=999_999_999, description="SEQNUM of the next message")]
 
 
 class Resolve(Struct, forbid_unknown_fields=True):
-    """What becomes of a batch in doubt."""
+    """Body of a resolve: whether the batch in doubt is committed or backed out."""
 
     action: Annotated[
         Literal["commit", "backout"],
@@ -98,7 +98,7 @@ def listed(call: Call[NoQuery, None]) -> AllChannels:
 
 
 def shown(call: Call[NoQuery, None]) -> Channel:
-    """Show one channel; 404 if it does not exist."""
+    """Show one channel; 404 for an unknown channel."""
     return _find(call)
 
 
@@ -114,7 +114,7 @@ def started(call: Call[NoQuery, None]) -> Channel:
 
 
 def stopped(call: Call[NoQuery, Stop]) -> Channel:
-    """Stop a channel until it is started again; 404 if it does not exist.
+    """Stop a channel until it is started again; 404 for an unknown channel.
 
     With ``inactive`` clients end and may connect again; 409 for another type than SVRCONN.
     """

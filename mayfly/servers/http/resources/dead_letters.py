@@ -37,7 +37,7 @@ _QUEUE: Final = "a dead-letter queue; DEADQ of the queue manager unless it is gi
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which dead letters are listed."""
+    """Query parameters of the list of dead letters."""
 
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
     limit: Annotated[int, Meta(ge=1, le=1_000, description="the most letters of a page")] = 20
@@ -60,7 +60,7 @@ class Letters(Struct):
 
 
 class Redrive(Struct, forbid_unknown_fields=True):
-    """Which dead letters are put again to the queues that they were meant for."""
+    """Body of a redrive: which dead letters are put again to the queues they were meant for."""
 
     action: Literal["redrive"]
     where: Annotated[

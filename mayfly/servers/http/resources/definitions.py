@@ -40,7 +40,7 @@ _Attributes = Annotated[
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which objects are listed."""
+    """Query parameters of the list of objects."""
 
     name: Annotated[str, Meta(description="a name, or the beginning of names before ``*``")] = "*"
     limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
@@ -48,7 +48,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Deleting(Struct, forbid_unknown_fields=True):
-    """How an object is deleted."""
+    """Query parameters of a delete."""
 
     purge: Annotated[bool, Meta(description="a local queue goes with its messages")] = False
 
@@ -104,8 +104,8 @@ def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
 def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     """Define an object (201), or replace one (200), which requires If-Match.
 
-    With ``If-None-Match: *`` an existing object is never replaced (412). 428 without If-Match, 412
-    for another ETag, 409 for the queue manager.
+    With ``If-None-Match: *`` an existing object is never replaced (412). 428 without If-Match for
+    an existing object, 412 for another ETag, 409 for the queue manager.
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
@@ -124,7 +124,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
 def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
     """Change attributes of an object: all of them, or none if one is wrong.
 
-    404 if it does not exist, 428 without If-Match, 412 for another ETag.
+    404 if the object does not exist, 428 without If-Match, 412 for another ETag.
     """
     kind, engine = _kind(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
@@ -137,8 +137,8 @@ def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
 def deleted(call: Call[Deleting, None]) -> None:
     """Delete an object; a local queue that has messages only with ``purge=true``.
 
-    404 if it does not exist, 428 without If-Match, 412 for another ETag, 409 if it is in use or not
-    empty.
+    404 if the object does not exist, 428 without If-Match, 412 for another ETag. 409 if the object
+    is in use or not empty, and for the queue manager.
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:

@@ -21,7 +21,7 @@ _Moment: TypeAlias = Annotated[int, Meta(ge=0, le=_LAST_POSITION, description="m
 
 
 class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which ended messages are counted."""
+    """Query parameters that select ended messages to count."""
 
     queue: Annotated[str | None, Meta(description="only those that ended on this queue")] = None
     outcome: Annotated[
@@ -32,7 +32,7 @@ class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
-    """Which ended messages are listed."""
+    """Query parameters that select ended messages to list."""
 
     id: Annotated[
         str | None, Meta(description="only those with this MsgId or CorrelId, in hexadecimal")
@@ -111,7 +111,7 @@ class ExpiredQueue(Struct):
 
 
 class ExpiredListing(Struct, forbid_unknown_fields=True):
-    """How many ended messages are shown."""
+    """Query parameters of the list of expired messages."""
 
     limit: Annotated[int, Meta(ge=0, le=_MAX, description="the most entries of a page")] = 20
 

@@ -40,7 +40,7 @@ _Moment = Annotated[int, Meta(ge=0)]
 
 
 class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property"}):
-    """Which messages are traced: those with a property, put in a range of time."""
+    """Query parameters of a trace: a property, and a range of put times."""
 
     name: Annotated[str, Meta(min_length=1, description="the name of a message property")]
     value: Annotated[str, Meta(description="its value as text, a truth value as true or false")]

@@ -65,6 +65,7 @@ class _Snapshot(Collector):
     """A Prometheus collector that computes the metrics of all queue managers at each scrape."""
 
     def __init__(self, managers: Mapping[str, QueueManager], server_status: ServerStatus) -> None:
+        """Prepare to compute metrics of ``managers``, by name, with their states."""
         self._server_status = server_status
         self._managers = managers
 

@@ -148,7 +148,10 @@ def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _security(one: Operation) -> list[dict[str, list[str]]]:
-    """Return the kinds of credentials for an operation; a cookie needs the header against CSRF."""
+    """Return the OpenAPI security requirements of an operation.
+
+    Password, token and login cookie are accepted; a change by cookie also needs the CSRF header.
+    """
     login: dict[str, list[str]] = {_COOKIE: []}
     if one.method not in SAFE_METHODS:
         login["csrf"] = []
@@ -191,7 +194,7 @@ def _parameter(
 
 
 def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    """Return the descriptions of all answers and errors of an operation, by status."""
+    """Return the OpenAPI responses of an operation, answers and errors, by status number."""
     kind = {"schema": _TEXT if one.answer is None else schemas.of(one.answer)}
     content = {} if one.status is HTTPStatus.NO_CONTENT else {one.media_type: kind}
     answered = {one.status: _summary_of(one.answer), **one.other_answers}
@@ -218,7 +221,10 @@ def _summary_of(kind: Any) -> str:
 
 
 def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
-    """Return the error statuses that follow from an operation's declaration, with descriptions."""
+    """Return the error statuses that follow from an operation's declaration, with texts.
+
+    Example: an operation with a body may be answered with 413 and 415.
+    """
     found = {
         HTTPStatus.BAD_REQUEST: "a value is wrong; the detail names it",
         HTTPStatus.INTERNAL_SERVER_ERROR: "the handling has failed; the log says how",

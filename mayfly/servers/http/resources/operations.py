@@ -143,17 +143,17 @@ class Operation:
 
     @property
     def tag(self) -> str:
-        """The heading of the operation in the description: the name of the handler's module."""
+        """The heading of the operation in OpenAPI: the name of the handler's module."""
         return self.handler.__module__.rpartition(".")[2].replace("_", " ")
 
     @property
     def name(self) -> str:
-        """The operation's id in the description, from which generators make function names."""
+        """The operation's id in OpenAPI, from which generators make function names."""
         return f"{self.tag.replace(' ', '_')}_{self.handler.__name__}"
 
     @property
     def names(self) -> list[str]:
-        """The names in the braces of the path."""
+        """The names in the braces of the path: ``…/{qmgr}/queues/{queue}`` has qmgr and queue."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @cached_property

@@ -24,7 +24,7 @@ _MAX: Final = 10_000
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which queues are listed."""
+    """Query parameters of the list of queues."""
 
     limit: Annotated[int, Meta(ge=1, le=_MAX, description="the most queues of a page")] = 200
     after: AfterName = ""

@@ -93,8 +93,8 @@ class OwnResources:
     def _find(self, request: Request) -> tuple[Operation, dict[str, str]]:
         """Return the operation for a request, and the values for the braces of its path.
 
-        Raises WrongRequest: 404 for an unknown path, 405 for another method, 400 for a path not in
-        UTF-8.
+        Example: ``…/queues/Q1`` has ``{'queue': 'Q1'}``. Raises WrongRequest: 404 for an unknown
+        path, 405 for another method, 400 for a path not in UTF-8.
         """
         raw: bytes = request.scope["raw_path"]
         try:
@@ -134,7 +134,10 @@ class OwnResources:
 
 
 def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    """Return the values for the braces of a path pattern; None if the path does not match."""
+    """Return the values for the braces of a path pattern; None if the path does not match.
+
+    Example: ``['a', '{x}']`` and ``['a', '5']`` -> ``{'x': '5'}``. An empty segment does not match.
+    """
     if len(pattern) != len(segments):
         return None
     found = {}
@@ -286,7 +289,7 @@ def _mistake_of(field: inspect.Field, values: Mapping[str, object]) -> str:
 
 
 def _mistake_within(name: str, found: object, kind: _Kind) -> str:
-    """Return a text that says why an object in a field is wrong; "" if it is right.
+    """Return a text that says why a JSON object inside a field is wrong; "" if it is right.
 
     ``name`` is the name of the field.
     """

@@ -42,7 +42,7 @@ _Limit = Annotated[int, Meta(ge=1, le=_MAX, description="the most entries of a p
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which delayed messages are listed."""
+    """Query parameters of the list of delayed messages."""
 
     queue: Annotated[str | None, Meta(description="their target")] = None
     sender: Annotated[str | None, Meta(description="their UserIdentifier")] = None
@@ -60,7 +60,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Audited(Struct, forbid_unknown_fields=True):
-    """Which changes are listed."""
+    """Query parameters of the list of changes."""
 
     limit: _Limit = 20
     after: Annotated[
@@ -84,7 +84,7 @@ class Changes(Struct):
 
 
 class Filter(Struct, forbid_unknown_fields=True):
-    """Which messages are changed: those that match all fields."""
+    """A filter of delayed messages: a message must match all fields."""
 
     queue: Annotated[str | UnsetType, Meta(description="their target")] = UNSET
     sender: Annotated[str | UnsetType, Meta(description="their UserIdentifier")] = UNSET
@@ -361,7 +361,7 @@ _ONE: Final = {
 
 
 def _change_operation(word: str, handler: Callable[..., Receipted]) -> Operation:
-    """Return the operation ``POST …/schedule/{id}/`` ``word`` with a handler."""
+    """Return the operation ``POST …/schedule/{id}/WORD`` for a word such as ``cancel``."""
     path = f"{_PATH}/{{id}}/{word}"
     return Operation("POST", path, handler, Role.OPERATE, problems=_ONE, headers=IF_MATCH)
 

@@ -16,7 +16,7 @@ _MAX_STEPS: Final = 2_000
 
 
 class TimelineSpan(Struct, forbid_unknown_fields=True):
-    """The range of delivery times, and the number of steps."""
+    """Query parameters of a timeline: range of delivery times, and number of steps."""
 
     from_ms: (
         Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="that of the first message")] | None

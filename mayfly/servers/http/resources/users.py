@@ -36,7 +36,7 @@ _Groups = Annotated[list[str], Meta(description="1 to 64 characters of A-Z a-z 0
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which users are listed."""
+    """Query parameters of the list of users."""
 
     limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
     after: AfterName = ""
@@ -94,7 +94,8 @@ def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
 def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
     """Add a user (201), or replace one's password and groups (200), which requires If-Match.
 
-    428 without If-Match, 412 for another ETag, 400 for an invalid name, password or group.
+    428 without If-Match for an existing user, 412 for another ETag, 400 for an invalid name,
+    password or group.
     """
     users, name = _users(call), call.names["user"]
     is_new = users.find(name) is None

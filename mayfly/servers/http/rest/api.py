@@ -179,6 +179,7 @@ class RestApi:
     """The ASGI application of IBM's REST API."""
 
     def __init__(self, service: Service) -> None:
+        """Serve the queue managers of ``service``; open no socket."""
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -272,7 +273,8 @@ def _segments(raw_path: bytes) -> tuple[int, list[str]]:
 def _names(pattern: list[str], segments: list[str]) -> tuple[str, ...] | None:
     """Return the values for the braces of a path pattern; None if the path does not match.
 
-    ``{topic}`` may take several segments.
+    ``{topic}`` may take several segments: ``['{topic}', 'message']`` and ``['a', 'b', 'message']``
+    -> ``('a/b',)``.
     """
     if _TOPIC in pattern and len(segments) > len(pattern):
         start = pattern.index(_TOPIC)

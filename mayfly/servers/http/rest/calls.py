@@ -137,6 +137,10 @@ class RestError(Exception):
         reason: int = rc.MQRC_NONE,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        """Store status, IBM message and text of the answer; ``reason`` is MQRC_*, 0 for none.
+
+        ``headers`` are added to the answer.
+        """
         super().__init__(text)
         self.status, self.failure, self.text, self.reason = status, failure, text, reason
         self.headers = headers or {}
