@@ -359,7 +359,10 @@ def _resolves_to(name: str, address: str) -> bool:
 
 
 def _ip_number(address: str) -> IPv4Address | IPv6Address:
-    """Return an IP address as a number; an IPv4 address within IPv6 as IPv4. Raises ValueError."""
+    """Return a parsed IP address; an IPv4 address within IPv6 becomes IPv4.
+
+    Raises ValueError for a text that is no IP address.
+    """
     found = ip_address(address.partition("%")[0])
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return mapped or found

@@ -102,7 +102,7 @@ def shown(call: Call[NoQuery, None]) -> Queue:
 
 
 def _to_queue(found: Figures, name: str, one: QueueFigures) -> Queue:
-    """Return one queue, with its name, as the API shows it."""
+    """Return the statistics of one queue, with its name, as the API shows them."""
     return {"name": name, **_figures_of(found, one)}
 
 

@@ -310,7 +310,7 @@ def _mistake_within(name: str, found: object, kind: _Kind) -> str:
 
 
 def _fits(found: object, expected: inspect.Type) -> bool:
-    """Return True if a value from JSON is of a type, in its range; True is no number."""
+    """Return True if a value from JSON is of a type and in its range; a boolean is no number."""
     if isinstance(expected, inspect.Metadata):
         return _fits(found, expected.type)
     if isinstance(expected, inspect.UnionType):
