@@ -115,8 +115,8 @@ def _has_user(engine: Engine, user: str) -> bool:
 async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> AuthenticatedUser:
     """Authenticate a user at one queue manager, by the channel for administrators or programs.
 
-    Users with a role use the channel for administrators; if that channel refuses, the other one.
-    Raises Unauthorized, or the MQError of the channel.
+    Users with a role use the channel for administrators; if that channel cannot be used, the other
+    one. Raises Unauthorized, or the MQError of the channel.
     """
     service = call.service
     engine = service.managers[name].engine
