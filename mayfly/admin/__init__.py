@@ -1,7 +1,8 @@
 """Administration: one model of objects, attributes, status and authority, without text or bytes.
 
-MQSC is a codec of it: text becomes a call here, and its records become text. Definitions by HTTP
-are another one. The names below are all that a codec needs; it does not enter the engine.
+MQSC is a codec of this model: it changes command text into calls here, and records into text. HTTP
+definitions are another codec. The names below are all that a codec needs; a codec does not call the
+engine.
 """
 
 from mayfly.admin.access import (

@@ -86,11 +86,12 @@ def inquire_authority(
     object_type: str | None = None,
     match: str = MATCHES[0],
 ) -> list[Record]:
-    """Return the authority records of some users and groups, of all if ``entities`` is empty.
+    """Return the authority records of ``entities``, of all users and groups if it is empty.
 
-    ``profile`` and ``object_type`` select among them, None any. ``match`` is how ``profile`` is
-    compared (MATCHES): PROFILE also finds generic profiles that match it, EXACT only that profile;
-    MEMBERSHIP adds the records of the users' groups.
+    ``profile`` and ``object_type`` select records; None selects all. ``match`` says how ``profile``
+    is compared: EXACT finds only the record of that profile, PROFILE also generic profiles that
+    match it. MEMBERSHIP compares as PROFILE, and adds the records of the users' groups. Returns an
+    empty list if no record fits.
     """
     wanted = list(entities)
     if match == "MEMBERSHIP":
@@ -105,13 +106,20 @@ def inquire_authority(
 
 
 def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
-    """Return the authority of a user or group on an object, from all records together."""
+    """Return an ENTAUTH record: the authority of a user or group on the object ``name``.
+
+    All authority records count together, also those of the user's groups. Without any record its
+    AUTHLIST is NONE.
+    """
     bits = granted(manager, entities_of(manager, [entity]), object_type, name)
     return _authority_record(ENTAUTH, "OBJNAME", AuthorityKey(object_type, name, entity), bits)
 
 
 def _authority_record(kind: str, keyword: str, key: AuthorityKey, bits: int) -> Record:
-    """Return an AUTHREC or ENTAUTH record; ``keyword`` is that of the profile or object name."""
+    """Return an AUTHREC or ENTAUTH record (``kind``) of the authorities in ``bits``.
+
+    ``keyword`` is the attribute that shows ``key.profile``: PROFILE in AUTHREC, OBJNAME in ENTAUTH.
+    """
     values: dict[str, Value] = {
         keyword: key.profile,
         "ENTITY": key.entity.name,
@@ -123,7 +131,11 @@ def _authority_record(kind: str, keyword: str, key: AuthorityKey, bits: int) -> 
 
 
 def _stands_for(profile: str, wanted: str, match: str) -> bool:
-    """Return True if a profile is ``wanted`` or, unless EXACT, a generic one that matches it."""
+    """Return True if DISPLAY AUTHREC PROFILE(``wanted``) shows the record of ``profile``.
+
+    Equal names always match. Unless ``match`` is EXACT, a generic ``profile`` matches a full name:
+    ``A.**`` matches ``A.B``. A generic ``wanted`` matches only itself.
+    """
     if profile == wanted:
         return True
     if match == "EXACT" or is_generic_profile(wanted):
@@ -136,8 +148,10 @@ def set_channel_rule(
 ) -> None:
     """Add, replace or remove a CHLAUTH rule of a channel profile; durable on return.
 
-    Raises MQRCCF_CHLAUTH_ALREADY_EXISTS for adding a rule that exists, MQRCCF_CHLAUTH_NOT_FOUND for
-    removing a missing one, and AdminError for wrong attributes.
+    ``action`` is ADD, REPLACE, REMOVE or REMOVEALL. Adding a list (BLOCKUSER, BLOCKADDR) that
+    exists appends to the list; adding a map that exists raises MQRCCF_CHLAUTH_ALREADY_EXISTS.
+    REMOVE of a missing rule raises MQRCCF_CHLAUTH_NOT_FOUND, REMOVEALL without rules does nothing.
+    Raises AdminError for a wrong profile, and for wrong, missing or contradicting attributes.
     """
     given = _checked_all(attributes)
     if _TYPE not in given:
@@ -162,10 +176,11 @@ def set_channel_rule(
 def inquire_channel_rules(
     manager: Engine, pattern: str, *, rule_type: int | None = None, match: str = RULE_MATCHES[0]
 ) -> list[Record]:
-    """Return the CHLAUTH rules of a type (None: any) whose profile matches, ordered by name.
+    """Return the CHLAUTH rules whose profile matches ``pattern``, ordered by profile and type.
 
-    ``match`` is how profiles are compared (RULE_MATCHES): EXACT by name, GENERIC by the pattern,
-    ALL if some channel name could match both.
+    ``rule_type`` is an MQCAUT_* number, None for all types. ``match`` says how profiles are
+    compared: EXACT for equal names, GENERIC if ``pattern`` matches the profile as a name, ALL if
+    some channel name could match both. Returns an empty list if no rule fits.
     """
     return [
         record_of(rule)
@@ -175,10 +190,11 @@ def inquire_channel_rules(
 
 
 def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
-    """Return the CHLAUTH rule that applies to a partner; without one, the user of its channel.
+    """Return the CHLAUTH rule that applies to a partner, or a user name if no rule applies.
 
-    The partner's address is looked up in DNS if a rule has a host name; passwords are not checked.
-    With ALTER QMGR CHLAUTH(DISABLED) no rule applies.
+    The user name is the MCAUSER of the channel, else the user or queue manager of the partner.
+    Looks up the partner's address in DNS if a rule has a host name; does not check passwords. With
+    ALTER QMGR CHLAUTH(DISABLED) no rule applies.
     """
     rules = rules_of(manager)
     if wants_host_names(manager, partner.channel, partner.address):
@@ -203,7 +219,7 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
 
 
 def record_of(rule: ChannelRuleDefinition) -> Record:
-    """Return a CHLAUTH rule with the attributes that its type has."""
+    """Return a CHLAUTH rule as a record, with only the attributes that its TYPE has."""
     keywords = [_TYPE, *_key_keywords(rule.type), *_OF_ALL]
     if rule.type not in _LISTS:
         keywords.append("USERSRC")
@@ -217,7 +233,10 @@ def record_of(rule: ChannelRuleDefinition) -> Record:
 
 
 def _key_keywords(rule_type: int) -> tuple[str, ...]:
-    """Return the keywords that identify a rule of this type, beside profile and type."""
+    """Return the keywords that, with profile and TYPE, identify a rule of an MQCAUT_* type.
+
+    Example: for ADDRESSMAP ``('ADDRESS',)``, for SSLPEERMAP ``('SSLPEER', 'SSLCERTI', 'ADDRESS')``.
+    """
     needed = _NEEDED[rule_type]
     if rule_type in _LISTS:
         return (needed,)
@@ -226,7 +245,10 @@ def _key_keywords(rule_type: int) -> tuple[str, ...]:
 
 
 def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return CHLAUTH attributes as they are stored; raises AdminError."""
+    """Return CHLAUTH attributes as they are stored, by keyword.
+
+    Raises AdminError for an unknown keyword, WrongValue for an invalid value.
+    """
     rows = attributes_of(CHLAUTH)
     values: dict[str, Value] = {}
     for keyword, value in attributes.items():
@@ -241,9 +263,10 @@ def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _check_names(given: Mapping[str, Value]) -> None:
-    """Raise WrongValue for patterns of certificate names that no name can match.
+    """Raise WrongValue if SSLPEER or SSLCERTI is a pattern that no certificate can match.
 
-    They are checked for new rules only, so that older ones with such a pattern can be removed.
+    Missing attributes are not checked. Only new rules are checked, so that an older rule with such
+    a pattern can still be removed.
     """
     for keyword in ("SSLPEER", "SSLCERTI"):
         value = str(given.get(keyword, ""))
@@ -254,7 +277,11 @@ def _check_names(given: Mapping[str, Value]) -> None:
 
 
 def _check_patterns(keyword: str, value: str) -> None:
-    """Raise WrongValue for a malformed pattern of certificates, addresses or host names."""
+    """Raise WrongValue if the value of an attribute is a malformed pattern.
+
+    Checks SSLPEER, SSLCERTI (distinguished names), ADDRESS (addresses, host names), ADDRLIST, and
+    that USERLIST and ADDRLIST have at most 100 entries. Other keywords always pass.
+    """
     row = attributes_of(CHLAUTH)[keyword]
     try:
         if keyword in ("SSLPEER", "SSLCERTI"):
@@ -275,7 +302,11 @@ def _check_patterns(keyword: str, value: str) -> None:
 
 
 def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> None:
-    """Raise AdminError for a keyword that this rule type and action do not allow, or lack."""
+    """Raise AdminError if ``rule_type`` with ``action`` does not allow a keyword, or needs one.
+
+    A keyword that is not allowed raises MQRCCF_PARM_CONFLICT, a missing one MQRCCF_PARM_MISSING.
+    ACTION(REPLACE) of a list may have an empty list.
+    """
     word = named(attributes_of(CHLAUTH)[_TYPE], rule_type)
     keys = _key_keywords(rule_type)
     allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in _LISTS else _OF_MAPS)}
@@ -293,7 +324,10 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
 
 
 def _check_user(given: Mapping[str, Value]) -> None:
-    """Raise AdminError if MCAUSER is missing with USERSRC(MAP), or given with another USERSRC."""
+    """Raise AdminError if MCAUSER or CHCKCLNT does not suit USERSRC, which is MAP by default.
+
+    USERSRC(MAP) needs MCAUSER; CHANNEL and NOACCESS forbid it. NOACCESS also forbids CHCKCLNT.
+    """
     source = given.get("USERSRC", c.MQUSRC_MAP)
     if source == c.MQUSRC_MAP and not given.get("MCAUSER"):
         raise missing_attribute("MCAUSER", "USERSRC(MAP) needs it")
@@ -307,7 +341,10 @@ def _check_user(given: Mapping[str, Value]) -> None:
 
 
 def _is_selected(profile: str, pattern: str, match: str) -> bool:
-    """Return True if DISPLAY CHLAUTH with this pattern and MATCH shows a profile."""
+    """Return True if DISPLAY CHLAUTH(``pattern``) MATCH(``match``) shows a channel profile.
+
+    GENERIC is the comparison for any ``match`` but EXACT and ALL.
+    """
     if match == "EXACT":
         return profile == pattern
     if match == "ALL":
@@ -316,7 +353,7 @@ def _is_selected(profile: str, pattern: str, match: str) -> bool:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Return True if some name matches both patterns."""
+    """Return True if some name matches both patterns, as with ``A*`` and ``*B`` (``AB``)."""
     if not one or not other:
         return not (one + other).strip("*")
     if one[0] == "*" or other[0] == "*":

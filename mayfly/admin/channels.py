@@ -1,8 +1,8 @@
 """Channels: their definitions, their status, and the table of client channels (CCDT) in JSON.
 
-``channels_of`` starts and stops them. The table is a file in the folder of the queue manager, in
-the JSON of IBM MQ; MQCCDTURL tells a program where it is. It is written anew whenever a channel of
-type CLNTCONN changes.
+``channels_of`` starts and stops channels. The CCDT is a file in the folder of the queue manager, in
+the JSON of IBM MQ; a program finds it by MQCCDTURL. It is written again whenever a channel of type
+CLNTCONN changes.
 """
 
 from __future__ import annotations
@@ -87,11 +87,13 @@ def define(
     *,
     replace: bool,
 ) -> None:
-    """Define a channel of the type in CHLTYPE; other attributes are the model's, else the defaults.
+    """Define a channel of the type in CHLTYPE; store it, and write the CCDT for a client channel.
 
-    Client channels are an object type of their own, CLNTCONN. Without ``like`` the model is the
-    channel itself, with ``replace``, else SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN if that exists.
-    Raises AdminError for wrong attributes.
+    ``kind`` is CHANNEL, or CLNTCONN for client channels. Attributes left out come from the channel
+    ``like``. Without ``like`` they come from the existing channel (with ``replace``), else from
+    SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN if that exists, else from the defaults. Raises
+    AdminError for a wrong or missing attribute, MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``,
+    MQRC_OBJECT_NAME_ERROR, and MQRC_OBJECT_ALREADY_EXISTS without ``replace``.
     """
     if kind == CLNTCONN:
         attributes = {_TYPE: MQCHT_CLNTCONN, **attributes}
@@ -119,7 +121,11 @@ def define(
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of a channel; they take effect at its next start. Raises AdminError."""
+    """Change attributes of a channel; they take effect at its next start.
+
+    Writes the CCDT for a client channel. Raises MQRC_UNKNOWN_OBJECT_NAME, and AdminError for a
+    wrong attribute or another CHLTYPE.
+    """
     given = checked_all(kind, attributes)
     existing = _find(manager, kind, name)
     if given.setdefault(_TYPE, existing.chltype) != existing.chltype:
@@ -135,7 +141,11 @@ def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 
 
 def delete(manager: Engine, kind: str, name: str) -> None:
-    """Delete a channel; raises MQRC_OBJECT_IN_USE while it is started or has a batch in doubt."""
+    """Delete a channel with its status; write the CCDT for a client channel.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OBJECT_IN_USE while the channel is started or has a
+    batch in doubt.
+    """
     _find(manager, kind, name)
     if kind == CHANNEL:
         channels_of(manager).forget(name)
@@ -144,7 +154,11 @@ def delete(manager: Engine, kind: str, name: str) -> None:
 
 
 def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
-    """Return the channels whose names match, with the attributes that their type has."""
+    """Return the channels whose names match, each with the attributes that its CHLTYPE has.
+
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns an empty list for no
+    match.
+    """
     records = []
     for definition in view_named(manager, kind, pattern):
         assert isinstance(definition, ChannelDefinition)
@@ -155,7 +169,7 @@ def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
 
 
 def _find(manager: Engine, kind: str, name: str) -> ChannelDefinition:
-    """Return a channel's definition; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME if it is not defined."""
     found = find_named(manager, kind, name)
     assert isinstance(found, ChannelDefinition)
     return found
@@ -170,9 +184,10 @@ def _model(
     like: str | None,
     replace: bool,
 ) -> ChannelDefinition | None:
-    """Return the channel whose attributes a new one takes, None without a model.
+    """Return the channel from which a new channel inherits attributes, None without such a channel.
 
-    It is the one in ``like``, else with ``replace`` the channel itself, else the model of its type.
+    It is ``like``; else, with ``replace``, the existing channel ``name``; else SYSTEM.DEF.SVRCONN
+    or SYSTEM.DEF.CLNTCONN for these types. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``.
     """
     if like is not None:
         return _find(manager, kind, like)
@@ -187,9 +202,10 @@ def _model(
 
 
 def inquire_status(manager: Engine, pattern: str) -> list[Record]:
-    """Return the status of the channels that were ever started and whose names match.
+    """Return CHSTATUS records of the channels that were ever started and whose names match.
 
-    A SVRCONN channel has a record for each socket of its clients; if it is stopped, one of its own.
+    A sender has one record, a receiver one for each sending queue manager. A SVRCONN channel has
+    one for each socket of its clients, and one more while it is stopped.
     """
     known = {state.name for state in manager.shipments.states()}
     records = [
@@ -203,11 +219,12 @@ def inquire_status(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _why_needed(channel_type: Value) -> str:
+    """Return the end of an error text: that a sender or client channel needs the attribute."""
     return f"a {'sender' if channel_type == MQCHT_SENDER else 'client'} needs it"
 
 
 def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
-    """Raise AdminError for attributes that only other types of channels have."""
+    """Raise AdminError (MQRCCF_PARM_CONFLICT) for an attribute that this CHLTYPE does not have."""
     word = named(_TYPE_ROW, channel_type)
     for keyword, value in given.items():
         if word not in channel_types_with(keyword):
@@ -216,7 +233,11 @@ def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
 
 
 def _check_network(attributes: Mapping[str, Value]) -> None:
-    """Raise AdminError for a wrong TLS cipher, transport, CONNAME or SSLPEER of a channel."""
+    """Raise WrongObject for an invalid SSLCIPH, TRPTYPE, CONNAME or SSLPEER.
+
+    ``attributes`` are all attributes of the channel, with CHLTYPE. SSLCIPH of a client channel is
+    not checked.
+    """
     channel_type = attributes[_TYPE]
     cipher = attributes.get("SSLCIPH", "")
     # The table of clients goes to programs that know more ciphers; a server knows versions alone.
@@ -242,12 +263,13 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
 
 
 def _table_changed(manager: Engine, kind: str) -> None:
-    """Write the table of client channels if a channel of this type belongs to it."""
+    """Write the CCDT if ``kind`` is CLNTCONN; for other kinds do nothing."""
     if kind == CLNTCONN:
         write_table(manager)
 
 
 def _status(definition: ChannelDefinition, status: ChannelStatus) -> Record:
+    """Return the CHSTATUS record of a channel; for SVRCONN it has only CHLTYPE and STATUS."""
     if definition.chltype == MQCHT_SVRCONN:
         of_clients = {_TYPE: definition.chltype, "STATUS": CHANNEL_STATUS[status.status]}
         return Record(CHSTATUS, status.name, of_clients)
@@ -277,7 +299,7 @@ def _status(definition: ChannelDefinition, status: ChannelStatus) -> Record:
 def write_table(manager: Engine) -> None:
     """Write the table of client channels (CCDT) into the folder of the queue manager.
 
-    A queue manager in memory has no such file. Raises OSError.
+    For a queue manager in memory it does nothing. Raises OSError.
     """
     folder = manager_folder(manager)
     if folder is not None:
@@ -285,7 +307,10 @@ def write_table(manager: Engine) -> None:
 
 
 def table_of(manager: Engine) -> str:
-    """Return the table of client channels (CCDT) as JSON text."""
+    """Return the table of client channels (CCDT) as JSON text.
+
+    SYSTEM.DEF.CLNTCONN is left out. Without client channels the list in the table is empty.
+    """
     model = CHANNEL_MODELS[MQCHT_CLNTCONN]
     rows = [
         _table_row(definition)
@@ -296,6 +321,7 @@ def table_of(manager: Engine) -> str:
 
 
 def _table_row(definition: ChannelDefinition) -> dict[str, Any]:
+    """Return the CCDT entry of a client channel in IBM MQ's JSON names, for ``json.dumps``."""
     connections = [
         {
             "host": place.host,

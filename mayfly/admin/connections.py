@@ -1,4 +1,4 @@
-"""The connections of a queue manager, and the instances of SVRCONN channels."""
+"""Connections of a queue manager, and instances (client sockets) of SVRCONN channels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _OPEN_OPTIONS = sorted(
 
 
 class OpenHandle(NamedTuple):
-    """An open handle: object type and name, and the names of its MQOO_* options."""
+    """An open object of a connection: its type, its name, and the names of its MQOO_* options."""
 
     kind: str
     name: str
@@ -64,10 +64,10 @@ class OpenHandle(NamedTuple):
 
 
 class OpenConnection(NamedTuple):
-    """A connection; ``channel`` and ``address`` are empty for a local one.
+    """One connection of a program; ``channel`` and ``address`` are empty for a local program.
 
-    ``identifier`` is CONN, ``unit_of_work_ms`` the begin of its unit of work, None without one.
-    Moments are epoch ms.
+    ``identifier`` is CONN. ``unit_of_work_ms`` is when its unit of work began, None without one.
+    Times are ms since 1970.
     """
 
     identifier: str
@@ -82,7 +82,11 @@ class OpenConnection(NamedTuple):
 
 
 def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection]:
-    """Return the connections whose ids match, local ones and those of clients, oldest first."""
+    """Return the connections whose ids match, local and of clients, oldest first.
+
+    ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
+    """
     clients = {client.number: client for client in client_connections(manager)}
     opened = []
     for found in view_connections(manager):
@@ -110,14 +114,17 @@ def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection
 
 
 def inquire(manager: Engine, pattern: str) -> list[Record]:
-    """Return a CONN record for each connection whose id matches, oldest first."""
+    """Return a CONN record for each connection whose id matches, oldest first.
+
+    ``pattern`` is a CONN id, or its start followed by ``*``. Returns an empty list for no match.
+    """
     return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
 
 def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
-    """Return the QMSTATUS record of a queue manager.
+    """Return the one QMSTATUS record of a queue manager; the pattern is ignored.
 
-    Raises MQRC_CONNECTION_BROKEN when it is stopped.
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
     """
     processor = manager.delay_processor.status().partition(":")[0].upper()
     values: dict[str, Value] = {
@@ -130,7 +137,7 @@ def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
 
 
 def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
-    """Return a record for each open handle of the connections whose ids match."""
+    """Return a HANDLE record for each open object of the connections whose ids match."""
     return [
         Record(
             HANDLE,
@@ -149,9 +156,10 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
 
 
 def stop_connection(manager: Engine, identifier: str) -> None:
-    """End a connection and back out its unit of work.
+    """End the connection with a CONN id, and back out its unit of work.
 
-    Raises WrongObject with MQRCCF_CONNECTION_ID_ERROR for an id that no connection has.
+    For a client its socket ends, with all conversations on it. Raises WrongObject
+    (MQRCCF_CONNECTION_ID_ERROR) for an id that no connection has.
     """
     numbers = [each.number for each in view_connections(manager)]
     found = next((number for number in numbers if connection_id(number) == identifier), 0)
@@ -166,9 +174,8 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
     """Stop a channel; its clients end after their current work, or at once if ``is_forced``.
 
     ``is_forced`` also cuts off the batch of a sender and backs out the units of work of clients.
-    With ``is_inactive`` a SVRCONN channel continues to accept new clients;
-    MQRC_CHANNEL_CONFIG_ERROR for a channel of another type. Raises MQRC_UNKNOWN_OBJECT_NAME,
-    MQRC_STORAGE_MEDIUM_FULL.
+    With ``is_inactive`` a SVRCONN channel continues to accept new clients; for another type it
+    raises MQRC_CHANNEL_CONFIG_ERROR. Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
     """
     is_of_clients = find_channel(manager, name).chltype == MQCHT_SVRCONN
     if is_inactive and not is_of_clients:
@@ -185,7 +192,10 @@ def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bo
 
 
 def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
-    """Return a CHSTATUS record for each socket of clients on the channels whose names match."""
+    """Return a CHSTATUS record for each client socket on SVRCONN channels whose names match.
+
+    Returns an empty list without clients.
+    """
     instances: dict[int, list[ClientConnection]] = {}
     for client in client_connections(manager):
         is_program = bool(client.channel) and not client.sending_manager
@@ -195,11 +205,15 @@ def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
 
 
 def connection_id(number: int) -> str:
-    """Return CONN, the id of a connection: 16 hexadecimal digits."""
+    """Return the CONN id of a connection number: 161 -> ``'00000000000000A1'``."""
     return f"{number:016X}"
 
 
 def _connection(manager: Engine, found: OpenConnection) -> Record:
+    """Return the CONN record of a connection.
+
+    UOWAGE is the age of its unit of work in seconds, 0 without one.
+    """
     began_ms = found.unit_of_work_ms
     date, time = _date_and_time(began_ms)
     values: dict[str, Value] = {
@@ -217,6 +231,7 @@ def _connection(manager: Engine, found: OpenConnection) -> Record:
 
 
 def _instance(clients: Sequence[ClientConnection]) -> Record:
+    """Return the CHSTATUS record of one client socket; ``clients`` are its conversations."""
     first = clients[0]
     date, time = _date_and_time(first.connected_ms)
     values: dict[str, Value] = {
@@ -237,7 +252,10 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
 
 
 def _date_and_time(moment_ms: int | None) -> tuple[str, str]:
-    """Return a moment (epoch ms) as date and time of MQSC, UTC; two empty texts for None."""
+    """Return ms since 1970 as a UTC date and time of MQSC: ``('2026-01-31', '23.59.59')``.
+
+    Returns two empty texts for None.
+    """
     if moment_ms is None:
         return "", ""
     moment = datetime.fromtimestamp(moment_ms / SECOND_MS, UTC)

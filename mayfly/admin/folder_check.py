@@ -1,7 +1,7 @@
-"""Finds damage in the files of a queue manager's folder that are not part of its store.
+"""Check of the folder of a queue manager: finds damaged files that are not part of its store.
 
-The store checks its own files: the database, its log, the identity and the ballast. Security,
-administration and servers write the others. Any further file is read to its end, which fails on a
+The store checks the database, its log, the identity and the ballast. This module checks the files
+of security, administration and servers. Any further file is read to its end, which fails on a
 failing disk.
 """
 
@@ -30,7 +30,10 @@ _PART_BYTES: Final = 2**20
 
 
 def check_files(manager: Engine) -> list[str]:
-    """Return a line for each damaged file of the folder, with its name; none in memory."""
+    """Return a text for each damaged file of the folder, with its name; change nothing.
+
+    The list is empty if no file is damaged, and for a queue manager in memory.
+    """
     folder = manager_folder(manager)
     if folder is None:
         return []
@@ -45,7 +48,11 @@ def check_files(manager: Engine) -> list[str]:
 
 
 def _problems(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Iterator[str]:
-    """Yield a line for each damaged file; ``checks`` has functions by file name."""
+    """Yield a text for each file that cannot be read or is damaged, sorted by file name.
+
+    ``checks`` has the check function of a file name; files without one are only read. Sockets,
+    folders and files that vanish meanwhile are skipped.
+    """
     for file in sorted(folder.iterdir()):
         if not file.is_file():
             # Sockets, and folders of others.
@@ -65,18 +72,21 @@ def _problems(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Ite
 
 
 def _read_to_end(file: Path) -> None:
+    """Read a file to its end, to find disk errors; raises OSError."""
     with file.open("rb") as content:
         while content.read(_PART_BYTES):
             pass
 
 
 def _check_client_table(manager: Engine, file: Path) -> None:
+    """Raise ValueError if the CCDT file differs from the client channels that are defined."""
     if file.read_bytes() != table_of(manager).encode():
         text = "is not the table of the channels of clients as they are defined"
         raise ValueError(f"{file} {text}: ALTER one of them, and it is written anew")
 
 
 def _check_token(file: Path) -> None:
+    """Raise ValueError if the file of the operator's token is not valid."""
     try:
         read_token(file)
     except TokenMissing as error:

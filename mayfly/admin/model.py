@@ -1,7 +1,8 @@
 """The model of administration: object types, attributes, values with errors, conditions.
 
 Codecs such as MQSC find here names, types, ranges and MQIA_/MQCA_ numbers. Attributes that can be
-set are the rows of the engine's tables (``engine/attributes``): every codec knows a new row there.
+set are the rows of the engine's tables (``engine/attributes``); a row added there is available to
+every codec.
 """
 
 from __future__ import annotations
@@ -116,7 +117,10 @@ LIKE, NOT_LIKE = "LK", "NL"
 
 
 class ObjectType(NamedTuple):
-    """An object type: its settable attributes and the displayed ones, by MQSC keyword."""
+    """An object type such as QLOCAL: its attributes by MQSC keyword.
+
+    ``attributes`` are those that can be set, ``shown`` those that are displayed only.
+    """
 
     kind: str
     attributes: Mapping[str, Attribute]
@@ -131,9 +135,9 @@ class ObjectType(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One object: its type, its name, its values by keyword.
+    """One inquired object or status: its type, its name, its values by MQSC keyword.
 
-    Values that are words are numbers here.
+    A value that MQSC shows as a word (``YES``) is the number of that word here (``1``).
     """
 
     kind: str
@@ -143,13 +147,16 @@ class Record(NamedTuple):
 
 @cache
 def object_type(kind: str) -> ObjectType:
-    """Return an object type with its attributes; an unknown type has no attributes."""
+    """Return an object type with its attributes; both tables are empty for an unknown type."""
     rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
     return ObjectType(kind, attributes_of(kind), MappingProxyType(rows))
 
 
 def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
-    """Return all attributes that objects of some types display, by keyword, in order."""
+    """Return all attributes that objects of some types display, by keyword, in display order.
+
+    A keyword of several types has the attribute of the first of them.
+    """
     rows: dict[str, Attribute] = {}
     for kind in kinds:
         found = object_type(kind)
@@ -159,19 +166,30 @@ def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
 
 
 def _number_row(keyword: str, selector: int | None = None, unit: str = "") -> Attribute:
-    """Return a displayed attribute that is a number."""
+    """Return an attribute that is displayed as a number, and cannot be set.
+
+    ``selector`` is its MQIA_* number, None for a Mayfly attribute; ``unit`` is a unit such as
+    seconds.
+    """
     return Attribute(keyword, "", (), 0, selector, -(2**63), 2**63 - 1, (), 0, unit)
 
 
 def _word_row(
     keyword: str, words: Iterable[tuple[str, int]], selector: int | None = None
 ) -> Attribute:
-    """Return a displayed attribute whose numbers have words."""
+    """Return an attribute that is stored as a number and displayed as a word, and cannot be set.
+
+    ``words`` are pairs of word and number. ``selector`` is the MQIA_* number, None for a Mayfly
+    attribute.
+    """
     return Attribute(keyword, "", (), 0, selector, 0, -1, tuple(words), 0)
 
 
 def _text_row(keyword: str, selector: int | None = None) -> Attribute:
-    """Return a displayed attribute that is a text."""
+    """Return an attribute that is displayed as text, and cannot be set.
+
+    ``selector`` is its MQCA_* number, None for a Mayfly attribute.
+    """
     return Attribute(keyword, "", (), "", selector, 0, -1, (), _LONGEST_TEXT)
 
 
@@ -284,31 +302,37 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
 
 
 class AdminError(OptionsError):
-    """An attribute is wrong: its MQSC keyword, its value, and a text about what is wrong.
+    """The value of an attribute is wrong: MQSC keyword, value, and a text about the error.
 
     The reason code is one of MQRCCF_*, or MQRC_SELECTOR_ERROR for an unknown attribute.
     """
 
     def __init__(self, reason: int, attribute: str, value: Value, detail: str) -> None:
+        """Store a reason code (MQRCCF_* or MQRC_*), MQSC keyword, value, and error text."""
         super().__init__(reason, detail)
         self.attribute = attribute
         self.value = value
 
     def __str__(self) -> str:
+        """Return name and number of the reason code, and the text: ``NAME (3012): text``."""
         name = _NAMES.get(self.reason) or rc.reason_name(self.reason)
         return f"{name} ({self.reason}): {self.detail}"
 
 
 class WrongValue(AdminError):
-    """A value does not suit its attribute.
+    """A value is outside the range, type or length of its attribute (MQRCCF_ATTR_VALUE_ERROR).
 
-    The text is the attribute's keyword followed by ``complaint``. With ``shows_value`` a codec puts
-    the value behind the keyword.
+    The text is the keyword with the value, followed by ``complaint``. ``shows_value`` tells a codec
+    to put the value behind the keyword in its text.
     """
 
     def __init__(
         self, attribute: Attribute, value: Value, complaint: str, *, shows_value: bool = False
     ) -> None:
+        """Make the error text from keyword, value and ``complaint``: ``MAXDEPTH(-1) is not …``.
+
+        ``shows_value`` tells a codec to put the value behind the keyword in its text.
+        """
         text = f"{attribute.keyword}({value}){complaint}"
         super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, text)
         self.complaint = complaint
@@ -316,50 +340,57 @@ class WrongValue(AdminError):
 
 
 class WrongObject(AdminError):
-    """The given attributes make no valid object: one is missing, or two contradict each other."""
+    """The attributes make no valid object: one is missing, or two contradict each other."""
 
 
 class UnknownModel(ObjectError):
-    """The object that LIKE names does not exist; the reason code is MQRC_UNKNOWN_OBJECT_NAME."""
+    """The object named by LIKE does not exist; the reason code is MQRC_UNKNOWN_OBJECT_NAME."""
 
     def __init__(self, kind: str, name: str) -> None:
+        """Make the error for the object type and name that LIKE names."""
         super().__init__(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
         self.name = name
 
 
 def unknown_attribute(kind: str, keyword: str, value: Value) -> AdminError:
-    """Return the AdminError for an attribute that an object type does not have."""
+    """Return the AdminError (MQRC_SELECTOR_ERROR) for a keyword that an object type lacks."""
     text = f"{keyword} is no attribute of {kind}"
     return AdminError(rc.MQRC_SELECTOR_ERROR, keyword, value, text)
 
 
 def fixed_attribute(keyword: str, value: Value) -> AdminError:
-    """Return the AdminError for an attribute that cannot be changed after the definition."""
+    """Return the AdminError (MQRCCF_ATTR_VALUE_FIXED) for an attribute that ALTER cannot change."""
     return AdminError(MQRCCF_ATTR_VALUE_FIXED, keyword, value, f"{keyword} cannot be changed")
 
 
 def missing_attribute(keyword: str, why: str = "") -> WrongObject:
-    """Return the WrongObject for a required attribute that is missing; ``why`` is for its text."""
+    """Return the WrongObject (MQRCCF_PARM_MISSING) for a required attribute that is missing.
+
+    ``why`` is added to its text; empty adds nothing.
+    """
     text = f"{keyword} is missing" + (f": {why}" if why else "")
     return WrongObject(MQRCCF_PARM_MISSING, keyword, "", text)
 
 
 def fold(text: str) -> str:
-    """Return a text in upper case.
-
-    Only ASCII letters change, because words and names have no others.
-    """
+    """Return a text in upper case; only ASCII letters change (``'Größe'`` -> ``'GRößE'``)."""
     return text.translate(_UPPER)
 
 
 def named(attribute: Attribute | None, value: Value) -> Value:
-    """Return the word of an attribute for a number; a value without a word comes back unchanged."""
+    """Return the word of an attribute for a number, as ``'YES'`` for 1.
+
+    A value without a word, and any value for ``attribute`` None, is returned unchanged.
+    """
     words = () if attribute is None else attribute.words
     return next((word for word, number in words if number == value), value)
 
 
 def number_of(attribute: Attribute, text: str) -> int | None:
-    """Return the number that a word or digits mean for an attribute, None if it is not allowed."""
+    """Return the number for a word or for digits of an attribute: ``'yes'`` -> 1, ``'25'`` -> 25.
+
+    Returns None for an unknown word, and for a number outside the range.
+    """
     words = dict(attribute.words)
     if fold(text) in words:
         return words[fold(text)]
@@ -369,9 +400,9 @@ def number_of(attribute: Attribute, text: str) -> int | None:
 
 
 def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return attributes with words replaced by their numbers.
+    """Return a copy of attributes, with words replaced by their numbers (``'YES'`` -> 1).
 
-    An unknown word stays, for a later check.
+    An unknown word or keyword stays as it is; :func:`checked_all` refuses it later.
     """
     known = attributes_of(kind)
     given = dict(attributes)
@@ -384,7 +415,10 @@ def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]
 
 
 def allowed(attribute: Attribute) -> str:
-    """Return the allowed values of a numeric attribute as text: its words and its range."""
+    """Return the allowed values of a numeric attribute as text, for error messages.
+
+    Example: ``'NOLIMIT or a number from 1 to 10'``.
+    """
     choices = [word for word, _ in attribute.words]
     if attribute.low <= attribute.high:
         choices.append(f"a number from {attribute.low} to {attribute.high}")
@@ -392,9 +426,10 @@ def allowed(attribute: Attribute) -> str:
 
 
 def checked(attribute: Attribute, value: Value) -> Value:
-    """Return a value as it is stored, a text without the blanks at its end; raises WrongValue.
+    """Return a value as it is stored: a number unchanged, a text without blanks at its end.
 
-    Character attributes are padded with blanks in MQ: blanks at the end mean nothing.
+    In MQ, blanks pad character attributes. Raises WrongValue for a wrong type, a number that is not
+    allowed, or a text that is too long, not printable, or no object name.
     """
     if isinstance(value, bool) or isinstance(value, str) != attribute.is_text:
         raise WrongValue(attribute, value, f" takes {'text' if attribute.is_text else 'a number'}")
@@ -407,7 +442,10 @@ def checked(attribute: Attribute, value: Value) -> Value:
 
 
 def checked_all(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the attributes of an object type as they are stored, by keyword; raises AdminError."""
+    """Return the attributes of an object type as they are stored, by keyword.
+
+    Raises AdminError for an unknown keyword, WrongValue for an invalid value.
+    """
     known = attributes_of(kind)
     values: dict[str, Value] = {}
     for keyword, value in attributes.items():
@@ -418,6 +456,11 @@ def checked_all(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _checked_text(attribute: Attribute, value: str) -> str:
+    """Return a text unchanged if it is valid for its attribute.
+
+    Raises WrongValue if it is not printable, too long (UTF-8 bytes), no object name (attributes of
+    48 bytes), or an invalid CUSTOM.
+    """
     if not value.isprintable():
         raise WrongValue(attribute, value, " holds a character that cannot be printed")
     if attribute.length == _NAME_LENGTH:
@@ -434,6 +477,7 @@ def _checked_text(attribute: Attribute, value: str) -> str:
 
 
 def _check_name(attribute: Attribute, name: str) -> None:
+    """Raise WrongValue unless a text is a valid MQ object name (1 to 48 characters)."""
     try:
         check_name(name)
     except MQError as error:
@@ -441,10 +485,7 @@ def _check_name(attribute: Attribute, name: str) -> None:
 
 
 def _check_custom(attribute: Attribute, value: str) -> None:
-    """Raise WrongValue unless CUSTOM holds NAME(VALUE) pairs of known names.
-
-    The only known name is CAPEXPRY (X2).
-    """
+    """Raise WrongValue unless CUSTOM is empty or ``CAPEXPRY(n)``, with a valid n."""
     cap = attributes_of(QLOCAL)["CAPEXPRY"]
     pairs = [_CUSTOM_PAIR.fullmatch(pair) for pair in value.split()]
     for pair in pairs:
@@ -457,10 +498,10 @@ def _check_custom(attribute: Attribute, value: str) -> None:
 
 
 class Filter(NamedTuple):
-    """A condition (WHERE) on the value of a keyword; an object without the keyword does not pass.
+    """A WHERE condition: keyword, operator (``LT`` … ``GT``, ``LK``, ``NL``) and value.
 
-    A number with a name, as NOLIMIT, is neither less nor more than other numbers; for EQ and NE
-    ``value`` is the number or its name.
+    An object without the keyword does not pass. A number with a word, such as NOLIMIT, is neither
+    less nor greater than other numbers. For EQ and NE ``value`` is the number or its word.
     """
 
     keyword: str
@@ -468,7 +509,7 @@ class Filter(NamedTuple):
     value: Value
 
     def passes(self, record: Record) -> bool:
-        """Return True if an object fulfils the condition."""
+        """Return True if an object fulfils the condition; False if it lacks the keyword."""
         found = record.values.get(self.keyword)
         if found is None:
             return False

@@ -1,8 +1,8 @@
 """Define, alter, delete and inquire: the operations on objects of all types, and on topic strings.
 
-Attributes are given and returned by MQSC keyword, with typed values. All functions raise MQError:
+Attributes are passed and returned by MQSC keyword, with typed values. All functions raise MQError:
 AdminError for an attribute and its value, any other error for the object. Channels, connections and
-settings have modules of their own.
+settings have separate modules.
 """
 
 from __future__ import annotations
@@ -98,27 +98,28 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define an object; missing attributes come from ``like``, else from the defaults of its type.
+    """Define an object and store it; attributes left out come from ``like``, else are the defaults.
 
-    With ``replace`` an existing object takes the given attributes. Raises UnknownModel when
-    ``like`` does not exist, MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, AdminError, and
-    errors of the engine for this type.
+    With ``replace`` an existing object takes the attributes. Raises MQRC_UNKNOWN_OBJECT_NAME when
+    ``like`` does not exist, MQRC_OBJECT_ALREADY_EXISTS without ``replace``, MQRC_OBJECT_NAME_ERROR,
+    AdminError for an attribute, and errors of the engine for this type.
     """
     _DEFINE[kind](manager, kind, name, attributes, like, replace=replace)
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of an object, all or none; for QMGR the name is ignored.
+    """Change attributes of an object and store them, all or none; for QMGR ``name`` is ignored.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, AdminError.
+    Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), and AdminError for an attribute.
     """
     _ALTER[kind](manager, kind, name, attributes)
 
 
 def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> None:
-    """Delete an object; a local queue with messages only with ``purge``.
+    """Delete an object; ``purge`` also deletes the messages of a local queue.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
+    Raises MQRC_UNKNOWN_OBJECT_NAME (MQRC_NO_SUBSCRIPTION for SUB), MQRC_OBJECT_IN_USE for an open
+    object, and MQRC_Q_NOT_EMPTY for messages without ``purge``.
     """
     if kind == QLOCAL and purge:
         delete_queue(manager, kind, name, purge=True)
@@ -131,8 +132,9 @@ def inquire(
 ) -> list[Record]:
     """Return the objects that match a pattern and a condition, type by type; queues in one list.
 
-    A pattern is a name, or the start of names followed by ``*``; for TPSTATUS it is a topic string.
-    For QMGR, PUBSUB and GROUP it is ignored.
+    ``pattern`` is a name, or the start of names followed by ``*``. For TPSTATUS it is a topic
+    string; QMGR, QMSTATUS, PUBSUB and GROUP ignore it. ``where`` None selects all. Returns an empty
+    list for no match.
     """
     if kinds[0] in QUEUE_KINDS:
         found = _inquire_queues(manager, pattern, kinds)
@@ -142,7 +144,11 @@ def inquire(
 
 
 def clear_topic(manager: Engine, topic: str) -> None:
-    """Remove the retained publication of a topic string; raises MQRC_TOPIC_STRING_ERROR."""
+    """Remove the retained publication of a topic string, also on disk.
+
+    Does nothing without a retained publication. Raises MQRC_TOPIC_STRING_ERROR for an invalid
+    string or one with wildcards.
+    """
     check_topic_string(topic, wildcards=False)
     clear_retained(manager, topic)
 
@@ -159,6 +165,11 @@ def _define_queue(
     *,
     replace: bool,
 ) -> None:
+    """Define a queue of any kind; attributes left out come from ``like``, else SYSTEM.DEFAULT.*.
+
+    QSGDISP is never inherited. Raises UnknownModel if ``like`` is no queue of this kind,
+    AdminError, MQRC_OBJECT_ALREADY_EXISTS.
+    """
     given = checked_all(kind, attributes)
     model = view_queue(manager, like or DEFAULT_OBJECTS[kind])
     if model is not None and model.kind == kind:
@@ -169,10 +180,18 @@ def _define_queue(
 
 
 def _alter_queue(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes of a queue, or of the queue manager for QMGR.
+
+    Raises AdminError, MQRC_UNKNOWN_OBJECT_NAME.
+    """
     alter_definition(manager, kind, name, checked_all(kind, attributes))
 
 
 def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
+    """Return the queues of ``kinds`` whose names match, sorted by name.
+
+    Local queues also have CURDEPTH, IPPROCS, OPPROCS and DEFTYPE.
+    """
     records = []
     for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):
         values = dict(definition.attributes)
@@ -188,11 +207,16 @@ def _inquire_queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list
 
 
 def _inquire_manager(manager: Engine, _pattern: str) -> list[Record]:
+    """Return the one QMGR record: attributes of the queue manager, command level and platform."""
     own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORMS[manager.platform]}
     return [Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})]
 
 
 def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
+    """Return a QSTATUS record for each local queue whose name matches, sorted by name.
+
+    A queue that is deleted meanwhile is left out.
+    """
     names = [view.definition.name for view in view_queues(manager, pattern, (QLOCAL,))]
     records = []
     for name in names:
@@ -203,6 +227,10 @@ def _inquire_queue_statuses(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _queue_status(manager: Engine, name: str) -> Record:
+    """Return the QSTATUS record of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME.
+
+    DDELAY, the status of the delivery delay processor, is only in the record of the staging queue.
+    """
     status = view_queue_status(manager, name)
     values: dict[str, Value] = {
         "CURDEPTH": status.depth,
@@ -222,6 +250,11 @@ def _queue_status(manager: Engine, name: str) -> Record:
 
 
 def _inquire_members(manager: Engine, _pattern: str) -> list[Record]:
+    """Return a GROUP record for each member of the queue-sharing group, sorted by name.
+
+    Closed members without decided units of work are left out. Raises MQRC_OPTION_NOT_VALID_FOR_TYPE
+    for a queue manager without a group.
+    """
     return [
         Record(
             GROUP_STATUS,
@@ -248,7 +281,11 @@ def _define_topic(
     *,
     replace: bool,
 ) -> None:
-    """Define a topic object; a new one needs its topic string, which no model gives it."""
+    """Define a topic object; attributes left out come from ``like``, else SYSTEM.DEFAULT.TOPIC.
+
+    TOPICSTR is never inherited, so a new topic object needs it. Raises AdminError if TOPICSTR is
+    missing, UnknownModel for an unknown ``like``.
+    """
     given = checked_all(kind, attributes)
     is_new = _find_topic(manager, name) is None
     model = _find_topic(manager, like or DEFAULT_TOPIC)
@@ -263,6 +300,7 @@ def _define_topic(
 
 
 def _find_topic(manager: Engine, name: str) -> TopicDefinition | None:
+    """Return the topic object with exactly this name, None without one."""
     # No object has an asterisk in its name: a pattern finds none here.
     return next((found for found in view_topics(manager, name) if found.name == name), None)
 
@@ -270,7 +308,7 @@ def _find_topic(manager: Engine, name: str) -> TopicDefinition | None:
 def _alter_topic(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a topic object.
 
-    Raises AdminError for its topic string, which is fixed.
+    Raises AdminError for TOPICSTR, which cannot change, and MQRC_UNKNOWN_OBJECT_NAME.
     """
     if _TOPIC_STRING in attributes:
         raise fixed_attribute(_TOPIC_STRING, attributes[_TOPIC_STRING])
@@ -278,12 +316,17 @@ def _alter_topic(manager: Engine, kind: str, name: str, attributes: Mapping[str,
 
 
 def _inquire_topics(manager: Engine, pattern: str) -> list[Record]:
+    """Return the topic objects whose names match, sorted by name."""
     found = view_topics(manager, pattern)
     return [Record(TOPIC, definition.name, definition.attributes) for definition in found]
 
 
 def _inquire_topic_string(manager: Engine, topic: str) -> list[Record]:
-    """Return the values in force for a topic string; raises MQRC_TOPIC_STRING_ERROR."""
+    """Return one TPSTATUS record: the attribute values in force for a topic string, none ASPARENT.
+
+    ADMIN is empty if the string has no topic object. Raises MQRC_TOPIC_STRING_ERROR for an invalid
+    string or one with wildcards.
+    """
     if topic:
         check_topic_string(topic, wildcards=False)
     view = view_topic_string(manager, topic)
@@ -305,7 +348,11 @@ def _define_subscription(
     *,
     replace: bool,
 ) -> None:
-    """Define an administrative subscription; a model gives those attributes that can be altered."""
+    """Define an administrative subscription and store it.
+
+    Attributes left out come from the subscription ``like``, if ALTER can change them; else they are
+    the defaults. Raises UnknownModel for an unknown ``like``, AdminError, MQRC_SUB_ALREADY_EXISTS.
+    """
     given = checked_all(kind, attributes)
     if like is not None:
         models = [m for m, _ in view_subscriptions(manager, like) if m.name == like]
@@ -319,6 +366,10 @@ def _define_subscription(
 def _alter_subscription(
     manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 ) -> None:
+    """Change attributes of a subscription.
+
+    Raises AdminError for an attribute that cannot change, MQRC_NO_SUBSCRIPTION.
+    """
     given = checked_all(kind, attributes)
     for keyword, value in given.items():
         if keyword not in CHANGEABLE_OF_SUBSCRIPTIONS:
@@ -327,7 +378,10 @@ def _alter_subscription(
 
 
 def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
-    """Return the subscriptions whose names match; a non-durable one exists while it is open."""
+    """Return the subscriptions whose names match, sorted by name, durable or not.
+
+    A non-durable subscription exists only while a program has it open.
+    """
     records = []
     for definition, is_durable in view_subscriptions(manager, pattern):
         values: dict[str, Value] = {
@@ -341,7 +395,10 @@ def _inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
 
 
 def _inquire_neighbours(manager: Engine, _pattern: str) -> list[Record]:
-    """Return a queue manager, its parent and its children in the hierarchy of topics."""
+    """Return PUBSUB records of the hierarchy: this queue manager, its parent, its children.
+
+    Without parent and children the list has one record.
+    """
     parent, children = view_neighbours(manager)
     related = [("LOCAL", manager.name), ("PARENT", parent)]
     related += [("CHILD", name) for name in children]
@@ -360,6 +417,10 @@ def _define_process(
     *,
     replace: bool,
 ) -> None:
+    """Define a process; attributes left out come from ``like``, else from the defaults.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``, AdminError, MQRC_OBJECT_ALREADY_EXISTS.
+    """
     given = checked_all(kind, attributes)
     if like is not None:
         given = {**find_named(manager, kind, like).attributes, **given}
@@ -375,9 +436,11 @@ def _define_authentication(
     *,
     replace: bool,
 ) -> None:
-    """Define an AUTHINFO.
+    """Define an AUTHINFO object, which says how passwords are checked.
 
-    Missing attributes are the model's, or SYSTEM.DEFAULT.AUTHINFO.IDPWOS's.
+    Attributes left out come from ``like``; else, with ``replace``, from the existing object; else
+    from SYSTEM.DEFAULT.AUTHINFO.IDPWOS. Raises AdminError without AUTHTYPE, and
+    MQRC_UNKNOWN_OBJECT_NAME for an unknown ``like``.
     """
     given = checked_all(kind, attributes)
     if _AUTHENTICATION_TYPE not in given:
@@ -392,9 +455,10 @@ def _define_authentication(
 
 
 def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
-    """Delete an AUTHINFO.
+    """Delete an AUTHINFO object.
 
-    Raises MQRC_OBJECT_IN_USE while CONNAUTH of the queue manager names it.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OBJECT_IN_USE while CONNAUTH of the queue manager
+    names the object.
     """
     find_named(manager, kind, name)
     if manager_definition(manager).connauth == name:
@@ -403,11 +467,15 @@ def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
 
 
 def _alter_named(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes of a process or AUTHINFO; raises AdminError, MQRC_UNKNOWN_OBJECT_NAME."""
     alter_named(manager, kind, name, checked_all(kind, attributes))
 
 
 def _inquiry_of(kind: str) -> Callable[[Engine, str], list[Record]]:
-    """Return the inquiry for an object type that displays its settable attributes only."""
+    """Return the inquiry function of an object type without displayed-only attributes.
+
+    The function returns the objects whose names match, sorted by name.
+    """
     return lambda manager, pattern: [
         Record(kind, definition.name, definition.attributes)
         for definition in view_named(manager, kind, pattern)

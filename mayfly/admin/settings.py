@@ -1,7 +1,6 @@
-"""Settings, stored in the folder of a queue manager: platform, command level and others.
+"""Settings of a queue manager, stored in its folder: platform, command level and others.
 
-They are Mayfly's own; IBM MQ has similar ones in qm.ini (docs/SETTINGS.md). Case does not matter in
-names.
+IBM MQ has similar settings in qm.ini (docs/SETTINGS.md). The case of a setting's name is ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +25,11 @@ _NAMES: Final = (*_FIELDS, *(setting.name for setting in SETTINGS))
 
 
 def inquire(manager: Engine, pattern: str) -> list[Record]:
-    """Return the settings whose names match, with the value in force and the default."""
+    """Return the settings whose names match, with the value in force and the default, as texts.
+
+    ``pattern`` is a name, or the start of names followed by ``*``. Returns an empty list for no
+    match.
+    """
     settings, defaults = manager.settings, defaults_on(manager.platform)
     rows: dict[str, tuple[SettingValue, SettingValue]] = {
         _PLATFORM: (manager.platform, manager.platform),
@@ -43,8 +46,8 @@ def inquire(manager: Engine, pattern: str) -> list[Record]:
 def alter_setting(manager: Engine, name: str, value: SettingValue) -> None:
     """Set a setting; durable on return, in force for later calls.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform, which a
-    queue manager keeps from its creation on.
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown name. Raises AdminError for a wrong value, and
+    for another platform: a queue manager keeps the platform of its creation.
     """
     found = _checked_name(name)
     fields: dict[str, Any] = {found: value} if found in _FIELDS else {"settings": {found: value}}
@@ -56,9 +59,9 @@ def alter_setting(manager: Engine, name: str, value: SettingValue) -> None:
 
 
 def reset_setting(manager: Engine, name: str) -> None:
-    """Set a setting back to its default; the platform never changes.
+    """Set a setting back to its default, durably; for the platform do nothing.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown name.
     """
     found = _checked_name(name)
     if found != _PLATFORM:
@@ -66,9 +69,10 @@ def reset_setting(manager: Engine, name: str) -> None:
 
 
 def value_of(name: str, text: str) -> SettingValue:
-    """Return the value of a setting from its text form.
+    """Return the typed value of a setting for its text, as ``'true'`` -> True; change nothing.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown setting, AdminError for a wrong value.
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown setting, AdminError for a wrong value. The values
+    of platform and command level are checked by :func:`alter_setting` only.
     """
     found = _checked_name(name)
     if found == _PLATFORM:
@@ -82,7 +86,10 @@ def value_of(name: str, text: str) -> SettingValue:
 
 
 def _checked_name(name: str) -> str:
-    """Return a setting's name in lower case; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the name of a setting in lower case.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown name.
+    """
     found = name.lower()
     if found not in _NAMES:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"setting {name} is not known")
@@ -90,4 +97,5 @@ def _checked_name(name: str) -> str:
 
 
 def _text(value: SettingValue) -> str:
+    """Return the value of a setting as text; True is ``'true'``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

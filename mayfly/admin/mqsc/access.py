@@ -1,4 +1,4 @@
-"""The MQSC commands about access: authority records, rules for channels, REFRESH SECURITY."""
+"""MQSC commands about access: authority records, channel rules (CHLAUTH), REFRESH SECURITY."""
 
 from __future__ import annotations
 
@@ -78,7 +78,11 @@ _SECURITY_TYPES: Final = ("CONNAUTH", "AUTHSERV", "SSL")
 
 
 def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV()."""
+    """Run SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV().
+
+    Returns the reply AMQ8862I; the change is durable. Raises MqscSyntaxError for a missing or wrong
+    parameter.
+    """
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
     entities = _entities(given)
@@ -94,7 +98,11 @@ def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP()."""
+    """Run DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP().
+
+    Returns the reply AMQ8863I, or AMQ8147E if the record does not exist. Raises MqscSyntaxError for
+    a missing or wrong parameter.
+    """
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
     entity = _entity(command, given)
@@ -107,7 +115,11 @@ def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()]."""
+    """Run DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()].
+
+    Returns a message for each authority record, AMQ8147E for none. Raises MqscSyntaxError for a
+    wrong parameter.
+    """
     given = _given(command)
     profile = one_value(given.pop("PROFILE")) if "PROFILE" in given else None
     object_type = _object_type(given.pop("OBJTYPE")) if "OBJTYPE" in given else None
@@ -122,7 +134,11 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply
 
 
 def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): authority from all records."""
+    """Run DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME().
+
+    Returns one message with the authority of the user or group from all records together. Raises
+    MqscSyntaxError for a missing or wrong parameter.
+    """
     given = _given(command)
     object_type, name = _object(queue_manager, command, given, "OBJNAME")
     entity = _entity(command, given)
@@ -135,7 +151,8 @@ def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _given(command: Command) -> dict[str, Parameter]:
     """Return the parameters of a command by keyword.
 
-    Raises MqscSyntaxError if its object has a value.
+    Raises MqscSyntaxError for a keyword that is repeated, or if the object has a value, as in
+    AUTHREC(X).
     """
     no_value(command.object)
     return distinct(command.parameters)
@@ -144,7 +161,10 @@ def _given(command: Command) -> dict[str, Parameter]:
 def _object(
     queue_manager: Engine, command: Command, given: dict[str, Parameter], keyword: str
 ) -> tuple[str, str]:
-    """Take type and name of an object out of the parameters; the name for QMGR is SELF."""
+    """Remove OBJTYPE() and ``keyword`` from ``given``; return the object type and the name.
+
+    The name for QMGR is SELF. Raises MqscSyntaxError for a missing or wrong parameter.
+    """
     if "OBJTYPE" not in given:
         raise command.object.wrong(f"OBJTYPE is missing: it is one of {', '.join(OBJECT_TYPES)}")
     object_type = _object_type(given.pop("OBJTYPE"))
@@ -162,7 +182,10 @@ def _object(
 
 
 def _object_type(parameter: Parameter) -> str:
-    """Return the OBJTYPE in a parameter; raises MqscSyntaxError for an unknown one."""
+    """Return the object type in OBJTYPE(), in upper case.
+
+    Raises MqscSyntaxError for an unknown type or no value.
+    """
     found = fold(one_value(parameter))
     if found not in OBJECT_TYPES:
         choices = ", ".join(OBJECT_TYPES)
@@ -171,7 +194,11 @@ def _object_type(parameter: Parameter) -> str:
 
 
 def _entities(given: dict[str, Parameter]) -> list[Entity]:
-    """Take users or groups out of the parameters; return an empty list without any."""
+    """Remove PRINCIPAL() or GROUP() from ``given``; return its users or groups.
+
+    Without either the list is empty. Raises MqscSyntaxError if both are in ``given``, and for an
+    invalid name.
+    """
     principals, groups = given.pop(PRINCIPAL, None), given.pop(GROUP, None)
     if principals is not None and groups is not None:
         raise groups.wrong(f"{GROUP} contradicts {PRINCIPAL}")
@@ -188,9 +215,9 @@ def _entities(given: dict[str, Parameter]) -> list[Entity]:
 
 
 def _entity(command: Command, given: dict[str, Parameter]) -> Entity:
-    """Take the one user or group out of the parameters.
+    """Remove PRINCIPAL() or GROUP() from ``given``; return its user or group.
 
-    Raises MqscSyntaxError for none or several.
+    Raises MqscSyntaxError unless it is exactly one.
     """
     found = _entities(given)
     if len(found) != 1:
@@ -199,9 +226,9 @@ def _entity(command: Command, given: dict[str, Parameter]) -> Entity:
 
 
 def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
-    """Return the authorities in a parameter.
+    """Return the authorities in AUTHADD() or AUTHRMV(), in upper case; none for None.
 
-    Raises MqscSyntaxError for one of another object type.
+    Raises MqscSyntaxError for a word that is no authority of the object type, or without words.
     """
     if parameter is None:
         return ()
@@ -217,9 +244,9 @@ def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
 
 
 def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    """Take the attributes to display out of the parameters; raises MqscSyntaxError for others.
+    """Remove the attributes to display (ENTITY, ALL …) from ``given``; DISPLAY shows all anyway.
 
-    DISPLAY AUTHREC and ENTAUTH always show everything.
+    Raises MqscSyntaxError for any other keyword in ``given``.
     """
     for keyword in _SHOWN:
         parameter = given.pop(keyword, None)
@@ -229,7 +256,11 @@ def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> Non
 
 
 def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)]."""
+    """Run SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)].
+
+    Returns the reply AMQ8877I, AMQ8883E for a rule that exists already, or AMQ8884E for a missing
+    rule. The change is durable. Raises MqscSyntaxError, or AdminError for wrong attributes.
+    """
     profile = one_value(command.object)
     given = distinct(command.parameters)
     action = word_of(given.pop("ACTION", None), RULE_ACTIONS)
@@ -244,7 +275,11 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY CHLAUTH(profile) [TYPE()] [MATCH()] [attributes]."""
+    """Run DISPLAY CHLAUTH(profile) [TYPE()] [MATCH()] [attributes].
+
+    Returns a message for each rule, AMQ8884E for none. Raises MqscSyntaxError for a wrong
+    parameter.
+    """
     profile = one_value(command.object)
     given = distinct(command.parameters)
     match = word_of(given.pop("MATCH", None), RULE_MATCHES)
@@ -263,7 +298,10 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]; every type refreshes everything."""
+    """Run REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]; every type refreshes everything.
+
+    Returns the reply AMQ8560I. Raises MqscSyntaxError for a wrong parameter.
+    """
     given = distinct(command.parameters)
     security_type = given.pop("TYPE", None)
     if security_type is not None:
@@ -276,7 +314,12 @@ def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
 def _run_check(
     queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
 ) -> Reply:
-    """Run DISPLAY CHLAUTH MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() […]."""
+    """Run DISPLAY CHLAUTH(channel) MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() […].
+
+    Returns a message with the rule that applies to this partner, or AMQ9783I with the user of the
+    channel if no rule applies. Raises MqscSyntaxError for a generic channel name and a missing or
+    wrong parameter.
+    """
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")
     asked = {}
@@ -303,14 +346,21 @@ def _run_check(
 
 
 def parameter_text(parameter: Parameter) -> str:
-    """Return the value of a parameter as it was typed: user names keep their case."""
+    """Return the value of a parameter as typed, not in upper case; user names keep their case.
+
+    Raises MqscSyntaxError for no value or several.
+    """
     one_value(parameter)
     assert parameter.values is not None
     return parameter.values[0].typed
 
 
 def _value(parameter: Parameter, kind: str) -> Value:
-    """Return the value of a CHLAUTH attribute; raises MqscSyntaxError."""
+    """Return the value of a CHLAUTH attribute: a text, or the number of a word.
+
+    The entries of USERLIST and ADDRLIST are joined by commas. Raises MqscSyntaxError for an unknown
+    keyword or a wrong value.
+    """
     keyword = parameter.keyword
     if keyword not in _ROWS or keyword == "PROFILE":
         raise unknown(parameter, kind, _ROWS)
@@ -329,5 +379,5 @@ def _value(parameter: Parameter, kind: str) -> Value:
 
 
 def _refusal(reason: int) -> Reply:
-    """Return the reply for one of the reason codes that SET and DISPLAY CHLAUTH answer."""
+    """Return the reply for MQRCCF_CHLAUTH_ALREADY_EXISTS or MQRCCF_CHLAUTH_NOT_FOUND."""
     return Reply((MqscMessage(*_REFUSALS[reason], reason=reason),))

@@ -1,4 +1,4 @@
-"""The MQSC commands about channels (status, start, stop, ping) and about connections."""
+"""MQSC commands about channels (display, status, start, stop, ping …) and about connections."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ _CONN_DETAILS: Final = ("AMQ8276I", "Display Connection details.")
 def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
     """Run DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()].
 
-    Channels of type CLNTCONN are shown too.
+    Returns a message for each channel, also of type CLNTCONN; AMQ8147E for none. Raises
+    MqscSyntaxError.
     """
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
@@ -68,21 +69,28 @@ def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
 
 
 def kind_of(given: Mapping[str, Parameter], kind: str) -> str:
-    """Return the object type of DEFINE and ALTER: CLNTCONN for CHLTYPE(CLNTCONN), else ``kind``."""
+    """Return CLNTCONN if DEFINE or ALTER CHANNEL has CHLTYPE(CLNTCONN), otherwise ``kind``."""
     channel_type = given.get(_TYPE)
     is_client = kind == CHANNEL and channel_type is not None and channel_type.values
     return CLNTCONN if is_client and fold(one_value(given[_TYPE])) == CLNTCONN else kind
 
 
 def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
-    """Take CHLTABLE(QMGRTAB | CLNTTAB) out of the parameters; return the object type to delete."""
+    """Remove CHLTABLE() from ``given``; return the object type that DELETE deletes.
+
+    It is CLNTCONN for CHANNEL with CHLTABLE(CLNTTAB), otherwise ``kind``. Raises MqscSyntaxError
+    for another word.
+    """
     if kind != CHANNEL:
         return kind
     return CLNTCONN if word_of(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
 
 
 def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY CHSTATUS(generic) [attributes] [WHERE()] for channels that were ever started."""
+    """Run DISPLAY CHSTATUS(generic) [attributes] [WHERE()] for channels that were ever started.
+
+    Returns a message for each status record, AMQ8420I for none. Raises MqscSyntaxError.
+    """
     pattern = object_name(command.object, generic=True)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = inquire(queue_manager, (kind,), pattern)
@@ -93,7 +101,10 @@ def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run START CHANNEL(name)."""
+    """Run START CHANNEL(name); return its reply AMQ8018I without waiting for the partner.
+
+    Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME.
+    """
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     channels_of(queue_manager).start(name)
@@ -101,7 +112,11 @@ def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
+    """Run STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)].
+
+    Returns the reply AMQ8019I. STATUS(INACTIVE) is for SVRCONN channels, which then accept new
+    clients. Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME.
+    """
     name = name_of(command.object)
     given = distinct(command.parameters)
     mode = word_of(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
@@ -112,7 +127,11 @@ def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run RESET CHANNEL(name) [SEQNUM(n)]; n is the number of the next message, 1 by default."""
+    """Run RESET CHANNEL(name) [SEQNUM(n)]; n is the number of the next message, 1 by default.
+
+    Returns the reply AMQ8023I. Raises MqscSyntaxError, and MQError for a channel that is unknown,
+    connected, or in doubt.
+    """
     name = name_of(command.object)
     given = distinct(command.parameters)
     number = given.pop("SEQNUM", None)
@@ -123,7 +142,11 @@ def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT)."""
+    """Run RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT) for a sender's batch in doubt.
+
+    Returns the reply AMQ8025I. Raises MqscSyntaxError, and MQError for a channel that is unknown,
+    running, or not in doubt.
+    """
     name = name_of(command.object)
     given = distinct(command.parameters)
     if "ACTION" not in given:
@@ -135,7 +158,12 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run PING CHANNEL(name), a test whether its partner answers."""
+    """Run PING CHANNEL(name), which tests whether the partner of a sender answers.
+
+    Returns the reply AMQ8020I, AMQ9558E if the partner cannot be reached, or AMQ9519E if the
+    partner has no such channel. Raises MqscSyntaxError, and other MQErrors by which the partner
+    refuses.
+    """
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     try:
@@ -153,7 +181,10 @@ def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def name_of(parameter: Parameter) -> str:
-    """Return a channel's name; raises MqscSyntaxError for more than 20 characters."""
+    """Return the channel name in a parameter.
+
+    Raises MqscSyntaxError for more than 20 characters or an invalid name.
+    """
     name = object_name(parameter)
     if len(name) > _NAME_LENGTH:
         raise parameter.wrong(f"{name} is {len(name)} characters long; it may have {_NAME_LENGTH}")
@@ -161,6 +192,7 @@ def name_of(parameter: Parameter) -> str:
 
 
 def _sequence(parameter: Parameter) -> int:
+    """Return the number in SEQNUM(); raises MqscSyntaxError outside 1 to 999999999."""
     number = number_of(SEQUENCE, one_value(parameter))
     if number is None:
         raise parameter.wrong(f"{parameter} is not right: it must be 1 to {SEQUENCE.high}")
@@ -168,9 +200,9 @@ def _sequence(parameter: Parameter) -> int:
 
 
 def _type_asked(given: dict[str, Parameter]) -> str:
-    """Remove TYPE() or CHLTYPE() from the parameters, and return its channel type.
+    """Remove TYPE() or CHLTYPE() from ``given``; return its channel type, ALL without either.
 
-    Without either it is ALL. Raises MqscSyntaxError for a word that is no channel type.
+    Raises MqscSyntaxError for a word that is no channel type.
     """
     for keyword in ("TYPE", _TYPE):
         parameter = given.get(keyword)
@@ -181,7 +213,11 @@ def _type_asked(given: dict[str, Parameter]) -> str:
 
 
 def display_connections(queue_manager: Engine, command: Command, _kind: str) -> Reply:
-    """Run DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()]."""
+    """Run DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()].
+
+    Returns a message for each connection or handle, AMQ8461E for an unknown id, AMQ8147E if no
+    record passes. Raises MqscSyntaxError.
+    """
     pattern = fold(one_value(command.object))
     given = distinct(command.parameters)
     kinds = _CONN_KINDS[word_of(given.pop("TYPE", None), tuple(_CONN_KINDS))]
@@ -194,7 +230,10 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
 
 
 def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run STOP CONN(id), which ends a connection and backs out its unit of work."""
+    """Run STOP CONN(id), which ends a connection and backs out its unit of work.
+
+    Returns the reply AMQ8457I, AMQ8461E for an unknown id. Raises MqscSyntaxError.
+    """
     identifier = fold(one_value(command.object))
     nothing_else(command, kind, distinct(command.parameters))
     try:
@@ -205,5 +244,6 @@ def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _unknown_connection(error: AdminError) -> Reply:
+    """Return the reply AMQ8461E for a connection id that no connection has."""
     text = f"Connection identifier {error.value} not found."
     return Reply((MqscMessage("AMQ8461E", text, reason=error.reason),))

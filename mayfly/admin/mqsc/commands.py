@@ -1,4 +1,4 @@
-"""The MQSC commands, each a function of queue manager and command, and scripts of them."""
+"""MQSC commands, each a function of queue manager and command; and scripts of commands."""
 
 from __future__ import annotations
 
@@ -129,6 +129,10 @@ class _Replies(NamedTuple):
 
 
 def _replies(noun: str, codes: tuple[str, str, str], details: tuple[str, str]) -> _Replies:
+    """Return the messages for an object type, called ``noun`` in their texts.
+
+    ``codes`` are for created, changed and deleted: ``'AMQ8006I'`` -> ``'IBM MQ queue created.'``.
+    """
     words = "created", "changed", "deleted"
     text = [(code, f"IBM MQ {noun} {word}.") for code, word in zip(codes, words, strict=True)]
     return _Replies(text[0], text[1], text[2], details)
@@ -169,7 +173,10 @@ _REPLIES: dict[str, _Replies] = {
 
 
 def head_of(command: Command) -> tuple[str, str]:
-    """Return verb and object type of a command, without abbreviations."""
+    """Return verb and object type of a command, without abbreviations.
+
+    Example: ``DIS QL(A)`` -> ``('DISPLAY', 'QLOCAL')``. An unknown word is returned unchanged.
+    """
     verb, kind = command.verb.keyword, command.object.keyword
     return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
@@ -177,8 +184,8 @@ def head_of(command: Command) -> tuple[str, str]:
 def execute(queue_manager: Engine, command: Command) -> Reply:
     """Run a command and return its reply.
 
-    Raises MqscSyntaxError for a wrong command, which then changes nothing; an error of the engine
-    is part of the reply.
+    Raises MqscSyntaxError for a wrong command, which then changes nothing. An error of the engine
+    is a message in the reply, not an exception.
     """
     verb, kind = head_of(command)
     actions = _ACTIONS.get(verb)
@@ -200,15 +207,19 @@ def execute(queue_manager: Engine, command: Command) -> Reply:
 
 
 def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
-    """Return an attribute's error as a syntax error at its place in the command."""
+    """Return an AdminError as a MqscSyntaxError at the parameter of its attribute.
+
+    Without such a parameter the position is that of the command's object.
+    """
     given = {} if isinstance(error, WrongObject) else distinct(command.parameters)
     return given.get(error.attribute, command.object).wrong(error.detail)
 
 
 def _name(parameter: Parameter, kind: str) -> str:
-    """Return the name of one object.
+    """Return the name of one object, in parentheses behind the object type.
 
-    Raises MqscSyntaxError. A subscription's name can be any text.
+    Raises MqscSyntaxError for no name, several, or an invalid name. Any text is valid for a
+    subscription.
     """
     if kind == SUB:
         return one_value(parameter)
@@ -217,6 +228,11 @@ def _name(parameter: Parameter, kind: str) -> str:
 
 
 def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run DEFINE type(name) [attributes] [LIKE(name)] [REPLACE | NOREPLACE]; return its reply.
+
+    Raises MqscSyntaxError, AdminError, UnknownModel for an unknown LIKE, and MQError for an object
+    that exists without REPLACE.
+    """
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     kind = channels.kind_of(given, kind)
@@ -229,6 +245,10 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run ALTER type(name) [attributes]; return its reply.
+
+    Raises MqscSyntaxError, AdminError, and MQError for an unknown object.
+    """
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     kind = channels.kind_of(given, kind)
@@ -237,12 +257,20 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run ALTER QMGR [attributes]; return its reply AMQ8005I.
+
+    Raises MqscSyntaxError, AdminError.
+    """
     attributes = settings(distinct(command.parameters), kind)
     admin.alter(queue_manager, kind, queue_manager.name, attributes)
     return done("AMQ8005I", "IBM MQ queue manager changed.")
 
 
 def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run DELETE type(name); return its reply. PURGE also deletes the messages of a local queue.
+
+    Raises MqscSyntaxError, and MQError for an unknown or open object, or messages without PURGE.
+    """
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     purge = kind == QLOCAL and switch(given, "PURGE")
@@ -253,6 +281,10 @@ def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _clear(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run CLEAR QLOCAL(name), which removes all messages; return its reply AMQ8022I.
+
+    Raises MqscSyntaxError, and MQError for an unknown or open queue.
+    """
     name = object_name(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     admin.clear_queue(queue_manager, name)
@@ -260,7 +292,10 @@ def _clear(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
+    """Run CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED); return its reply AMQ8684I.
+
+    Removes the retained publication, if any. Raises MqscSyntaxError, and MQRC_TOPIC_STRING_ERROR.
+    """
     topic = one_value(command.object)
     given = distinct(command.parameters)
     clear_type = given.pop("CLRTYPE", None)
@@ -272,13 +307,20 @@ def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run PING QMGR; return its reply AMQ8415I.
+
+    Raises MQError if the queue manager has stopped, MqscSyntaxError.
+    """
     nothing_else(command, kind, distinct(command.parameters))
     queue_manager.check_running()
     return done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
 
 
 def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY for an object type: (generic) [attributes] [WHERE()]."""
+    """Run DISPLAY type(generic) [attributes] [WHERE()], for objects that need no other function.
+
+    Returns a message for each object, AMQ8147E for none. Raises MqscSyntaxError.
+    """
     name = command.object
     pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
     given = distinct(command.parameters)
@@ -289,7 +331,11 @@ def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
-    """Take TYPE(type) out of the parameters; return the queue types that DISPLAY QUEUE shows."""
+    """Remove TYPE(type) from ``given``; return the queue types that DISPLAY QUEUE shows.
+
+    Without TYPE, and for TYPE(ALL), these are all queue types. Raises MqscSyntaxError for another
+    word.
+    """
     if "TYPE" not in given or given["TYPE"].values is None:
         return QUEUE_KINDS
     parameter = given.pop("TYPE")
@@ -302,6 +348,10 @@ def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
 
 
 def _display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run DISPLAY QSTATUS(generic) [TYPE(QUEUE)] [attributes] [WHERE()].
+
+    Returns a message for each local queue, AMQ8147E for none. Raises MqscSyntaxError.
+    """
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
     view = given.get("TYPE")
@@ -315,7 +365,10 @@ def _display_status(queue_manager: Engine, command: Command, kind: str) -> Reply
 
 
 def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY TPSTATUS(topic string), the values in force there, none of them ASPARENT."""
+    """Run DISPLAY TPSTATUS(topic string): the attribute values in force there, none ASPARENT.
+
+    Returns one message. Raises MqscSyntaxError, MQRC_TOPIC_STRING_ERROR.
+    """
     topic = one_value(command.object)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = admin.inquire(queue_manager, (kind,), topic)
@@ -323,6 +376,10 @@ def _display_topic_status(queue_manager: Engine, command: Command, kind: str) ->
 
 
 def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
+    """Run DISPLAY QMGR [attributes] or DISPLAY QMSTATUS [attributes]; return one message.
+
+    Raises MqscSyntaxError, also for WHERE.
+    """
     given = distinct(command.parameters)
     if "WHERE" in given:
         raise given["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
@@ -332,7 +389,11 @@ def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Repl
 
 
 def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY PUBSUB (neighbours in a hierarchy) or DISPLAY GROUP (queue-sharing group)."""
+    """Run DISPLAY PUBSUB (neighbours in a hierarchy) or DISPLAY GROUP (queue-sharing group).
+
+    Returns a message for each queue manager. Raises MqscSyntaxError for any parameter, and MQError
+    for DISPLAY GROUP without a group.
+    """
     no_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     found = admin.inquire(queue_manager, (kind,), queue_manager.name)
@@ -340,7 +401,10 @@ def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]; both attributes by default."""
+    """Run DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]; both attributes by default.
+
+    Returns a message for each setting, AMQ8147E for none. Raises MqscSyntaxError.
+    """
     pattern = one_value(command.object)
     # Also for generic names, because a name alone has no information.
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
@@ -348,7 +412,11 @@ def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Repl
 
 
 def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run ALTER SETTING(name) VALUE(value), in force for later calls."""
+    """Run ALTER SETTING(name) VALUE(value), durable and in force for later calls.
+
+    Returns the reply MFY1002I. Raises MqscSyntaxError, AdminError for a wrong value,
+    MQRC_UNKNOWN_OBJECT_NAME for an unknown setting.
+    """
     name = one_value(command.object)
     given = distinct(command.parameters)
     value = given.pop("VALUE", None)
@@ -360,7 +428,10 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
 
 
 def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
-    """Run RESET SETTING(name), back to the default."""
+    """Run RESET SETTING(name), which restores the default; return the reply MFY1002I.
+
+    Raises MqscSyntaxError, MQRC_UNKNOWN_OBJECT_NAME for an unknown setting.
+    """
     name = one_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     reset_setting(queue_manager, name)
@@ -406,9 +477,10 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
 
 
 def run_script(queue_manager: Engine, text: str) -> MqscResult:
-    """Run a script of MQSC commands and return their replies with the transcript of runmqsc.
+    """Run a script of MQSC commands; return their replies and the transcript of runmqsc.
 
-    A wrong command changes nothing, and the next one is run; no command raises an exception.
+    A wrong command changes nothing, and the next one runs. END ends the script. No command raises
+    an exception.
     """
     transcript = [f"Starting MQSC for queue manager {queue_manager.name}.\n"]
     commands: list[CommandResult] = []
@@ -431,7 +503,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
 def heads_of(text: str) -> set[tuple[str, str]]:
     """Return verb and object type of every command that a script would run, without abbreviations.
 
-    Commands with a syntax error are left out, because they run nothing.
+    Runs nothing. Commands with a syntax error, and those after END, are left out.
     """
     found: set[tuple[str, str]] = set()
     for statement in statements(text):
@@ -444,10 +516,12 @@ def heads_of(text: str) -> set[tuple[str, str]]:
 
 
 def _is_end(statement: Statement) -> bool:
+    """Return True if a statement is the command END, in any case, with or without ``;``."""
     return fold(statement.text).rstrip("; ") == _END
 
 
 def _run(queue_manager: Engine, statement: Statement) -> Reply:
+    """Run the command in a statement; a syntax error becomes a message in the reply."""
     try:
         return execute(queue_manager, parse(statement))
     except MqscSyntaxError as error:
@@ -455,6 +529,7 @@ def _run(queue_manager: Engine, statement: Statement) -> Reply:
 
 
 def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:
+    """Return the message for a syntax error, with line and column in the script from 1."""
     line, column = statement.place(error.start)
     return MqscMessage(
         SYNTAX_ERROR,
@@ -466,9 +541,9 @@ def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:
 
 
 def _echo(lines: tuple[str, ...], number: int | None = None) -> str:
-    """Return script lines as the transcript repeats them.
+    """Return the lines of a statement as the transcript of runmqsc repeats them.
 
-    The first has the command's number, if any.
+    The number of the command is before the first line; blanks replace it for None.
     """
     numbered = [f"{'' if number is None else number:>{_NUMBER_WIDTH}} : {lines[0]}"]
     numbered += [f"{'':>{_NUMBER_WIDTH}} : {line}" for line in lines[1:]]
@@ -476,7 +551,7 @@ def _echo(lines: tuple[str, ...], number: int | None = None) -> str:
 
 
 def _tail(commands: list[CommandResult]) -> str:
-    """Return the end of a transcript: the numbers of commands read, wrong, and failed."""
+    """Return the end of a transcript: the counts of commands read, wrong, and failed."""
     wrong = sum(not command.is_valid for command in commands)
     failed = sum(command.is_valid and not command.ok for command in commands)
     processed = "All valid MQSC commands were processed."
@@ -493,4 +568,5 @@ def _tail(commands: list[CommandResult]) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
+    """Return a count with its noun, as ``'No commands'``, ``'One command'``, ``'2 commands'``."""
     return f"{_SMALL.get(count, count)} {noun}{'' if count == 1 else 's'}"

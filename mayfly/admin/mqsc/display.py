@@ -1,4 +1,4 @@
-"""The replies of MQSC: the output of DISPLAY, and the messages of runmqsc."""
+"""Display of MQSC: the output of DISPLAY commands, and the reply messages of runmqsc."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ _FAILURES: dict[int, tuple[str, str]] = {
 
 
 def row_of(record: Record) -> dict[str, Value]:
-    """Return an object as DISPLAY shows it: its name first, named numbers as words."""
+    """Return an object as DISPLAY shows it: its name first, then attributes by keyword.
+
+    SUBID comes before the name of a subscription. Numbers that have a word are shown as that word.
+    """
     rows = object_type(record.kind)
     shown = {k: named(rows.row(k), value) for k, value in record.values.items()}
     always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
@@ -139,13 +142,13 @@ def row_of(record: Record) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The keywords that a DISPLAY shows, None for all, and its filter of objects."""
+    """The selection of one DISPLAY command: keywords to show (None for all), and a filter."""
 
     keywords: frozenset[str] | None
     filter: Filter | None
 
     def of(self, record: Record) -> dict[str, Value] | None:
-        """Return the selected values of an object, None if the filter excludes it."""
+        """Return the selected values of an object by keyword, None if the filter excludes it."""
         if self.filter is not None and not self.filter.passes(record):
             return None
         row = row_of(record)
@@ -157,9 +160,11 @@ class Selection:
 def selection(
     given: Mapping[str, Parameter], kinds: tuple[str, ...], *, generic: bool
 ) -> Selection:
-    """Return the selection in the parameters of a DISPLAY; raises MqscSyntaxError.
+    """Return the selection in the parameters of a DISPLAY.
 
-    Without keywords one object shows everything, a generic name the names of objects only.
+    ``kinds`` are the object types to display. Without keywords DISPLAY shows all attributes of a
+    full name, but only the names for a generic one (``generic``). Raises MqscSyntaxError for an
+    unknown keyword, or a keyword with a value.
     """
     known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
@@ -182,7 +187,10 @@ def selection(
 
 
 def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
-    """Return the filter in WHERE(keyword operator value); raises MqscSyntaxError."""
+    """Return the filter in WHERE(keyword operator value), as WHERE(CURDEPTH GT 0).
+
+    Raises MqscSyntaxError for another form, an unknown keyword, or a wrong operator or value.
+    """
     if parameter.values is None or len(parameter.values) != 3:
         raise parameter.wrong("WHERE needs (keyword operator value), as in WHERE(CURDEPTH GT 0)")
     keyword, sign, value = parameter.values
@@ -201,9 +209,10 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
 
 
 def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]:
-    """Return the value to compare with, and the allowed operators.
+    """Return the value in WHERE as its attribute needs it, and the operators that are allowed.
 
-    The value is None if it is not valid for the attribute.
+    The value is a number for numeric attributes, otherwise text. It is None if it is not valid for
+    the attribute.
     """
     if row.is_text:
         return text, (*ORDERINGS, LIKE, NOT_LIKE)
@@ -218,7 +227,10 @@ def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]
 
 
 def body(row: Mapping[str, Value]) -> str:
-    """Return an object as DISPLAY prints it: three blanks, then two columns where they fit."""
+    """Return an object as DISPLAY prints it: lines with three blanks, then one or two items.
+
+    Two items of less than 40 columns share a line: ``QUEUE(A)`` and ``TYPE(QLOCAL)``.
+    """
     items = deque(_item(keyword, value) for keyword, value in row.items())
     lines: list[str] = []
     while items:
@@ -230,6 +242,10 @@ def body(row: Mapping[str, Value]) -> str:
 
 
 def _item(keyword: str, value: Value) -> str:
+    """Return an attribute as ``KEYWORD(value)``, or the word alone for a flag such as NOTRIGGER.
+
+    Characters that cannot be printed become ``.``; an empty value becomes a blank.
+    """
     if keyword in FLAGS:
         return str(value)
     # A text set by a program can hold anything; a display line stays one line.
@@ -246,9 +262,9 @@ class Reply:
 
 
 def failure(error: MQError, about: Parameter) -> MqscMessage:
-    """Return the message of runmqsc for an error of the engine.
+    """Return the message of runmqsc for an error of the engine, AMQ8101S for most reasons.
 
-    ``about`` is the command's object.
+    ``about`` is the command's object, whose name is in the message.
     """
     name = about.values[0].text if about.values else about.keyword
     code, text = _FAILURES.get(error.reason, ("AMQ8101S", f"IBM MQ error has occurred: {error}"))
@@ -256,12 +272,12 @@ def failure(error: MQError, about: Parameter) -> MqscMessage:
 
 
 def done(code: str, text: str) -> Reply:
-    """Return the reply to a successful command."""
+    """Return the reply to a successful command: one message, no objects."""
     return Reply((MqscMessage(code, text),))
 
 
 def not_found(name: str) -> Reply:
-    """Return the reply to a command about an object that does not exist."""
+    """Return the reply AMQ8147E to a command about an object that does not exist."""
     code, text = _NOT_FOUND
     message = MqscMessage(code, text.format(name=name), reason=rc.MQRC_UNKNOWN_OBJECT_NAME)
     return Reply((message,))
@@ -270,7 +286,11 @@ def not_found(name: str) -> Reply:
 def shown(
     records: Iterable[Record], wanted: Selection, pattern: str, heading: tuple[str, str]
 ) -> Reply:
-    """Return the reply to a DISPLAY: a message for each selected object, AMQ8147E for none."""
+    """Return the reply to a DISPLAY: a message for each object that ``wanted`` selects.
+
+    The reply is AMQ8147E with ``pattern`` if no object is selected. ``heading`` is code and text of
+    each message.
+    """
     found = [row for row in map(wanted.of, records) if row is not None]
     if not found:
         return not_found(pattern)
@@ -278,6 +298,6 @@ def shown(
 
 
 def nothing_else(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    """Raise MqscSyntaxError if unknown keywords are left among the parameters."""
+    """Raise MqscSyntaxError if ``given`` still has a parameter, which the command does not know."""
     for parameter in given.values():
         raise parameter.wrong(f"{parameter.keyword} is not a keyword of {command.verb} {kind}")

@@ -1,4 +1,4 @@
-"""Parses MQSC scripts: lines into statements, keywords with values, and attributes."""
+"""Grammar of MQSC: parses scripts into statements, commands, keywords with values, attributes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ _SYNONYMS = {
 
 
 class MqscSyntaxError(Exception):
-    """A command is wrong; ``start`` and ``end`` delimit the wrong part of its text."""
+    """A command is wrong; ``start`` and ``end`` delimit the wrong part of the statement's text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
+        """Store the message; ``start`` and ``end`` are offsets in the statement's text."""
         super().__init__(message)
         self.start = start
         self.end = end
@@ -55,10 +56,11 @@ class MqscSyntaxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of a script: a command of one or more lines, or a comment or blank line.
+    """One statement of a script: a command of one or more lines, or a comment or blank line.
 
     ``text`` is the command with its lines joined, empty for a comment or blank line. ``parts`` has
     a tuple for each joined line: its offset in the text, its line number, its first column.
+    ``is_unfinished`` is True if the last line ends in ``+`` or ``-``.
     """
 
     lines: tuple[str, ...]
@@ -68,11 +70,11 @@ class Statement:
 
     @property
     def is_command(self) -> bool:
-        """Whether it is a command, no comment or blank line."""
+        """Whether the statement is a command, no comment or blank line."""
         return bool(self.parts)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return line and column, both from 1, of an offset in the text."""
+        """Return line and column in the script, both from 1, of an offset in ``text``."""
         begin, line, column = next(p for p in reversed(self.parts) if p[0] <= offset or not p[0])
         return line, column + offset - begin
 
@@ -92,7 +94,7 @@ class Token:
 
     @property
     def is_value(self) -> bool:
-        """Whether it is a word or a quoted text."""
+        """Whether the token is a word or a quoted text, and so can be a value."""
         return self.kind in ("word", "quoted")
 
 
@@ -109,18 +111,22 @@ class Parameter:
     end: int
 
     def __str__(self) -> str:
+        """Return the parameter as MQSC text, with quotes where needed: ``DESCR('a b')``."""
         if self.values is None:
             return self.keyword
         return f"{self.keyword}({' '.join(format_value(value.text) for value in self.values)})"
 
     def wrong(self, message: str) -> MqscSyntaxError:
-        """Return a MqscSyntaxError at the place of this parameter."""
+        """Return a MqscSyntaxError with ``message`` that points at this parameter."""
         return MqscSyntaxError(message, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A verb, its object, and the other parameters."""
+    """A parsed command: its verb, its object with the name, and the other parameters.
+
+    Example: ``DEFINE``, ``QLOCAL(A)``, then ``(MAXDEPTH(5), REPLACE)``.
+    """
 
     verb: Parameter
     object: Parameter
@@ -137,7 +143,7 @@ def format_value(value: int | str) -> str:
 
 @dataclass(slots=True)
 class _Joining:
-    """A statement whose lines are being joined."""
+    """A statement while its lines are joined; ``sign`` is the last ``+`` or ``-``, or empty."""
 
     lines: list[str] = field(default_factory=list)
     text: str = ""
@@ -145,7 +151,10 @@ class _Joining:
     sign: str = ""
 
     def add(self, number: int, line: str) -> None:
-        """Append a line that is neither comment nor blank."""
+        """Append a line of the script, without its ``+`` or ``-`` at the end, to the text.
+
+        ``number`` is the line number from 1. The line must be neither comment nor blank.
+        """
         content = line.rstrip()
         column = 1
         if self.sign != "-":
@@ -155,7 +164,7 @@ class _Joining:
         self.text += content[column - 1 : len(content) - len(self.sign)]
 
     def statement(self) -> Statement:
-        """Return the statement of the lines so far."""
+        """Return the statement of the lines so far, unfinished if the last one ends in + or -."""
         return Statement(tuple(self.lines), self.text, tuple(self.parts), bool(self.sign))
 
 
@@ -186,7 +195,10 @@ def statements(script: str) -> Iterator[Statement]:
 
 
 def parse(statement: Statement) -> Command:
-    """Return the command in a statement; raises MqscSyntaxError."""
+    """Return the command in a statement.
+
+    Raises MqscSyntaxError for an unfinished or malformed command, or one without object.
+    """
     text = statement.text
     if statement.is_unfinished:
         raise MqscSyntaxError("the script ends where the command is to go on", 0, len(text))
@@ -199,7 +211,10 @@ def parse(statement: Statement) -> Command:
 
 
 def _tokens(text: str) -> list[Token]:
-    """Return the tokens of a command; raises MqscSyntaxError."""
+    """Return the tokens of a command without blanks and commas.
+
+    Raises MqscSyntaxError for an open quote, a quote inside a word, or text after ``;``.
+    """
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         token = _token(match)
@@ -220,6 +235,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _token(match: re.Match[str]) -> Token:
+    """Return the token of a ``_TOKEN`` match: words in upper case, quoted text without quotes."""
     kind, typed = match.lastgroup, match[0]
     assert kind is not None
     if kind == "quoted":
@@ -229,7 +245,10 @@ def _token(match: re.Match[str]) -> Token:
 
 
 def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:
-    """Yield the parameters in tokens; ``length`` is the end of the text. Raises MqscSyntaxError."""
+    """Yield the parameters in tokens; ``length`` is the length of the command's text.
+
+    Raises MqscSyntaxError for a missing keyword or an open parenthesis.
+    """
     position = 0
     end = Token("end", "", length, length)
     if not tokens or tokens[-1].kind != "end":
@@ -256,9 +275,10 @@ def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:
 
 
 def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
-    """Return parameters by keyword; synonyms and NO… forms are under one keyword.
+    """Return parameters by keyword; synonyms are under the main keyword.
 
-    Raises MqscSyntaxError for a keyword that is given twice.
+    Example: NOREPLACE is under REPLACE, TARGQ under TARGET. Raises MqscSyntaxError for a keyword
+    that is repeated or contradicted.
     """
     given: dict[str, Parameter] = {}
     for parameter in parameters:
@@ -272,9 +292,9 @@ def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
 
 
 def switch(given: dict[str, Parameter], keyword: str) -> bool:
-    """Take KEYWORD or NOKEYWORD out of the parameters.
+    """Remove KEYWORD or NOKEYWORD from ``given``; return True for KEYWORD, False otherwise.
 
-    Return True for KEYWORD, False if neither is there.
+    Raises MqscSyntaxError if it has a value.
     """
     parameter = given.pop(keyword, None)
     if parameter is None:
@@ -284,9 +304,9 @@ def switch(given: dict[str, Parameter], keyword: str) -> bool:
 
 
 def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscSyntaxError:
-    """Return the error for a keyword that does not belong here.
+    """Return the MqscSyntaxError for a keyword that an object type does not have.
 
-    Its text suggests the most similar one.
+    Its text names the types that have the keyword, or suggests the most similar of ``candidates``.
     """
     keyword = _SYNONYMS.get(parameter.keyword, parameter.keyword)
     if keyword in object_type(kind).shown:
@@ -299,13 +319,16 @@ def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscS
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """Return "; did you mean X?" with the most similar candidate, empty if none is similar."""
+    """Return ``'; did you mean X?'`` with the most similar candidate, empty if none is similar."""
     found = difflib.get_close_matches(word, sorted(candidates), n=1)
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def settings(given: dict[str, Parameter], kind: str) -> dict[str, Value]:
-    """Return the attributes in the parameters by keyword, checked; raises MqscSyntaxError."""
+    """Return the attributes in ``given`` by keyword, as they are stored.
+
+    Raises MqscSyntaxError for an unknown keyword or a wrong value.
+    """
     known = object_type(kind).attributes
     values: dict[str, Value] = {}
     for keyword, parameter in given.items():
@@ -316,7 +339,10 @@ def settings(given: dict[str, Parameter], kind: str) -> dict[str, Value]:
 
 
 def attribute_value(attribute: Attribute, parameter: Parameter) -> Value:
-    """Return the value of one attribute; raises MqscSyntaxError with the allowed values."""
+    """Return the value of an attribute in a parameter, as it is stored: text or number.
+
+    Raises MqscSyntaxError, with the allowed values, for a wrong one.
+    """
     if attribute.is_flag:
         no_value(parameter)
         return dict(attribute.words)[parameter.keyword]
@@ -337,7 +363,10 @@ def no_value(parameter: Parameter) -> None:
 
 
 def one_value(parameter: Parameter) -> str:
-    """Return the only value of a parameter; raises MqscSyntaxError for none or several."""
+    """Return the only value of a parameter, in upper case unless quoted.
+
+    Raises MqscSyntaxError for no value or several.
+    """
     if not parameter.values:
         raise parameter.wrong(f"{parameter.keyword} needs a value in parentheses")
     if len(parameter.values) > 1:
@@ -348,9 +377,9 @@ def one_value(parameter: Parameter) -> str:
 
 
 def word_of(parameter: Parameter | None, words: Sequence[str]) -> str:
-    """Return the word in a parameter, one of ``words``; the first of them without a parameter.
+    """Return the word in a parameter, in upper case; the first of ``words`` for None.
 
-    Raises MqscSyntaxError for another word.
+    Raises MqscSyntaxError for a word not in ``words``.
     """
     if parameter is None:
         return words[0]
@@ -361,9 +390,9 @@ def word_of(parameter: Parameter | None, words: Sequence[str]) -> str:
 
 
 def object_name(parameter: Parameter, *, generic: bool = False) -> str:
-    """Return the name of an object.
+    """Return the object name in a parameter; ``generic`` allows a ``*`` at its end, or alone.
 
-    ``generic`` allows a ``*`` at its end. Raises MqscSyntaxError.
+    Raises MqscSyntaxError for no name, several, or an invalid name.
     """
     name = one_value(parameter)
     if generic and name == GENERIC:
@@ -374,6 +403,10 @@ def object_name(parameter: Parameter, *, generic: bool = False) -> str:
 
 
 def _number(attribute: Attribute, parameter: Parameter, text: str) -> int:
+    """Return the number for a word or digits of an attribute.
+
+    Raises MqscSyntaxError, with the allowed values, for a wrong one.
+    """
     number = number_of(attribute, text)
     if number is None:
         raise parameter.wrong(f"{parameter} is not right: it must be {allowed(attribute)}")
@@ -381,7 +414,7 @@ def _number(attribute: Attribute, parameter: Parameter, text: str) -> int:
 
 
 def checked_by(parameter: Parameter, check: Callable[[], object]) -> None:
-    """Run a check; its MQError becomes a MqscSyntaxError at the parameter."""
+    """Call ``check``; turn the MQError that it raises into a MqscSyntaxError at the parameter."""
     try:
         check()
     except MQError as error:

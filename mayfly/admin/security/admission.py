@@ -43,10 +43,11 @@ __all__ = ["Admission", "Admitted", "Applicant"]
 
 
 class _Question(NamedTuple):
-    """A password to be checked before an applicant is admitted or refused.
+    """A password to be checked before an applicant (a connecting program) is admitted or refused.
 
-    ``refusal`` is set for an applicant that is refused even with the right password, because of the
-    user that it names. The answer then takes as long as that to a wrong password.
+    ``terms`` are the user and limits that its channel offers. ``refusal`` is set for an applicant
+    that is refused even with the right password, because of the user that it names. The answer then
+    takes as long as that to a wrong password.
     """
 
     manager: Engine
@@ -59,7 +60,7 @@ class _Question(NamedTuple):
 
 
 class Admission:
-    """Admits programs to queue managers, or refuses them; any thread may call it.
+    """Admits programs (applicants) to queue managers, or refuses them; any thread may call it.
 
     A refusal is logged with its AMQ number and cause; the caller gets the reason code only.
     """
@@ -72,10 +73,11 @@ class Admission:
         clock: Clock | None = None,
         resolve: Resolver = names_of,
     ) -> None:
-        """Admit to these open queue managers; the password ``token`` admits an operator.
+        """Admit to these open queue managers; their REFRESH SECURITY calls :meth:`refresh`.
 
-        Passwords and host names are remembered by the time of ``clock``; ``resolve`` looks up the
-        host names of an address.
+        A program that sends ``token`` as password is an operator, who may do everything; an empty
+        ``token`` admits no operator. ``clock`` times how long passwords and host names are cached.
+        ``resolve`` looks up the host names of an address.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
@@ -89,17 +91,19 @@ class Admission:
             refreshes_of(manager).add(self.refresh)
 
     def admit(self, applicant: Applicant) -> Admitted:
-        """Return the terms of an admitted program; waits for the answer of :meth:`submit`.
+        """Check a connecting program; return its user and limits. Waits for the password check.
 
-        Raises MQRC_NOT_AUTHORIZED, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
-        MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_SSL_INITIALIZATION_ERROR.
+        Raises the reason of the refusal: MQRC_NOT_AUTHORIZED, MQRC_CHANNEL_NOT_AVAILABLE,
+        MQRC_UNKNOWN_CHANNEL_NAME, MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE,
+        MQRC_SSL_INITIALIZATION_ERROR.
         """
         return self.submit(applicant).result()
 
     def submit(self, applicant: Applicant) -> Future[Admitted]:
-        """Return a future of the terms without waiting, so that the loop of a server may call it.
+        """Check a connecting program without waiting; return a future of its user and limits.
 
-        It is done on return for an applicant without a password, or with a remembered one. Other
+        The future raises the errors of :meth:`admit`. It is done on return for a connecting program
+        without a password, or with a cached one, unless host names must be looked up. Other
         passwords are checked in one of two threads; MQRC_CHANNEL_NOT_AVAILABLE when too many wait.
         The answer to a wrong password is delayed by FAILDLAY.
         """
@@ -127,12 +131,19 @@ class Admission:
         return answer
 
     def _look_up(self, applicant: Applicant, answer: Future[Admitted]) -> None:
-        """Look up the host names of an applicant and decide; runs in a thread."""
+        """Look up the host names of a connecting program, then decide.
+
+        Runs in a thread and waits for DNS.
+        """
         names = self._names.look_up(applicant.address)
         self._decide(replace(applicant, host_names=names), answer)
 
     def _decide(self, applicant: Applicant, answer: Future[Admitted]) -> None:
-        """Admit or refuse an applicant, or queue its password; its host names are known."""
+        """Admit or refuse a connecting program, or queue its password for a thread.
+
+        Sets the result or error of ``answer``. The host names of the program must be known if a
+        rule needs them.
+        """
         try:
             outcome = self._first_checks(applicant)
             if isinstance(outcome, Admitted):
@@ -147,20 +158,26 @@ class Admission:
             self._refuse(answer, applicant, refused)
 
     def refresh(self) -> None:
-        """Forget remembered passwords and host names, and read the files of users again."""
+        """Empty the caches of passwords and host names; make the users' files be read again."""
         self._authenticator.remembered.forget()
         self._names.forget()
         for manager in self._managers.values():
             users_of(manager).read_again()
 
     def close(self) -> None:
-        """End the threads; delayed refusals are sent at once."""
+        """End the threads; send delayed refusals at once.
+
+        Checks that still wait fail with MQRC_Q_MGR_QUIESCING.
+        """
         self._resolvers.close()
         self._checkers.close()
         self._delays.close()
 
     def _first_checks(self, applicant: Applicant) -> Admitted | _Question:
-        """Return the terms, or a question with the password to be checked; raises Refused."""
+        """Do all checks but the password's; return the user and limits of an admitted applicant.
+
+        Returns a question if the password must be checked. Raises Refused.
+        """
         manager = self._managers.get(applicant.queue_manager)
         if manager is None:
             text = f"queue manager {applicant.queue_manager!r} is not served here"
@@ -190,9 +207,10 @@ class Admission:
     def _known_password(
         self, manager: Engine, applicant: Applicant, terms: Terms
     ) -> Admitted | _Question:
-        """Admit an applicant with a remembered password.
+        """Return the user and limits of a connecting program whose password is cached as right.
 
-        Return a question for any other password.
+        Returns a question, to be checked in a thread, for any other password. Raises Refused while
+        too many wrong passwords have closed its source.
         """
         source, authenticator = _source_of(applicant), self._authenticator
         # This check comes first: a comparison with remembered passwords is fast enough to guess.
@@ -212,7 +230,10 @@ class Admission:
         return question
 
     def _answer(self, question: _Question, answer: Future[Admitted]) -> None:
-        """Check a password, then admit or refuse the applicant; runs in a thread."""
+        """Check a password, then set ``answer`` to admission or refusal; runs in a thread.
+
+        A refusal is delayed by FAILDLAY and counted against the guessing of passwords.
+        """
         manager, applicant, user = question.manager, question.applicant, question.user
         authenticator, source = self._authenticator, question.source
         is_right = authenticator.check(user, applicant.password)
@@ -238,23 +259,30 @@ class Admission:
     def _admit(
         self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
     ) -> Admitted:
-        """Return the final terms, for the user whose authority counts; raises Refused."""
+        """Return the user whose authority counts, with limits; raises Refused for a blocked user.
+
+        ``is_verified`` is True after the right password.
+        """
         name = user_of(applicant, terms, is_verified=is_verified)
         user = _find_user(manager, name) or User(name)
         is_operator = check_user(manager, applicant, user)
         return terms.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
-        """Return True if the password is the operator's token, sent locally or by TLS."""
+        """Return True if the password is the operator's token, sent locally or by TLS.
+
+        The token is a secret of the server that gives all authority. Returns False if the server
+        has none.
+        """
         if not self._token or not (applicant.is_local or applicant.has_tls):
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)
 
     def _check_sender(self, applicant: Applicant, terms: Terms) -> None:
-        """Raise Refused for a message channel without the token or a certificate that counts.
+        """Raise Refused for a sender channel without the token or a certificate that counts.
 
-        A certificate counts if the channel requires TLS or a rule maps the sender. Else every
-        program with a certificate could start a receiver, whose puts may be unchecked.
+        A certificate counts if the channel requires TLS or a rule maps the sender. Without this
+        check every program with a certificate could start a receiver, whose puts may be unchecked.
         """
         is_shown = bool(applicant.certificate_subject)
         if not (is_shown and terms.heeds_certificates) and not self._is_operator(applicant):
@@ -270,18 +298,22 @@ class Admission:
     def _refuse(
         self, answer: Future[Admitted], applicant: Applicant, refused: Refused, delay_ms: int = 0
     ) -> None:
-        """Log a refusal and set the error of the answer after ``delay_ms``."""
+        """Log a refusal, and set the error of ``answer`` after ``delay_ms``."""
         error = refused.noted(applicant)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
 
 def _source_of(applicant: Applicant) -> Source:
+    """Return the source of a password: queue manager, user, address (empty for this machine)."""
     address = "" if applicant.is_local else applicant.address
     return Source(applicant.queue_manager, applicant.user, address)
 
 
 def _find_user(manager: Engine, name: str) -> User | None:
-    """Return a user, None for an unknown one; raises Refused while the file of users is damaged."""
+    """Return a user, None for an unknown name.
+
+    Raises Refused if the users' file is damaged or unreadable.
+    """
     try:
         return users_of(manager).find(name)
     except (StoreError, OSError) as error:
@@ -289,7 +321,10 @@ def _find_user(manager: Engine, name: str) -> User | None:
 
 
 def _report_failure(answer: Future[Admitted], work: Future[None]) -> None:
-    """Set the exception of an answer whose work was cancelled or has failed."""
+    """Set the error of ``answer`` if ``work`` failed or was cancelled; else do nothing.
+
+    A cancelled check becomes MQRC_Q_MGR_QUIESCING.
+    """
     if work.cancelled():
         answer.set_exception(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
     elif work.exception() is not None:
@@ -297,21 +332,19 @@ def _report_failure(answer: Future[Admitted], work: Future[None]) -> None:
 
 
 class Refreshes:
-    """Callbacks for the refresh of one queue manager's security.
-
-    They do not keep their objects alive.
-    """
+    """Methods to call at REFRESH SECURITY of one queue manager, held by weak references."""
 
     def __init__(self) -> None:
+        """Start without methods."""
         self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
 
     def add(self, method: Callable[[], Any]) -> None:
-        """Call a method at each refresh, as long as its object exists."""
+        """Add a method to call at each refresh, as long as its object exists."""
         alive = [reference for reference in self._methods if reference() is not None]
         self._methods = [*alive, weakref.WeakMethod(method)]
 
     def refresh(self) -> None:
-        """Call the methods of all objects that still exist."""
+        """Call the added methods of all objects that still exist."""
         for reference in self._methods:
             method = reference()
             if method is not None:
@@ -322,11 +355,11 @@ _OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Refreshes] = weakref.WeakKeyDict
 
 
 def refreshes_of(manager: Engine) -> Refreshes:
-    """Return the refresh callbacks of a queue manager."""
+    """Return the methods called at REFRESH SECURITY of a queue manager; create them if missing."""
     with _FINDING:
         return _OF_MANAGERS.setdefault(manager, Refreshes())
 
 
 def refresh_security(manager: Engine) -> None:
-    """Make servers forget remembered passwords, and read users and certificates again."""
+    """Make servers empty their caches of passwords, and read users and certificates again."""
     refreshes_of(manager).refresh()

@@ -1,7 +1,7 @@
-"""An applicant, the checks of its channel, and the resulting terms or refusal.
+"""An applicant (a program that asks for a connection), the checks of its channel, and the result.
 
-The checks follow the channel's definition, the rules for channels (CHLAUTH) and the AUTHINFO for
-passwords (CONNAUTH).
+The result is terms (user and limits of the connection) or a refusal. The checks follow the
+channel's definition, the rules for channels (CHLAUTH) and the AUTHINFO for passwords (CONNAUTH).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Applicant:
 
     @property
     def is_local(self) -> bool:
-        """Whether the peer is on this machine."""
+        """Whether the peer is on this machine: a loopback address or a UNIX socket."""
         return is_local(self.address)
 
 
@@ -102,7 +102,10 @@ class Admitted:
 
 
 def is_local(address: str) -> bool:
-    """Return True for a loopback address, and for the empty address of a UNIX socket."""
+    """Return True for a loopback address, and for the empty address of a UNIX socket.
+
+    Returns False for a text that is no IP address.
+    """
     if not address:
         return True
     try:
@@ -114,17 +117,18 @@ def is_local(address: str) -> bool:
 
 
 class Refused(Exception):
-    """Why an applicant is refused: reason code for the client, AMQ number and cause for the log.
+    """A refusal of an applicant: reason code for the client, AMQ number and cause for the log.
 
-    It ends the checks, and does not leave this package.
+    It ends the checks, and is never raised outside this package.
     """
 
     def __init__(self, reason: int, amq: str, cause: str) -> None:
+        """Store the MQRC_* for the client; ``amq`` (AMQ number) and ``cause`` are for the log."""
         super().__init__(reason, amq, cause)
         self.reason, self.amq, self.cause = reason, amq, cause
 
     def noted(self, applicant: Applicant) -> MQError:
-        """Log the refusal; return the MQError for the client, which has no cause.
+        """Log the refusal; return the MQError for the client, without the cause.
 
         The fields are also attributes of the log record, for structured logs.
         """
@@ -154,10 +158,10 @@ class Refused(Exception):
 
 
 class KeptOut(Refused):
-    """Refuses an applicant by a NOACCESS map of a channel on which other users are admitted.
+    """A refusal by USERSRC(NOACCESS) in a rule of a channel that may admit other users.
 
-    ``has_password`` is True if a password was given that would be checked for another user. The
-    answer to a wrong one is delayed by ``failure_delay_s``.
+    ``has_password`` is True if the applicant sent a password that would be checked for another
+    user. The answer to a wrong one is delayed by ``failure_delay_s`` seconds.
     """
 
     has_password = False
@@ -165,10 +169,10 @@ class KeptOut(Refused):
 
 
 class Terms(NamedTuple):
-    """What a channel offers an applicant that has passed its checks, before its user is known.
+    """The offer of a channel to an applicant that passed its checks, before the user is known.
 
-    ``channel`` and ``rule`` are None for a local connection. ``check`` is MQCHK_*: whether a
-    password is required.
+    ``channel`` and ``rule`` are None for a local connection; ``rule`` is also None if no rule
+    applies. ``check`` is MQCHK_*, whether a password is required. ``adopts_user`` is ADOPTCTX.
     """
 
     channel: ChannelDefinition | None
@@ -179,13 +183,16 @@ class Terms(NamedTuple):
 
     @property
     def heeds_certificates(self) -> bool:
-        """Whether a certificate counts, by the channel's definition or a rule for the partner."""
+        """Whether a certificate counts: the channel has SSLCIPH or SSLPEER, or a rule applies."""
         channel = self.channel
         is_asked_for = channel is not None and bool(channel.sslciph or channel.sslpeer)
         return is_asked_for or self.rule is not None
 
     def admitted(self, user: User, *, is_operator: bool) -> Admitted:
-        """Return the final terms for a user: its authority and the limits of the channel."""
+        """Return the final terms for a user: its groups, and the limits of the channel.
+
+        Without a channel the limits are the defaults.
+        """
         channel = self.channel
         if channel is None:
             return Admitted(user=user.name, groups=user.groups, is_operator=is_operator)
@@ -202,9 +209,10 @@ class Terms(NamedTuple):
 
 
 def terms_of(manager: Engine, applicant: Applicant) -> Terms:
-    """Return what a channel offers an applicant after the checks that need no password.
+    """Check address, channel, TLS and rules for a connecting program; return its channel's offer.
 
-    Raises Refused; its subclass KeptOut for a NOACCESS map.
+    The offer (Terms) is the rule that applies and whether a password is required. The password is
+    not checked. Raises Refused; its subclass KeptOut for a rule with NOACCESS.
     """
     authentication = _authentication(manager)
     adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
@@ -237,9 +245,9 @@ def terms_of(manager: Engine, applicant: Applicant) -> Terms:
 
 
 def failure_delay_s(manager: Engine) -> int:
-    """Return FAILDLAY, the delay of the answer to a wrong password in seconds.
+    """Return FAILDLAY, the delay in seconds of the answer to a wrong password.
 
-    Returns 0 without CONNAUTH.
+    Returns 0 without CONNAUTH, or if its AUTHINFO does not exist.
     """
     try:
         authentication = _authentication(manager)
@@ -249,7 +257,10 @@ def failure_delay_s(manager: Engine) -> int:
 
 
 def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
-    """Return True if a password must be checked; raises Refused when a required one is missing."""
+    """Return True if a connecting program's password must be checked, False if none is needed.
+
+    Raises Refused when user or password is required and missing.
+    """
     is_given = bool(applicant.password and applicant.user)
     if is_given and (terms.check != k.MQCHK_NONE or applicant.must_prove_user):
         return True
@@ -269,10 +280,11 @@ def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
 
 
 def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
-    """Return the user whose authority counts.
+    """Return the name of the user whose authority counts for a connecting program.
 
-    In this order: the MCAUSER of a map, the user with the right password (ADOPTCTX), the MCAUSER of
-    the channel, the user that the applicant names; as with ChlauthEarlyAdopt.
+    In this order: the MCAUSER of a rule, the user with the right password (``is_verified``, with
+    ADOPTCTX), the MCAUSER of the channel, the user that the program names; as with
+    ChlauthEarlyAdopt. Empty if none of them has a name.
     """
     if terms.rule is not None and terms.rule.usersrc == c.MQUSRC_MAP:
         return terms.rule.mcauser
@@ -282,10 +294,11 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
 
 
 def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
-    """Return True if a user is an administrator; raises Refused for a user that may not connect.
+    """Return True if a user may connect as administrator, False if as another user.
 
-    A BLOCKUSER rule blocks a user. With AUTHCHK(NONE) only administrators are admitted, because any
-    user could do everything. Puts of a message channel without MCAUSER are not checked.
+    Raises Refused for an empty or too long name and a user that BLOCKUSER blocks. With
+    AUTHCHK(NONE) only administrators are admitted, because any user could do everything. A message
+    channel without MCAUSER returns True; its puts are not checked.
     """
     if applicant.sending_manager and not user.name:
         return True
@@ -308,18 +321,18 @@ def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
 
 
 def is_administrator(manager: Engine, user: User) -> bool:
-    """Return True for a user in the group mqm, and for the opener of the queue manager."""
+    """Return True for a user in the group mqm, and for the user who opened the queue manager."""
     return may_do_everything(manager, user.name, user.groups)
 
 
 def rules_of(manager: Engine) -> list[ChannelRuleDefinition]:
-    """Return the CHLAUTH rules that apply, none with CHLAUTH(DISABLED)."""
+    """Return the CHLAUTH rules in force; empty with CHLAUTH(DISABLED)."""
     is_enabled = manager_definition(manager).chlauth == k.MQCHLA_ENABLED
     return channel_rules(manager) if is_enabled else []
 
 
 def partner_of(applicant: Applicant) -> Partner:
-    """Return the facts about an applicant that CHLAUTH rules compare."""
+    """Return the attributes of a connecting program that CHLAUTH rules compare."""
     return Partner(
         applicant.channel,
         applicant.address,
@@ -332,7 +345,11 @@ def partner_of(applicant: Applicant) -> Partner:
 
 
 def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
-    """Return True if a rule for the channel has a host name, and REVDNS is enabled."""
+    """Return True if host names of an address are needed to apply the rules of a channel.
+
+    That is so if a rule has a host name and REVDNS is enabled. Always False without channel or
+    address.
+    """
     if not channel or not address or manager_definition(manager).revdns == k.MQRDNS_DISABLED:
         return False
     rules = rules_of(manager)
@@ -342,7 +359,7 @@ def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
 def _authentication(manager: Engine) -> AuthenticationDefinition | None:
     """Return the AUTHINFO that CONNAUTH names, None without CONNAUTH.
 
-    Raises Refused if it is missing.
+    Raises Refused if that AUTHINFO does not exist.
     """
     name = manager_definition(manager).connauth
     if not name:
@@ -355,7 +372,10 @@ def _authentication(manager: Engine) -> AuthenticationDefinition | None:
 
 
 def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
-    """Return the channel that an applicant names; raises Refused if it is missing or stopped."""
+    """Return the SVRCONN channel that a client names, or the RCVR channel for a sender.
+
+    Raises Refused if it is not defined, of another type, or stopped.
+    """
     wanted = c.MQCHT_RECEIVER if applicant.sending_manager else c.MQCHT_SVRCONN
     name = applicant.channel
     found = view_named(manager, CHANNEL, name) if "*" not in name else []
@@ -369,7 +389,10 @@ def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
 
 
 def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
-    """Raise Refused if TLS, a certificate or its name lacks what the channel requires."""
+    """Raise Refused if TLS, the certificate or its name is not as the channel requires.
+
+    SSLCIPH requires TLS, SSLCAUTH(REQUIRED) a certificate, SSLPEER its name.
+    """
     if channel.sslciph and not applicant.has_tls:
         text = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
         raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", text)

@@ -1,7 +1,7 @@
 """Authentication: checks passwords, and slows down the guessing of passwords.
 
-A right password is remembered for some minutes, so that a program that connects for each request
-pays argon2 once. A keyed hash of it is kept, and is valid while the user's hash stays the same.
+A right password is cached for five minutes, so that a program that connects for each request pays
+argon2 once. The cache has a keyed hash of the password, valid while the user's hash stays the same.
 """
 
 from __future__ import annotations
@@ -43,22 +43,27 @@ _LOG = logging.getLogger("mayfly.security")
 
 
 class _Remembered(NamedTuple):
+    """A cached right password: its keyed digest, the user's hash, and its end in ms since 1970."""
+
     digest: bytes
     password_hash: str
     until_ms: int
 
 
 class RememberedPasswords:
-    """Passwords that were right a short time ago; any thread may call it."""
+    """A cache of passwords that were right in the last five minutes; any thread may call it."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Start empty, with a new random key; ``now_ms`` returns epoch ms."""
+        """Start empty, with a new random key; ``now_ms`` returns ms since 1970."""
         self._now_ms = now_ms
         self._key = secrets.token_bytes(32)
         self._found: dict[tuple[str, str], _Remembered] = {}
 
     def knows(self, manager: str, user: User, password: str) -> bool:
-        """Return True if a password is remembered for a user whose hash is still the same."""
+        """Return True if a password is cached as right for a user whose hash has not changed.
+
+        Returns False for a wrong, unknown or outdated password.
+        """
         found = self._found.get((manager, user.name))
         if found is None or found.password_hash != user.password_hash:
             return False
@@ -66,7 +71,10 @@ class RememberedPasswords:
         return is_same and self._now_ms() < found.until_ms
 
     def note(self, manager: str, user: User, password: str) -> None:
-        """Remember a password that was right, for five minutes."""
+        """Cache a password that was right, for five minutes.
+
+        A full cache (10 000 users) is emptied first.
+        """
         if len(self._found) >= _MAX_REMEMBERED:
             self._found.clear()
         until_ms = self._now_ms() + REMEMBERED_MS
@@ -74,23 +82,24 @@ class RememberedPasswords:
         self._found[manager, user.name] = made
 
     def forget(self) -> None:
-        """Forget all passwords, for REFRESH SECURITY."""
+        """Empty the cache, for REFRESH SECURITY."""
         self._found = {}
 
     def _digest(self, password: str) -> bytes:
+        """Return the keyed BLAKE2b digest of a password."""
         return blake2b(password.encode(), key=self._key).digest()
 
 
 class Failures:
-    """Counts wrong passwords by source; after several in a row it closes the source for a time."""
+    """Counts wrong passwords by key (a text); after several in a row it closes the key."""
 
     def __init__(
         self, now_ms: Callable[[], int], free: int = _FREE_FAILURES, quiet_ms: int | None = None
     ) -> None:
-        """The first ``free`` failures close nothing.
+        """Start without counts; from its failure number ``free`` on, each failure closes a key.
 
-        A source without a failure for ``quiet_ms`` starts again from 0; None: only a right password
-        resets it. ``now_ms`` returns epoch ms.
+        The count of a key without a failure for ``quiet_ms`` starts again from 0. With None only a
+        right password resets it. ``now_ms`` returns ms since 1970.
         """
         self._now_ms, self._free, self._quiet_ms = now_ms, free, quiet_ms
         self._changing = threading.Lock()
@@ -98,15 +107,16 @@ class Failures:
         self._found: dict[str, tuple[int, int]] = {}
 
     def closed_ms(self, source: str) -> int:
-        """Return the ms for which a source is still closed, 0 for an open one."""
+        """Return for how many ms a key is still closed, 0 for an open or unknown one."""
         with self._changing:
             _count, until_ms = self._found.get(source, (0, 0))
         return max(0, until_ms - self._now_ms())
 
     def note(self, source: str) -> None:
-        """Count a wrong password of a source.
+        """Count a wrong password of a key.
 
-        Each one beyond the free ones closes it for longer.
+        From number ``free`` on each one closes the key for twice as long as the one before: from
+        one second to one minute.
         """
         with self._changing:
             now_ms = self._now_ms()
@@ -123,13 +133,13 @@ class Failures:
             self._found[source] = count, until_ms
 
     def forget(self, source: str) -> None:
-        """Reset a source, whose password was right."""
+        """Set the count of a key to 0, after a right password."""
         with self._changing:
             self._found.pop(source, None)
 
 
 class Source(NamedTuple):
-    """The origin of a password: queue manager, user, and address."""
+    """The sender of a password: queue manager, user, and address."""
 
     manager: str
     user: str
@@ -143,14 +153,18 @@ class Source(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key under which attempts at one user from other machines are counted."""
+        """The key for counting wrong passwords for one user from all other machines."""
         return f"{self.manager} {self.user}"
 
 
 class Authenticator:
-    """Checks passwords for all queue managers of a server, and closes sources that guess them."""
+    """Checks passwords for all queue managers of a server, and slows down their guessing.
+
+    A source (queue manager, user, address) is closed for a time after several wrong passwords.
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
+        """Start without counts and cached passwords; ``now_ms`` returns ms since 1970."""
         self.remembered = RememberedPasswords(now_ms)
         self._places = Failures(now_ms)
         self._names = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
@@ -159,10 +173,10 @@ class Authenticator:
         self._noting = threading.Lock()
 
     def closed_ms(self, source: Source) -> int:
-        """Return the ms for which passwords of a source are refused, 0 for none.
+        """Return for how many ms passwords from a source are refused, 0 if they are checked.
 
-        A user name that is attacked from many addresses is closed for addresses from which it has
-        never connected.
+        A source is queue manager, user and address. A user name attacked from many addresses is
+        closed for addresses from which that user has never connected.
         """
         closed_ms = self._places.closed_ms(source.place)
         if source.address and source.address not in self._known.get(source.name, ()):
@@ -170,19 +184,26 @@ class Authenticator:
         return closed_ms
 
     def check(self, user: User | None, password: str) -> bool:
-        """Return True if a password is right; an unknown user takes as long as a known one."""
+        """Return True if a password is right; slow (argon2).
+
+        For None, an unknown user, it returns False after the same time. It counts nothing.
+        """
         return is_right(password, "" if user is None else user.password_hash)
 
     def note_refused(self, source: Source) -> None:
-        """Count a refusal: a wrong password, or a right one of a user who is blocked."""
+        """Count a refusal against the address and the user name of a source.
+
+        A refusal is a wrong password, or a right one of a user who is blocked. Enough of them close
+        the source for a time.
+        """
         self._places.note(source.place)
         if source.address:
             self._names.note(source.name)
 
     def note_admitted(self, source: Source) -> None:
-        """Reset the count of the address and record it as known for the user name.
+        """Set the count of wrong passwords from this address to 0; record the address as known.
 
-        The count of the user name stays.
+        The count of the user name stays. For each user the last 100 addresses are known.
         """
         self._places.forget(source.place)
         if source.address:
@@ -195,14 +216,15 @@ class Authenticator:
 
 
 class Checkers:
-    """Two threads for slow checks, with a bounded queue."""
+    """Two threads for slow checks, with a queue of at most 32."""
 
     def __init__(self, name: str = "mayfly-password") -> None:
+        """Prepare two threads, which start when needed; ``name`` begins their names."""
         self._threads = ThreadPoolExecutor(_THREADS, name)
         self._capacity = threading.BoundedSemaphore(_MAX_WAITING)
 
     def submit(self, work: Callable[[], _R]) -> Future[_R] | None:
-        """Run work in a thread; return its future, None when too much work waits."""
+        """Run work in a thread; return its future, None if 32 checks already run or wait."""
         if not self._capacity.acquire(blocking=False):
             return None
         future = self._threads.submit(work)
@@ -210,15 +232,15 @@ class Checkers:
         return future
 
     def close(self) -> None:
-        """End the threads after their current work; waiting work is cancelled."""
+        """End the threads after their current work; cancel the work that waits."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Delays:
-    """Calls functions later, in one thread that the first call starts."""
+    """Calls functions after a delay, in one thread that the first delay starts."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Use the threads of ``runtime``."""
+        """Prepare the thread, which ``runtime`` makes; the delays are of the system clock."""
         self._runtime, self._clock = runtime, SystemClock()
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
@@ -227,10 +249,10 @@ class Delays:
         self._is_closed = False
 
     def call_after(self, delay_ms: int, function: Callable[[], None]) -> None:
-        """Call a function after ``delay_ms``.
+        """Call a function after ``delay_ms``, in the thread.
 
-        It is called at once after :meth:`close`, when too many wait, or when no thread can be
-        started.
+        The caller's thread calls it at once for a delay of 0, after :meth:`close`, when 1000
+        functions wait, or when no thread can be started.
         """
         with self._changed:
             is_kept_back = delay_ms > 0 and len(self._waiting) < _MAX_DELAYED and self._has_thread()
@@ -242,15 +264,15 @@ class Delays:
             function()
 
     def close(self) -> None:
-        """Call all waiting functions now, and end the thread."""
+        """Make the thread call all waiting functions now, and end."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
     def _has_thread(self) -> bool:
-        """Start the thread if it is not running.
+        """Start the thread unless it runs; return True if it runs. The lock must be held.
 
-        Return False if that fails, or after :meth:`close`.
+        Returns False if the start fails (logged), or after :meth:`close`.
         """
         if self._loop is None and not self._is_closed:
             loop = Loop(self._runtime, self._call_next, "mayfly-refusals")
@@ -263,7 +285,10 @@ class Delays:
         return self._loop is not None and not self._is_closed
 
     def _call_next(self) -> bool:
-        """Wait for the next function and call it; return False at the end."""
+        """Wait for the next function that is due and call it; log its exception.
+
+        Returns False if it is closed and no function waits, otherwise True.
+        """
         with self._changed:
             while not self._is_closed and (not self._waiting or self._left_ms() > 0):
                 left_s = self._left_ms() / SECOND_MS if self._waiting else None
@@ -278,4 +303,8 @@ class Delays:
         return True
 
     def _left_ms(self) -> int:
+        """Return the ms until the next function is due, 0 or less if overdue.
+
+        The lock must be held, and a function must wait.
+        """
         return self._waiting[0][0] - self._clock.now_ms()

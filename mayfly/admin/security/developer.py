@@ -1,4 +1,4 @@
-"""The definitions of ``mayfly serve --dev``: objects, users and a certificate for development.
+"""Developer definitions of ``mayfly serve --dev``: objects, users and a certificate.
 
 Names are those of IBM's image for developers, so that its tutorials and examples run.
 """
@@ -73,7 +73,7 @@ SET AUTHREC PROFILE('DEV.**') OBJTYPE(TOPIC) GROUP('{_GROUP}') AUTHADD(PUB,SUB,R
 class Credentials(NamedTuple):
     """The passwords of the users app and admin.
 
-    ``file`` holds the generated ones, None without any.
+    ``file`` has the generated passwords; it is None if no password was generated, or in memory.
     """
 
     app: str
@@ -84,10 +84,11 @@ class Credentials(NamedTuple):
 def developer_users(
     users: Users, folder: Path | None, environment: Mapping[str, str]
 ) -> Credentials:
-    """Create or update the users app and admin, with passwords from the environment.
+    """Create or update the users app and admin; return their passwords.
 
-    A missing password is generated once, and stored in a private file of the folder. Raises
-    ValueError for an invalid password, OSError, StoreDamaged.
+    Passwords come from the variables MAYFLY_APP_PASSWORD and MAYFLY_ADMIN_PASSWORD. A missing one
+    is generated once, and stored in a private file of the folder. Raises ValueError for an invalid
+    password, OSError, StoreDamaged for a damaged file.
     """
     kept = _stored_passwords(folder)
     chosen, generated = {}, {}
@@ -105,12 +106,18 @@ def developer_users(
 
 
 def check_passwords(file: Path) -> None:
-    """Raise StoreDamaged if the file of generated passwords is damaged; or OSError."""
+    """Raise StoreDamaged if the file of generated passwords is damaged, OSError if unreadable.
+
+    A missing file is valid.
+    """
     _stored_passwords(file.parent)
 
 
 def check_certificate(certificate: Path, key: Path) -> None:
-    """Raise ValueError if a certificate is damaged or does not belong to its key; or OSError."""
+    """Raise ValueError if a self-signed certificate is damaged or does not belong to its key.
+
+    Raises OSError if a file is missing or unreadable.
+    """
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -129,7 +136,10 @@ def check_certificate(certificate: Path, key: Path) -> None:
 
 
 def _add_or_update(users: Users, name: str, password: str) -> None:
-    """Add a user, or set its password if that is another one."""
+    """Add a user, or set the password if the user has another one; else do nothing.
+
+    Raises ValueError for an invalid password.
+    """
     found = users.find(name)
     if found is None:
         users.add(name, password, _GROUPS[name])
@@ -138,9 +148,9 @@ def _add_or_update(users: Users, name: str, password: str) -> None:
 
 
 def _stored_passwords(folder: Path | None) -> dict[str, str]:
-    """Return the generated passwords by user, none without a file.
+    """Return the generated passwords by user; empty without a folder or a file.
 
-    Raises StoreDamaged, OSError.
+    Raises StoreDamaged for a damaged file, OSError.
     """
     if folder is None:
         return {}
@@ -157,8 +167,8 @@ def _stored_passwords(folder: Path | None) -> dict[str, str]:
 def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> tuple[Path, Path]:
     """Return the files of a self-signed certificate for some hosts, and of its key.
 
-    Clients trust the certificate file itself. It is created again for other hosts, and when less
-    than 30 of its 365 days are left. Raises OSError.
+    Clients trust the certificate file itself. Both files are created again for other hosts, a
+    damaged file, or less than 30 of 365 days left. Raises OSError.
     """
     certificate, key = folder / CERTIFICATE_FILE, folder / KEY_FILE
     now = datetime.fromtimestamp(now_ms / SECOND_MS, UTC)
@@ -170,7 +180,10 @@ def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> 
 
 
 def _is_usable(certificate: Path, key: Path, hosts: Sequence[str], now: datetime) -> bool:
-    """Return True if a certificate is for these hosts and its key, and valid long enough."""
+    """Return True if a certificate is for these hosts and this key, with more than 30 days left.
+
+    Returns False for missing or damaged files.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -185,6 +198,7 @@ def _is_usable(certificate: Path, key: Path, hosts: Sequence[str], now: datetime
 
 
 def _alternative_names(hosts: Sequence[str]) -> list[Any]:
+    """Return host names and IP addresses as names of an X.509 certificate, in order."""
     from cryptography import x509
 
     names: list[Any] = []
@@ -197,7 +211,7 @@ def _alternative_names(hosts: Sequence[str]) -> list[Any]:
 
 
 def _create_certificate(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
-    """Return a new key and a self-signed certificate for it, both in PEM."""
+    """Return a new private key and a self-signed certificate of 365 days, both as PEM text."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""Roles of users who watch, operate or administer a queue manager, by their authority records."""
+"""Roles of users that watch, operate or administer a queue manager, by their authority records."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mayfly.mqi.errors import mq_error
 
 
 class Role(Enum):
-    """A role of users beside putting and getting messages; the value is its name in HTTP.
+    """A right of users to watch or manage a queue manager; the value is its name in HTTP.
 
     LOOK needs DSP on the queue manager. OPERATE needs CHG, and includes LOOK. ADMINISTER includes
-    all, and is for members of mqm, the user who has opened the queue manager, and holders of the
-    operator's token. Other users need an authority record also with AUTHCHK(NONE).
+    all; members of mqm, the user who has opened the queue manager, and holders of the operator's
+    token have it. Other users need an authority record also with AUTHCHK(NONE).
     """
 
     LOOK = "look"
@@ -29,7 +29,7 @@ AUTHORITY_OF_ROLE = {Role.LOOK: "DSP", Role.OPERATE: "CHG"}
 
 
 def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:
-    """Return the roles of an admitted user, empty without any."""
+    """Return the roles of an admitted user, lowest first; empty if the user has no role."""
     if admitted.is_operator:
         return tuple(Role)
     found = manager_authorities(manager, admitted.user, admitted.groups)
@@ -39,7 +39,10 @@ def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:
 
 
 def check_role(manager: Engine, admitted: Admitted, role: Role) -> None:
-    """Raise MQRC_NOT_AUTHORIZED, with the missing authority, for a user without a role."""
+    """Raise MQRC_NOT_AUTHORIZED unless a user has ``role``, and CONNECT on the queue manager.
+
+    The error text names the missing authority. An operator always passes.
+    """
     if admitted.is_operator:
         return
     found = roles_of(manager, admitted)

@@ -1,12 +1,13 @@
-"""CHLAUTH rules: which of several rules applies to a partner, and to a user.
+"""Rules for channels (CHLAUTH): which of several rules applies to a partner, and to a user.
 
-Of the rules that match, the most specific one applies. First the name of the channel decides: a
-character is more specific than ``*``. Between rules for one name the order is: subject of the
-certificate, its issuer, user or queue manager, address, host name.
+A map is a rule that maps a partner to a user: SSLPEERMAP, ADDRESSMAP, USERMAP, QMGRMAP. Of the maps
+that match, the most specific one applies. First the name of the channel decides: a character is
+more specific than ``*``. Between rules for one name the order is: subject of the certificate, its
+issuer, user or queue manager, address, host name.
 
 A pattern of addresses is ``192.0.2.*``, ``10.1-8.*`` or ``2001:db8:*``: ``*`` is one or more parts,
 ``1-8`` one part within a range. A host name counts for an address only if the name resolves back to
-it, because the owner of an address can make its DNS answer any name.
+that address, because the owner of an address can make its DNS answer any name.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ _LONGEST_NAME: Final = 253
 
 
 class Partner(NamedTuple):
-    """The facts about a partner, before its password, that rules compare.
+    """A connecting client or sender channel: the facts that rules compare, before its password.
 
-    ``user`` is the user that a client names, ``manager`` the queue manager of a message channel;
-    subject and issuer are those of a certificate, ``host_names`` those of the address.
+    ``user`` is the user that a client names, ``manager`` the queue manager of a sender channel.
+    ``subject`` and ``issuer`` are those of the certificate, ``host_names`` those of the address. A
+    fact that the partner does not have is empty.
     """
 
     channel: str
@@ -61,7 +63,7 @@ class Partner(NamedTuple):
 def blocking_address(
     rules: Iterable[ChannelRuleDefinition], address: str
 ) -> ChannelRuleDefinition | None:
-    """Return the BLOCKADDR rule that blocks an address, None without one."""
+    """Return the first BLOCKADDR rule that blocks an address, None if no rule blocks it."""
     for rule in rules:
         entries = entries_of(rule.addrlist) if rule.type == k.MQCAUT_BLOCKADDR else ()
         if any(is_address_matched(address, each) for each in entries):
@@ -72,13 +74,16 @@ def blocking_address(
 def mapping(
     rules: Iterable[ChannelRuleDefinition], partner: Partner
 ) -> ChannelRuleDefinition | None:
-    """Return the map that applies to a partner, None without one."""
+    """Return the most specific map rule (ADDRESSMAP …) that matches a partner, None without one."""
     found = [rule for rule in rules if rule.type in _MAPS and _matches_partner(rule, partner)]
     return min(found, key=_specificity, default=None)
 
 
 def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> bool:
-    """Return True if a USERMAP rule exists for a partner's channel and address."""
+    """Return True if some USERMAP rule matches the channel and address of a partner.
+
+    The user in the rule is not compared.
+    """
     return any(
         rule.type == k.MQCAUT_USERMAP
         and has_name(partner.channel, rule.profile)
@@ -90,9 +95,10 @@ def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> boo
 def blocking_user(
     rules: Iterable[ChannelRuleDefinition], channel: str, user: str, *, is_administrator: bool
 ) -> ChannelRuleDefinition | None:
-    """Return the BLOCKUSER rule that blocks a user from a channel, None without one.
+    """Return the BLOCKUSER rule that blocks a user from a channel, None if the user is not blocked.
 
-    Only the list for the most specific channel name applies.
+    Only the list of the most specific channel profile applies. ``*MQADMIN`` in it blocks a user if
+    ``is_administrator``.
     """
     lists = [r for r in rules if r.type == k.MQCAUT_BLOCKUSER and has_name(channel, r.profile)]
     rule = min(lists, key=_specificity, default=None)
@@ -104,7 +110,7 @@ def blocking_user(
 
 
 def spelled(rule: ChannelRuleDefinition) -> str:
-    """Return a rule as a log names it: its profile, its type, and the values that it compares."""
+    """Return a rule as text for a log, as ``CHLAUTH(A.*) TYPE(ADDRESSMAP) ADDRESS(10.*)``."""
     row = attributes_of(CHLAUTH)["TYPE"]
     word = next(word for word, number in row.words if number == rule.type)
     given = {
@@ -118,17 +124,25 @@ def spelled(rule: ChannelRuleDefinition) -> str:
 
 
 def has_name(name: str, pattern: str) -> bool:
-    """Return True if a pattern matches a name; ``*`` is any characters, also none."""
+    """Return True if a pattern matches a whole name: ``A*`` matches ``A`` and ``A.B``.
+
+    ``*`` is any number of any characters. Letter case counts.
+    """
     return _compiled(pattern).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1_024)
 def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression for a pattern in which ``*`` is any number of characters."""
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def _matches_partner(rule: ChannelRuleDefinition, partner: Partner) -> bool:
-    """Return True if a map matches a partner."""
+    """Return True if a map rule (ADDRESSMAP …) matches a connecting partner.
+
+    Channel and address must match. The type of the rule says which of certificate, user and queue
+    manager must match too.
+    """
     if not has_name(partner.channel, rule.profile):
         return False
     if not _matches_address(partner, rule.address):
@@ -147,7 +161,7 @@ def _matches_partner(rule: ChannelRuleDefinition, partner: Partner) -> bool:
 
 
 def _specificity(rule: ChannelRuleDefinition) -> tuple[object, ...]:
-    """Return a sort key of rules, the most specific rule first."""
+    """Return the sort key of a rule; the most specific rule has the smallest key."""
     return (
         _name_key(rule.profile),
         _distinguished_name_key(rule.sslpeer),
@@ -158,7 +172,7 @@ def _specificity(rule: ChannelRuleDefinition) -> tuple[object, ...]:
 
 
 def _matches_address(partner: Partner, pattern: str) -> bool:
-    """Return True if a pattern of addresses or host names matches a partner."""
+    """Return True if a pattern matches the address of a partner, or one of its host names."""
     if not is_host_name(pattern):
         return is_address_matched(partner.address, pattern)
     wanted = pattern.lower()
@@ -166,7 +180,7 @@ def _matches_address(partner: Partner, pattern: str) -> bool:
 
 
 def _address_key(pattern: str) -> tuple[int, ...]:
-    """Return a sort key: addresses before host names, and these before any address."""
+    """Return the sort key of an ADDRESS pattern: address, then host name, then ``*`` or empty."""
     if pattern in ("", ANY_ADDRESS):
         return (2,)
     if is_host_name(pattern):
@@ -175,12 +189,15 @@ def _address_key(pattern: str) -> tuple[int, ...]:
 
 
 def _name_key(pattern: str) -> tuple[int, ...]:
-    """Return a sort key: a character before ``*``, and the end of a name before ``*``."""
+    """Return the sort key of a name pattern: ``AB`` before ``A*`` before ``*``."""
     return (*(character == "*" for character in pattern), 0)
 
 
 def _distinguished_name_key(pattern: str) -> tuple[int, int]:
-    """Return a sort key: the pattern with more attributes, then with fewer ``*``, first."""
+    """Return the sort key of a pattern for certificate names (``CN=A,O=*``); empty is last.
+
+    More attributes come first, then fewer attributes with ``*``.
+    """
     if not pattern:
         return 1, 0
     pairs = distinguished_names.attributes_of(pattern)
@@ -188,9 +205,9 @@ def _distinguished_name_key(pattern: str) -> tuple[int, int]:
 
 
 class _AddressPattern(NamedTuple):
-    """A parsed pattern: a range for each part, None for ``*``.
+    """A parsed pattern of addresses: a range for each part, None for ``*``.
 
-    And the number of parts of an address.
+    ``part_count`` is the number of parts of an address: 4 for IPv4, 8 for IPv6.
     """
 
     parts: tuple[tuple[int, int] | None, ...]
@@ -198,14 +215,15 @@ class _AddressPattern(NamedTuple):
 
 
 def check_address_pattern(pattern: str) -> None:
-    """Raise ValueError unless a text is a pattern of addresses."""
+    """Raise ValueError unless a text is a pattern of IP addresses, as ``10.1-8.*``."""
     _parsed(pattern)
 
 
 def is_address_matched(address: str, pattern: str) -> bool:
-    """Return True if a pattern matches an address.
+    """Return True if a pattern matches an IP address: ``10.1-8.*`` matches ``10.3.0.1``.
 
-    Only ``*`` or an empty pattern match a UNIX socket.
+    ``*`` and an empty pattern match everything; only they match a UNIX socket (empty address).
+    Raises ValueError for an invalid pattern.
     """
     if pattern in ("", ANY_ADDRESS):
         return True
@@ -219,7 +237,7 @@ def is_address_matched(address: str, pattern: str) -> bool:
 
 
 def _address_specificity(pattern: str) -> tuple[int, ...]:
-    """Return a sort key of address patterns, the most specific first.
+    """Return the sort key of an address pattern; the most specific has the smallest key.
 
     From the left, a number comes before a range, a narrow range before a wide one, and both before
     ``*``.
@@ -232,7 +250,10 @@ def _address_specificity(pattern: str) -> tuple[int, ...]:
 
 
 def _address_parts(address: str) -> tuple[int, ...] | None:
-    """Return the numbers in an address, None if it is no IP address."""
+    """Return the parts of an IP address: ``'10.0.0.1'`` -> ``(10, 0, 0, 1)``.
+
+    An IPv4 address within IPv6 has four parts. Returns None if the text is no IP address.
+    """
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -246,7 +267,7 @@ def _address_parts(address: str) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1_024)
 def _parsed(pattern: str) -> _AddressPattern:
-    """Return a parsed pattern of addresses; raises ValueError."""
+    """Return the parsed form of an address pattern; raises ValueError for an invalid one."""
     is_v6 = ":" in pattern
     count, most, base = (_V6_PARTS, _V6_MAX, 16) if is_v6 else (_V4_PARTS, _V4_MAX, 10)
     if is_v6 and "*" not in pattern and "-" not in pattern:
@@ -266,7 +287,11 @@ def _parsed(pattern: str) -> _AddressPattern:
 
 
 def _parsed_part(text: str, pattern: str, *, most: int, base: int) -> tuple[int, int] | None:
-    """Return the range of numbers in a part of a pattern, None for ``*``; raises ValueError."""
+    """Return the range of a part: ``'7'`` -> ``(7, 7)``, ``'1-8'`` -> ``(1, 8)``, ``'*'`` -> None.
+
+    ``most`` is the highest number of a part, ``base`` 10 or 16. Raises ValueError, with ``pattern``
+    in its text, for anything else.
+    """
     if text == "*":
         return None
     try:
@@ -281,7 +306,10 @@ def _parsed_part(text: str, pattern: str, *, most: int, base: int) -> tuple[int,
 
 
 def _parts_match(numbers: tuple[int, ...], parts: tuple[tuple[int, int] | None, ...]) -> bool:
-    """Return True if the parts of a pattern match the numbers of an address."""
+    """Return True if the parts of a pattern match all numbers of an address.
+
+    None in ``parts`` matches one or more numbers.
+    """
     if not parts:
         return not numbers
     first, rest = parts[0], parts[1:]
@@ -295,7 +323,10 @@ Resolver: TypeAlias = Callable[[str], tuple[str, ...]]
 
 
 def is_host_name(pattern: str) -> bool:
-    """Return True if an ADDRESS of a rule is a host name or a pattern of host names."""
+    """Return True if an ADDRESS in a rule is a pattern of host names, not of IP addresses.
+
+    That is a text with a letter and without ``:``.
+    """
     return ":" not in pattern and any(character.isalpha() for character in pattern)
 
 
@@ -306,9 +337,9 @@ def check_host_name(pattern: str) -> None:
 
 
 def names_of(address: str) -> tuple[str, ...]:
-    """Return the host names of an address that resolve back to it.
+    """Return the host names of an address that resolve back to the address; waits for DNS.
 
-    Waits for DNS. Empty on errors.
+    Returns an empty tuple without names and on DNS errors.
     """
     try:
         name, aliases, _addresses = socket.gethostbyaddr(address)
@@ -318,7 +349,7 @@ def names_of(address: str) -> tuple[str, ...]:
 
 
 def _resolves_to(name: str, address: str) -> bool:
-    """Return True if DNS has this address for a host name."""
+    """Return True if DNS has this address for a host name; False on DNS errors. Waits for DNS."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         wanted = _ip_number(address)
@@ -328,28 +359,38 @@ def _resolves_to(name: str, address: str) -> bool:
 
 
 def _ip_number(address: str) -> IPv4Address | IPv6Address:
+    """Return a parsed IP address; an IPv4 address within IPv6 becomes IPv4.
+
+    Raises ValueError for a text that is no IP address.
+    """
     found = ip_address(address.partition("%")[0])
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return mapped or found
 
 
 class KnownNames:
-    """A cache of host names by address, for a minute each; any thread may call it."""
+    """A cache of host names by address, each for 60 seconds; any thread may call it."""
 
     def __init__(self, now_ms: Callable[[], int], resolve: Resolver = names_of) -> None:
-        """``now_ms`` returns epoch ms, ``resolve`` looks up an address."""
+        """Start empty; ``now_ms`` returns ms since 1970, ``resolve`` looks up host names."""
         self._now_ms, self._resolve = now_ms, resolve
         self._changing = threading.Lock()
         #: Names, and until when they are kept; the oldest first.
         self._found: dict[str, tuple[tuple[str, ...], int]] = {}
 
     def known(self, address: str) -> tuple[str, ...] | None:
-        """Return the cached names of an address, None if it must be looked up."""
+        """Return the cached host names of an address, None if they must be looked up.
+
+        An empty tuple means that the address has no names.
+        """
         names, until_ms = self._found.get(address, ((), 0))
         return names if self._now_ms() < until_ms else None
 
     def look_up(self, address: str) -> tuple[str, ...]:
-        """Look up the names of an address, cache and return them; waits for DNS."""
+        """Look up the host names of an address, cache and return them; waits for DNS.
+
+        At 1024 addresses the oldest one is removed from the cache.
+        """
         names = self._resolve(address)
         with self._changing:
             self._found.pop(address, None)
@@ -359,6 +400,6 @@ class KnownNames:
         return names
 
     def forget(self) -> None:
-        """Forget all names, for REFRESH SECURITY."""
+        """Empty the cache, for REFRESH SECURITY."""
         with self._changing:
             self._found = {}

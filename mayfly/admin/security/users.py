@@ -1,8 +1,8 @@
-"""The users of a queue manager, with their groups and the hashes of their passwords (argon2id).
+"""Users of a queue manager, with their groups and the hashes of their passwords (argon2id).
 
-They are stored in ``users.json`` in the folder of the queue manager, private to its owner. The file
-is replaced as a whole, and read again when it has changed: a running queue manager knows a new user
-at once. A queue manager in memory has them in memory.
+They are stored in ``users.json`` in the folder of the queue manager, readable by its owner only.
+Each change replaces the whole file. A changed file is read again, so a running queue manager knows
+a new user at once. The users of a queue manager in memory are in memory only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MEMORY_KIB, _ROUNDS, _LANES = 19 * 1024, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user: its groups, and the hash of its password, which no output shows."""
+    """One user: name, groups, and the hash of the password, which no output shows."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Users:
     """The users of one queue manager; any thread or process may change them."""
 
     def __init__(self, folder: Path | None = None, files: Files | None = None) -> None:
-        """Keep the users in a folder; in memory for None."""
+        """Keep the users in ``users.json`` of a folder, in memory for None."""
         self._folder = folder
         self._files = Files() if files is None else files
         self._known: Mapping[str, User] = {}
@@ -61,16 +61,25 @@ class Users:
         self._changing = threading.RLock()
 
     def all(self) -> list[User]:
-        """Return all users by name; raises StoreDamaged for a damaged file."""
+        """Return all users, sorted by name; empty without a file.
+
+        Raises StoreDamaged for a damaged file, OSError.
+        """
         found = self._current()
         return [found[name] for name in sorted(found)]
 
     def find(self, name: str) -> User | None:
-        """Return a user, None for an unknown name; raises StoreDamaged."""
+        """Return a user, None for an unknown name.
+
+        Raises StoreDamaged for a damaged file, OSError.
+        """
         return self._current().get(name)
 
     def check(self) -> None:
-        """Raise StoreDamaged for a damaged file, StoreError for one that cannot be read."""
+        """Read the users' file again; return if it is valid or missing.
+
+        Raises StoreDamaged for a damaged file, StoreError for one that cannot be read.
+        """
         self.read_again()
         try:
             self._current()
@@ -82,12 +91,19 @@ class Users:
             raise StoreError(text, error.filename) from error
 
     def groups_of(self, user: str) -> tuple[str, ...] | None:
-        """Return the groups of a user, None for an unknown user; raises StoreDamaged."""
+        """Return the groups of a user, None for an unknown user.
+
+        Raises StoreDamaged for a damaged file.
+        """
         found = self.find(user)
         return None if found is None else found.groups
 
     def add(self, name: str, password: str, groups: Sequence[str] = ()) -> None:
-        """Add a user; raises MQRC_OBJECT_ALREADY_EXISTS, or ValueError for an invalid value."""
+        """Add a user and store the file.
+
+        Raises MQRC_OBJECT_ALREADY_EXISTS for a known name, ValueError for an invalid name, password
+        or group.
+        """
         if not _NAME.fullmatch(name):
             text = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
             raise ValueError(text)
@@ -105,10 +121,11 @@ class Users:
         groups: Sequence[str] | None = None,
         check: Callable[[User], None] = lambda _before: None,
     ) -> None:
-        """Change the password or groups of a user; None leaves them as they are.
+        """Change the password or groups of a user and store the file; None leaves them as they are.
 
-        ``check`` is called with the user before the change, while no other process can change it;
-        if it raises, nothing changes. Raises MQRC_UNKNOWN_OBJECT_NAME, ValueError.
+        ``check`` is called with the user before the change, while no other process can change the
+        user. If it raises an exception, nothing changes. Raises MQRC_UNKNOWN_OBJECT_NAME for an
+        unknown user, ValueError for an invalid password or group.
         """
         password_hash = None if password is None else _hash_of(password)
         checked = None if groups is None else _checked_groups(groups)
@@ -122,20 +139,24 @@ class Users:
             )
 
     def remove(self, name: str, check: Callable[[User], None] = lambda _before: None) -> None:
-        """Remove a user; open connections stay open. Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """Remove a user and store the file; connections of the user stay open.
 
-        ``check`` is called with the user before, as in :meth:`change`.
+        ``check`` is called with the user first; if it raises an exception, nothing changes. Raises
+        MQRC_UNKNOWN_OBJECT_NAME for an unknown user.
         """
         with self._transaction() as users:
             check(_existing(users, name))
             del users[name]
 
     def read_again(self) -> None:
-        """Read the file at the next call, even if it looks unchanged."""
+        """Make the next call read the file, even if the file looks unchanged."""
         self._stamp = None
 
     def _current(self) -> Mapping[str, User]:
-        """Return the users by name; reads the file again if it has changed."""
+        """Return the users by name; read the file first if it has changed.
+
+        A missing file means no users. Raises StoreDamaged, OSError.
+        """
         if self._folder is None:
             return self._known
         file = self._folder / FILE
@@ -152,7 +173,10 @@ class Users:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[dict[str, User]]:
-        """Yield the users to be changed, and store them unless an exception is raised."""
+        """Yield the users by name as a dict to change; then store it, unless the block raises.
+
+        Other threads and processes wait meanwhile.
+        """
         with self._changing, self._lock_file():
             users = dict(self._current())
             yield users
@@ -163,7 +187,10 @@ class Users:
 
     @contextlib.contextmanager
     def _lock_file(self) -> Iterator[None]:
-        """Lock the file against changes by other processes; a killed process loses the lock."""
+        """Lock the file against changes by other processes; a killed process loses the lock.
+
+        Waits for the lock. In memory it does nothing.
+        """
         if self._folder is None:
             yield
             return
@@ -177,26 +204,28 @@ class Users:
 
 
 def users_of(manager: Engine) -> Users:
-    """Return the users of a queue manager that was opened with users."""
+    """Return the users of a queue manager; AssertionError if it was opened without users."""
     users = manager.users
     assert isinstance(users, Users), f"{manager.label} was opened without users"
     return users
 
 
 def _existing(users: Mapping[str, User], name: str) -> User:
-    """Return a user; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the user with a name; raises MQRC_UNKNOWN_OBJECT_NAME for an unknown one."""
     if name not in users:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"there is no user {name}")
     return users[name]
 
 
 def _hash_of(password: str) -> str:
+    """Return the hash of a new password; raises ValueError unless it has 1 to 1024 bytes."""
     if not password or len(password.encode()) > _LONGEST_PASSWORD_BYTES:
         raise ValueError(f"a password has 1 to {_LONGEST_PASSWORD_BYTES} bytes")
     return hashed(password)
 
 
 def _checked_groups(groups: Sequence[str]) -> tuple[str, ...]:
+    """Return group names without repetitions, in order; raises ValueError for an invalid one."""
     for group in groups:
         if not _GROUP.fullmatch(group):
             raise ValueError(f"group {group!r} is not 1 to 64 characters of A-Z a-z 0-9 . _ @ -")
@@ -204,6 +233,7 @@ def _checked_groups(groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def _written(users: Mapping[str, User]) -> str:
+    """Return the content of ``users.json`` (JSON with a checksum) for these users."""
     rows = {
         user.name: {"password": user.password_hash, "groups": list(user.groups)}
         for _, user in sorted(users.items())
@@ -213,15 +243,15 @@ def _written(users: Mapping[str, User]) -> str:
 
 
 def _checksum(rows: Mapping[str, Any]) -> str:
-    """Return the checksum of users, independent of the order and spaces in the file."""
+    """Return the SHA-256 of the users in a file, independent of their order and of spaces."""
     text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
 
 
 def _read(file: Path) -> Mapping[str, User]:
-    """Return the users in a file; raises StoreDamaged with what is wrong.
+    """Return the users in a file by name; raises StoreDamaged for a damaged or unknown content.
 
-    A file of an older Mayfly has no checksum.
+    A file without checksum, from an older Mayfly, is accepted.
     """
     try:
         content: Any = json.loads(file.read_text("utf-8"))
@@ -244,24 +274,29 @@ def _read(file: Path) -> Mapping[str, User]:
 
 @cache
 def _hasher() -> PasswordHasher:
+    """Return the argon2id hasher with Mayfly's costs."""
     from argon2 import PasswordHasher
 
     return PasswordHasher(time_cost=_ROUNDS, memory_cost=_MEMORY_KIB, parallelism=_LANES)
 
 
 def hashed(password: str) -> str:
-    """Return the hash of a password with a new salt."""
+    """Return the argon2id hash of a password, with a new random salt."""
     return _hasher().hash(password)
 
 
 @cache
 def _dummy_hash() -> str:
-    """Return a hash with which unknown users are checked, so that this takes as long."""
+    """Return a hash to compare with for an unknown user, so that the check takes the same time."""
     return hashed("nobody")
 
 
 def is_right(password: str, password_hash: str) -> bool:
-    """Return True if a password has this hash; an empty hash takes as long, and returns False."""
+    """Return True if a password has this hash.
+
+    An empty hash, for an unknown user, takes as long and returns False. An invalid hash returns
+    False.
+    """
     from argon2.exceptions import InvalidHashError, VerificationError
 
     # Made for a known user too: else the first unknown one would be found by its time.

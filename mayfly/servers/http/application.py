@@ -1,4 +1,4 @@
-"""The ASGI application: it sends each request to its resource, and adds headers to all answers."""
+"""The ASGI application of HTTP: it sends each request to its resource, and adds usual headers."""
 
 from __future__ import annotations
 
@@ -89,11 +89,16 @@ class Application:
     """
 
     def __init__(self, service: Service, *, is_loopback: bool = False) -> None:
+        """Make the REST API and the JSON resources of ``service``; open no socket."""
         self._is_loopback = is_loopback
         self._rest = RestApi(service)
         self._own = OwnResources(service, Description(OPERATIONS).operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; add security and cache headers that the answer lacks.
+
+        An answer to a script of a page has no WWW-Authenticate: a browser would ask for a password.
+        """
         # At a challenge to a script of a page, a browser would ask for a password by itself.
         is_script = _FETCHED in scope["headers"]
 
@@ -110,7 +115,10 @@ class Application:
         await self._of(scope)(scope, receive, send_guarded)
 
     def _of(self, scope: Scope) -> ASGIApp:
-        """Return the ASGI application for a request: REST API, page, redirect or own resource."""
+        """Return the ASGI application for a request: REST API, page, redirect or JSON resources.
+
+        For another site's name in Host, on the loopback interface, it is an answer with status 421.
+        """
         if self._is_loopback:
             for name, value in scope["headers"]:
                 if name == b"host" and not is_of_this_machine(value):
@@ -131,7 +139,7 @@ class Application:
 def is_of_this_machine(host: bytes) -> bool:
     """Return True if a Host header names an IP address, ``localhost`` or a name without a dot.
 
-    No other web site can have such a name. A port in the header is ignored.
+    Another web site cannot have such a name. A port in the header is ignored.
     """
     name = host.decode("latin-1").lower()
     if name.startswith("["):
@@ -142,6 +150,7 @@ def is_of_this_machine(host: bytes) -> bool:
 
 
 def _is_address(name: str) -> bool:
+    """Return True if a text is an IP address."""
     try:
         ip_address(name)
     except ValueError:

@@ -35,7 +35,7 @@ _MAX_KEPT = 16
 
 
 class ConversationKey(NamedTuple):
-    """Identifies an MQ conversation of a connection: queue manager, channel, and admitted user."""
+    """The key of an MQ conversation of a connection: queue manager, channel, admitted user."""
 
     queue_manager: str
     channel: str
@@ -43,7 +43,7 @@ class ConversationKey(NamedTuple):
 
 
 class ChannelAdmission(NamedTuple):
-    """An admission to a channel: the user, when (ms since 1970), and the function that ends it."""
+    """One admission to a channel: the user, when (ms since 1970), and the function that ends it."""
 
     user: str
     connected_ms: int
@@ -60,6 +60,7 @@ class HttpConnection:
     def __init__(
         self, peer: Peer, loop: asyncio.AbstractEventLoop, budget: Budget | None = None
     ) -> None:
+        """Start without conversations; the connection takes memory from ``budget``."""
         self.budget = Budget() if budget is None else budget
         #: The answer that is being sent.
         self.answer = MemoryUse(self.budget)
@@ -82,7 +83,10 @@ class HttpConnection:
         self.restart_time_limit: Callable[[float], None] = lambda _seconds: None
 
     def when_closing(self) -> asyncio.Future[None]:
-        """Return a future that is done when the client has gone or an operator ends it."""
+        """Return a future that is done when the client has gone or an operator ends the connection.
+
+        Each call returns the same future.
+        """
         if self._closing is None:
             self._closing = self._loop.create_future()
             if self.is_lost or self.is_quiescing:
@@ -90,10 +94,10 @@ class HttpConnection:
         return self._closing
 
     async def reserve(self, count: int) -> Reservation:
-        """Reserve memory for a message of ``count`` bytes; wait for it up to 30 seconds.
+        """Reserve memory for a message of ``count`` bytes; the caller ends the reservation later.
 
-        The wait does not shorten the time of the request. Raises MQRC_RESOURCE_PROBLEM if the
-        memory is not free by then, or if the client has gone.
+        Waits for the memory up to 30 seconds, which do not count as time of the request. Raises
+        MQRC_RESOURCE_PROBLEM if the memory is not free by then, or if the client has gone.
         """
         granted: asyncio.Future[None] = self._loop.create_future()
         notify = partial(self._loop.call_soon_threadsafe, finish, granted)
@@ -104,9 +108,10 @@ class HttpConnection:
         return reservation
 
     async def _wait_for(self, reservation: Reservation, granted: asyncio.Future[None]) -> None:
-        """Wait until a reservation is granted.
+        """Wait until a reservation is granted, at most 30 seconds.
 
-        After 30 seconds the reservation is ended, and MQRC_RESOURCE_PROBLEM is raised.
+        Raises MQRC_RESOURCE_PROBLEM, and ends the reservation, after that time or if the client has
+        gone.
         """
         self.restart_time_limit(WAIT_SECONDS)
         ends: list[asyncio.Future[None]] = [granted, self.when_closing()]
@@ -126,14 +131,14 @@ class HttpConnection:
         self._admissions[place] = admission
 
     def is_admitted(self, place: ChannelClient) -> bool:
-        """Return True if this connection was already admitted to a channel from this address."""
+        """Return True if this connection has an admission to this channel from this address."""
         return place in self._admissions
 
     def statuses(self) -> list[ClientConnection]:
         """Return the status of each conversation, or of each channel without an open conversation.
 
-        A client that sends administrative requests only has no conversation; its status then has
-        the negative number of the connection.
+        A client that sends only administrative requests has no conversation; its status has the
+        negative number of the connection. Empty before the first admission.
         """
         numbers: dict[tuple[str, str], list[int]] = {}
         for key, conversation in list(self._conversations.items()):
@@ -161,33 +166,38 @@ class HttpConnection:
         ]
 
     def end(self) -> None:
-        """End the connection at once; any thread may call it."""
+        """End the connection at once, without waiting for its request; any thread may call it."""
         self._loop.call_soon_threadsafe(self._end)
 
     def quiesce(self) -> None:
-        """End the connection after its request; a wait for a message ends at once.
+        """End the connection after its running request; any thread may call it.
 
-        Any thread may call it.
+        A request that waits for a message ends its wait at once.
         """
         self._loop.call_soon_threadsafe(self._quiesce)
 
     def _end(self) -> None:
+        """Reset the connection, unless it is lost; runs in the event loop."""
         if not self.is_lost:
             self.reset()
 
     def _quiesce(self) -> None:
+        """End waiting gets, and close the connection after its request; runs in the event loop."""
         self.is_quiescing = True
         self._notify_closing()
         if not self.is_lost:
             self.close_after_request()
 
     def _notify_closing(self) -> None:
-        """Set the future that ``when_closing`` has returned, unless it is done."""
+        """Set the future of :meth:`when_closing`, unless it is done or was never requested."""
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
 
     def conversation(self, key: ConversationKey, connect: Callable[[], Connection]) -> Connection:
-        """Return the open conversation of a key, else a new one from ``connect``."""
+        """Return the open conversation of a key, else a new one from ``connect``.
+
+        At 16 conversations all others are closed first.
+        """
         found = self._conversations.get(key)
         if found is None or not found.is_open:
             if len(self._conversations) >= _MAX_KEPT:
@@ -200,7 +210,10 @@ class HttpConnection:
         self._users += 1
 
     def __exit__(self, *_raised: object) -> None:
-        """Close the conversations if the client has gone and no other request uses them."""
+        """Close the conversations if the client has gone and no other request uses them.
+
+        Exceptions of the block are raised on.
+        """
         self._users -= 1
         if self.is_lost and not self._users:
             self._close()
@@ -208,7 +221,7 @@ class HttpConnection:
     def client_gone(self) -> None:
         """Note that the client has gone; end its admissions and its conversations.
 
-        If a request still uses the conversations, they end after it.
+        If a request still uses the conversations, they end after that request.
         """
         self.is_lost = True
         self._notify_closing()
@@ -228,19 +241,20 @@ class HttpConnection:
 
 
 class VisitCache:
-    """A cache of at most 16 values, each valid for 5 seconds; the oldest value makes room."""
+    """A cache of at most 16 values, each valid for 5 seconds; a new value replaces the oldest."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start empty; ``loop`` has the clock."""
         self._loop = loop
         self._found: dict[Hashable, tuple[float, object]] = {}
 
     def get(self, key: Hashable) -> object:
-        """Return the value of a key; None if it is not there or older than 5 seconds."""
+        """Return the value of a key; None if it is missing or older than 5 seconds."""
         until, found = self._found.get(key, (0.0, None))
         return found if self._loop.time() < until else None
 
     def remember(self, key: Hashable, found: object) -> None:
-        """Store a value for 5 seconds; removes the oldest of 16 values."""
+        """Store a value for 5 seconds; with 16 others the oldest value is removed."""
         self._found.pop(key, None)
         if len(self._found) >= _MAX_KEPT:
             del self._found[next(iter(self._found))]
@@ -248,20 +262,20 @@ class VisitCache:
 
 
 def http_connection_of(request: HTTPConnection) -> HttpConnection:
-    """Return the HTTP connection that a request came over."""
+    """Return the HTTP connection of the client that sent a request."""
     found = request.scope["state"]["http_connection"]
     assert isinstance(found, HttpConnection)
     return found
 
 
 def finish(future: asyncio.Future[None]) -> None:
-    """Set a future's result to None, unless it is done."""
+    """Set a future's result to None, unless the future is done."""
     if not future.done():
         future.set_result(None)
 
 
 def _close_all(conversations: list[Connection]) -> None:
-    """Close conversations without a commit; log those that fail."""
+    """Close conversations without a commit; log failures and go on."""
     for conversation in conversations:
         try:
             conversation.close(commit=False)
@@ -272,7 +286,7 @@ def _close_all(conversations: list[Connection]) -> None:
 def _bytes_of(connected: Any) -> tuple[int, int]:
     """Return the bytes sent and received by a socket.
 
-    Both are 0 where the system does not count them.
+    Both are 0 for None, for a closed socket, and where the system does not count them.
     """
     option = getattr(socket, "TCP_INFO", None)
     if option is None or connected is None:
@@ -319,7 +333,7 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """Return the body of a request.
+    """Read and return the body of a request; empty without a body.
 
     Raises WrongRequest (413) for more than ``max_bytes``, without reading them if Content-Length
     says so. Raises ClientDisconnect if the client goes, or was cut off because it sends too slowly.
@@ -340,9 +354,9 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def reserve_for_body(request: Request, max_bytes: int) -> Reservation | None:
-    """Reserve memory for the body of a request; None if it needs no reservation.
+    """Reserve memory for the body of a request; None if the body needs no reservation.
 
-    Bodies up to 64 KiB, and bodies that are refused as too long, need none. A body without a
+    Bodies up to 64 KiB, and bodies that will be refused as too long, need none. A body without a
     Content-Length reserves ``max_bytes``. The caller ends the reservation when the message is put.
     Raises MQRC_RESOURCE_PROBLEM if the memory is not free within 30 seconds.
     """
@@ -358,5 +372,6 @@ async def reserve_for_body(request: Request, max_bytes: int) -> Reservation | No
 
 
 def _too_long(max_bytes: int) -> WrongRequest:
+    """Return the WrongRequest (413) for a body of more than ``max_bytes``."""
     text = f"the body has more than {max_bytes} bytes"
     return WrongRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)

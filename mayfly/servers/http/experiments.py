@@ -1,4 +1,4 @@
-"""Replay and advice by HTTP: each experiment runs a ``mayfly`` command in a child process.
+"""Experiments (replay and advice) by HTTP: each runs a ``mayfly`` command in a child process.
 
 The command needs numpy and pyarrow, and uses a processor core and memory for some seconds. It reads
 a trace file that the server writes, and prints its answer as JSON.
@@ -46,8 +46,8 @@ class Experiment:
     """One experiment with the ended messages of a queue manager, and its answer.
 
     ``command`` is ``replay`` or ``advise``, ``options`` are its arguments after the trace.
-    ``number`` is the id for clients. ``error`` says why the experiment failed, and is empty if it
-    did not; ``result`` is the JSON answer of the command, None until it is there.
+    ``number`` is the id for clients. ``error`` says why the experiment failed, empty otherwise;
+    ``result`` is the JSON answer of the command, None before.
     """
 
     engine: Engine
@@ -70,15 +70,17 @@ class Experiments:
     """Runs the experiments of one server; any thread may call its methods."""
 
     def __init__(self) -> None:
+        """Start without experiments."""
         self._changing = threading.Lock()
         self._known: dict[str, Experiment] = {}
         self._processes = set[subprocess.Popen[bytes]]()
         self._is_over = False
 
     def begin(self, one: Experiment) -> None:
-        """Start an experiment in its own thread; raises TooManyExperiments while two are running.
+        """Start an experiment in a thread, and return at once.
 
-        The last 50 experiments are kept; older ones that have ended are forgotten.
+        Raises TooManyExperiments while two are running, or after :meth:`end`. The last 50
+        experiments are kept; older ones that have ended are forgotten.
         """
         with self._changing:
             running = sum(each.state is Progress.RUNNING for each in self._known.values())
@@ -95,7 +97,7 @@ class Experiments:
     def find(self, engine: Engine, command: str, number: str) -> Experiment | None:
         """Return the experiment with a number.
 
-        The result is None if it is unknown, or belongs to another queue manager or command.
+        None if the number is unknown, or belongs to another queue manager or command.
         """
         found = self._known.get(number)
         is_meant = found is not None and (found.engine, found.command) == (engine, command)
@@ -110,7 +112,7 @@ class Experiments:
             process.kill()
 
     def _run(self, one: Experiment) -> None:
-        """Write a trace, run the command on it, and record the result; runs in a thread."""
+        """Write a trace, run the command on it, and record result and state; runs in a thread."""
         one.error = "the server has failed; its log says how"
         state = Progress.FAILED
         try:
@@ -126,7 +128,10 @@ class Experiments:
             one.state = state
 
     def _answer(self, one: Experiment, trace: Path) -> tuple[dict[str, Any] | None, str]:
-        """Run the command on a trace; return its JSON answer and "", or None and why it failed."""
+        """Run the command on a trace; return its JSON answer and "", or None and why it failed.
+
+        The command is killed after 120 seconds.
+        """
         called = [sys.executable, "-m", "mayfly", one.command, str(trace), "--json", *one.options]
         with self._changing:
             if self._is_over:

@@ -1,7 +1,8 @@
-"""The live figures of a queue manager: computed once a second, encoded once, sent to all readers.
+"""The feed of live statistics of a queue manager: computed once a second, sent to all readers.
 
-A feed works only while it has readers. Its frames are server-sent events. The first frame that a
-reader gets has all figures; each later frame has what changed since the frame before.
+Live statistics are depths, rates and lateness. A feed works only while it has readers. Its frames
+are server-sent events, encoded once. The first frame that a reader gets has all statistics; each
+later frame has the statistics that changed since the frame before.
 """
 
 from __future__ import annotations
@@ -36,19 +37,20 @@ _PREFIX_BYTES: Final = 4
 
 
 class Frame(NamedTuple):
-    """The server-sent events of one second, encoded; numbers rise by one from frame to frame."""
+    """The server-sent events of one second, encoded; ``number`` rises by one each time."""
 
     number: int
     content: bytes
 
 
 class FeedReader:
-    """The queue of frames between a feed and the task that sends them to one client.
+    """One client of a feed: the queue of frames up to the task that sends them to the client.
 
     All methods but ``offer_from_elsewhere`` are called in the event loop that made the reader.
     """
 
     def __init__(self) -> None:
+        """Start without frames; call it in the event loop of the client."""
         self._loop = asyncio.get_running_loop()
         self._waiting = deque[Frame]()
         self._has_frames = asyncio.Event()
@@ -63,7 +65,7 @@ class FeedReader:
         await self._has_frames.wait()
 
     def take(self) -> Frame | None:
-        """Remove and return the next frame; None if no frame is waiting."""
+        """Remove and return the next frame to send; None if no frame is waiting."""
         frame = self._waiting.popleft() if self._waiting else None
         if frame is not None:
             self._last = frame.number
@@ -72,7 +74,10 @@ class FeedReader:
         return frame
 
     def begin(self, frame: Frame) -> None:
-        """Note that the client got a complete frame; drop waiting frames up to its number."""
+        """Note that the client got a complete frame; drop waiting frames up to its number.
+
+        The reader is then no longer ``is_behind``.
+        """
         self._last, self.is_behind = frame.number, False
         while self._waiting and self._waiting[0].number <= frame.number:
             self._waiting.popleft()
@@ -80,21 +85,25 @@ class FeedReader:
             self._has_frames.clear()
 
     def end(self) -> None:
-        """Note that no frame follows: the client, its login or the feed has ended."""
+        """Mark the reader as over and wake :meth:`wait`: no frame follows."""
         self.is_over = True
         self._has_frames.set()
 
     def offer_from_elsewhere(self, frame: Frame | None) -> None:
         """Add a frame from any thread; None ends the reader.
 
-        A reader with more than 4 waiting frames drops them all, and is ``is_behind`` until it has
-        got a complete frame. Does nothing if the event loop is closed.
+        A reader with more than 4 waiting frames drops them all, and is ``is_behind`` until it gets
+        a complete frame. Does nothing if the event loop is closed.
         """
         with contextlib.suppress(RuntimeError):
             # The loop is closed, and with it the connection.
             self._loop.call_soon_threadsafe(self._offer, frame)
 
     def _offer(self, frame: Frame | None) -> None:
+        """Add a frame, unless the client has it or is behind; None ends the reader.
+
+        Runs in the event loop.
+        """
         if frame is None:
             self.end()
         elif frame.number > self._last and not self.is_behind:
@@ -106,13 +115,15 @@ class FeedReader:
 
 
 class Feed:
-    """The live figures of one queue manager; its clock calls the feed while it has readers.
+    """The live statistics of one queue manager; its clock calls the feed while it has readers.
 
-    Any thread may call the methods. While figures are being computed, :meth:`join`, :meth:`leave`
+    They are depths, rates and lateness, sent to the readers as frames of server-sent events. Any
+    thread may call the methods. While statistics are being computed, :meth:`join`, :meth:`leave`
     and :meth:`complete_frame` wait.
     """
 
     def __init__(self, engine: Engine) -> None:
+        """Start without readers; compute nothing yet."""
         self._engine = engine
         self._readers = set[FeedReader]()
         #: Held while readers come and go, and the clock with them.
@@ -128,10 +139,11 @@ class Feed:
         self._is_over = False
 
     def join(self, reader: FeedReader, last_id: str = "") -> Frame:
-        """Add a reader; return its first frame, with all figures.
+        """Add a reader; return its first frame (server-sent events), with all statistics.
 
-        The frame is empty if ``last_id`` is the id of the newest frame: the client has everything.
-        Raises MQRC_CONNECTION_BROKEN if the queue manager has stopped.
+        The first reader starts the computing of statistics, once a second. The frame is empty if
+        ``last_id`` is the id of the newest frame, which the client has. Raises
+        MQRC_CONNECTION_BROKEN if the queue manager has stopped.
         """
         with self._changing_readers:
             is_first = not self._readers
@@ -148,7 +160,7 @@ class Feed:
         return frame
 
     def leave(self, reader: FeedReader) -> None:
-        """Remove a reader; without readers no figures are computed."""
+        """Remove a reader; ignore an unknown one. Without readers no statistics are computed."""
         with self._changing_readers:
             with self._computing:
                 self._readers.discard(reader)
@@ -157,18 +169,21 @@ class Feed:
                 self._engine.clock.detach(self)
 
     def complete_frame(self) -> Frame:
-        """Return the newest frame with all figures, not only those that changed."""
+        """Return the newest frame with all statistics, not only changed ones.
+
+        At least one reader must have joined before.
+        """
         with self._computing:
             return self._encoded_complete()
 
     def end(self) -> None:
-        """Tell all readers, also those that join later, that no frame follows."""
+        """End all readers, and those that join later: no frame follows."""
         with self._computing:
             self._is_over = True
             self._send(None)
 
     def next_due_ms(self) -> int | None:
-        """Return the moment of the next figures in ms since 1970 if it has come; None before.
+        """Return when statistics are due, in ms since 1970, if that time has come; None before.
 
         Thus a feed never stops a virtual clock: an hour that passes in one step gets one frame. The
         system clock calls again after a second when the answer is None.
@@ -176,7 +191,10 @@ class Feed:
         return self._due_ms if self._due_ms <= self._engine.clock.now_ms() else None
 
     def run_due(self) -> None:
-        """Compute the figures, and send a frame to all readers if anything has changed."""
+        """Compute the statistics; send a frame to all readers if more than the time has changed.
+
+        Without readers it does nothing. If the queue manager has stopped it ends all readers.
+        """
         with self._computing:
             if not self._readers:
                 return
@@ -194,14 +212,20 @@ class Feed:
                 self._send(Frame(self._number, content))
 
     def _start(self) -> None:
-        """Compute the first figures, and choose a random prefix for the ids of frames."""
+        """Compute the first statistics, and choose a random prefix for the ids of frames.
+
+        ``_computing`` must be held.
+        """
         self._watch, self._latest = Watch(self._engine, MAX_QUEUES), None
         self._prefix = self._engine.runtime.random_bytes(_PREFIX_BYTES).hex()
         self._number = 1
         self._take_snapshot()
 
     def _take_snapshot(self) -> Snapshot:
-        """Compute and return the figures of now; the next ones are due a second later."""
+        """Compute, store and return the present statistics; the next ones are due a second later.
+
+        Raises MQRC_CONNECTION_BROKEN if the queue manager has stopped.
+        """
         figures, before = self._watch.look(), self._latest
         snapshot = Snapshot(figures, _overview(None if before is None else before.figures, figures))
         self._latest = snapshot
@@ -210,7 +234,10 @@ class Feed:
         return snapshot
 
     def _encoded_complete(self) -> Frame:
-        """Return the frame with all figures; it is encoded once, for all readers that need it."""
+        """Return the frame with all statistics, encoded once for all readers that need it.
+
+        ``_computing`` must be held.
+        """
         if self._complete is None:
             assert self._latest is not None
             self._complete = Frame(
@@ -219,9 +246,11 @@ class Feed:
         return self._complete
 
     def _id(self, number: int) -> str:
+        """Return the id of a frame in the stream, random prefix and number: ``'9f2c01ab-17'``."""
         return f"{self._prefix}-{number}"
 
     def _send(self, frame: Frame | None) -> None:
+        """Give a frame to all readers; None ends all readers."""
         for reader in self._readers:
             reader.offer_from_elsewhere(frame)
 
@@ -230,12 +259,16 @@ class Feeds:
     """The feeds of one server, one for each queue manager; any thread may call its methods."""
 
     def __init__(self) -> None:
+        """Start without feeds; :meth:`of` creates them."""
         self._changing = threading.Lock()
         self._feeds: dict[Engine, Feed] = {}
         self._is_over = False
 
     def of(self, engine: Engine) -> Feed:
-        """Return the feed of a queue manager, made at the first call."""
+        """Return the feed of a queue manager; create it at the first call.
+
+        After :meth:`end` a new feed is ended too.
+        """
         with self._changing:
             found = self._feeds.get(engine)
             if found is None:
@@ -245,7 +278,7 @@ class Feeds:
             return found
 
     def end(self) -> None:
-        """End all feeds, and those that are made from now on."""
+        """End all feeds, and those that are created from now on."""
         with self._changing:
             self._is_over = True
             feeds = list(self._feeds.values())
@@ -265,14 +298,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Snapshot(NamedTuple):
-    """The figures of one moment, and the ``overview`` event with rates since the moment before."""
+    """The statistics at one time; ``overview`` is the event with rates since the time before."""
 
     figures: LiveFigures
     overview: dict[str, Any]
 
 
 def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the events of a frame with all figures, encoded."""
+    """Return the encoded events ``overview`` and ``queues`` with all statistics."""
     queues = {
         "whole": True,
         "queues": [_queue(name, one) for name, one in snapshot.figures.queues.items()],
@@ -282,7 +315,11 @@ def complete_events(snapshot: Snapshot, frame_id: str) -> bytes:
 
 
 def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes:
-    """Return the events with what changed since ``before``; empty if only time has passed."""
+    """Return the encoded events with the statistics that changed since ``before``.
+
+    Empty if only time has passed. The last event has ``frame_id``, by which a client that
+    reconnects says which frame it has.
+    """
     old, new = before.figures, snapshot.figures
     events: list[tuple[str, Any]] = []
     if _without_time(snapshot.overview) != _without_time(before.overview):
@@ -303,22 +340,26 @@ def changed_events(before: Snapshot, snapshot: Snapshot, frame_id: str) -> bytes
 
 
 def end_event(why: str) -> bytes:
-    """Return the last event of a stream, with the reason for its end."""
+    """Return the encoded event ``end``, the last of a stream, with the reason for its end."""
     return _event("end", {"why": why})
 
 
 def _event(name: str, content: Any, frame_id: str = "") -> bytes:
-    """Return one server-sent event, encoded."""
+    """Return one encoded server-sent event; an empty ``frame_id`` gives an event without id."""
     head = f"event: {name}\n" + (f"id: {frame_id}\n" if frame_id else "")
     return b"%bdata: %b\n\n" % (head.encode(), _encode(content))
 
 
 def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
+    """Return the statistics of one queue, with its name, for JSON."""
     return {"name": name} | _several(one) | {"oldest_put_ms": one.oldest_put_ms}
 
 
 def _several(one: QueueFigures) -> dict[str, Any]:
-    """Return the figures of one queue, or of several together, for JSON."""
+    """Return the statistics of one queue, or the sums of several queues, for JSON.
+
+    ``present`` is None where messages were not counted by state.
+    """
     return {
         "depth": one.depth,
         "present": None if one.present is None else one.present._asdict(),
@@ -330,11 +371,15 @@ def _several(one: QueueFigures) -> dict[str, Any]:
 
 
 def _without_time(overview: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an ``overview`` without the members that change with time alone."""
     return {name: value for name, value in overview.items() if name not in _OF_TIME}
 
 
 def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
-    """Return the content of the ``overview`` event; rates and lateness are since ``before``."""
+    """Return the content of the ``overview`` event; rates and lateness are since ``before``.
+
+    They are None for ``before`` None.
+    """
     interval_ms = 0 if before is None else now.now_ms - before.now_ms
     due_ms = now.next_due_ms
     return {
@@ -361,7 +406,10 @@ def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
 def _rates(
     before: LiveFigures | None, now: LiveFigures, interval_ms: int
 ) -> dict[str, float] | None:
-    """Return puts and ends per second since ``before``; None at the first snapshot."""
+    """Return puts and ended messages per second since ``before``; None without ``before``.
+
+    The names are ``put_per_s``, ``got_per_s``, ``expired_per_s`` and so on.
+    """
     if before is None or not interval_ms:
         return None
     flow = Counter(now.flow)
@@ -372,7 +420,11 @@ def _rates(
 
 
 def _lateness(before: LatenessCounts | None, now: LatenessCounts) -> dict[str, Any] | None:
-    """Return how late deliveries or expiries were since ``before``; None if there were none."""
+    """Return count, mean and maximum (ms) of late deliveries or expiries since ``before``.
+
+    None if none happened since, or without ``before``. The maximum is None above the highest
+    bucket.
+    """
     if before is None:
         return None
     counts = [b - a for a, b in zip(before.counts, now.counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Static pages of this server: files that are read and compressed once, and revalidated by ETag."""
+"""Pages (static files) of this server: read and compressed once, and revalidated by ETag."""
 
 from __future__ import annotations
 
@@ -56,21 +56,23 @@ class Pages:
     """
 
     def __init__(self, path: str, folder: Traversable) -> None:
+        """Serve the files of ``folder`` below ``path``, which ends in ``/``; read nothing yet."""
         self.path, self._folder = path, folder
 
     @cached_property
     def files(self) -> Mapping[str, File]:
-        """The files of the folder, by their paths relative to the page."""
+        """The files of the folder, by their paths relative to ``path``; read at the first use."""
         return dict(_read(self._folder, ""))
 
     def is_asked(self, path: str) -> bool:
-        """Return True for a path below this page, and for the page itself without last slash."""
+        """Return True for a path below this page, and for the page without its last slash."""
         return path == self.path.rstrip("/") or path.startswith(self.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a file.
+        """Answer a request with a file.
 
-        304 if the client has it, 404 if it does not exist, 405 for other methods.
+        304 if the client has the file, 404 if it does not exist, 405 for a method but GET and HEAD.
+        The path without its last slash redirects to the page.
         """
         path, request = scope["path"], Headers(scope=scope)
         if scope["method"] not in _METHODS:
@@ -87,7 +89,7 @@ class Pages:
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
-    """Return all files of a folder and its subfolders, with their paths."""
+    """Return all files of a folder and its subfolders, with their paths below ``prefix``."""
     found: list[tuple[str, File]] = []
     for each in folder.iterdir():
         if each.is_dir():
@@ -102,7 +104,10 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
 
 
 def _response(found: File, request: Headers) -> Response:
-    """Return a file as an answer, compressed if the client accepts gzip; 304 if it has the file."""
+    """Return a file as an answer; 304 without body if the client's ETag is that of the file.
+
+    The body is compressed if the client accepts gzip.
+    """
     headers = {**_HEADERS, "ETag": found.etag}
     known = request.get("if-none-match", "").split(",")
     if found.etag in (each.strip() for each in known):

@@ -1,4 +1,4 @@
-"""Errors over HTTP: the status for each reason code, and problem+json answers (RFC 9457)."""
+"""Problems: the HTTP status for each reason code, and problem+json answers (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -89,12 +89,13 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class Unauthorized(Exception):
-    """Credentials are missing or refused (401); the log of the server says why.
+    """Credentials of a request are missing or refused (401); the server's log says why.
 
     ``is_login`` is True if the request had the cookie of a login that has ended.
     """
 
     def __init__(self, detail: str, *, is_login: bool = False) -> None:
+        """Store the text for the client; ``is_login`` says that a login by cookie has ended."""
         super().__init__(detail)
         self.detail, self.is_login = detail, is_login
 
@@ -104,7 +105,7 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
 class WrongRequest(Exception):
-    """A request is wrong in itself, so no queue manager was asked; ``status`` is its HTTP status.
+    """A request is wrong, whatever the state of the queue manager; ``status`` is its HTTP status.
 
     ``more`` are additional members of the problem+json answer.
     """
@@ -117,14 +118,15 @@ class WrongRequest(Exception):
         headers: Mapping[str, str] | None = None,
         **more: object,
     ) -> None:
+        """Store status, text, headers and additional members (``more``) of the answer."""
         super().__init__(f"{status.value}: {detail}")
         self.status, self.detail, self.headers, self.more = status, detail, headers, more
 
 
 def problem_of(error: MQError | Unauthorized | WrongRequest) -> JSONResponse:
-    """Return the problem answer for an error.
+    """Return the problem+json answer for an error.
 
-    That of Unauthorized has the header WWW-Authenticate, which asks for credentials.
+    For Unauthorized it has the header WWW-Authenticate, which asks for credentials.
     """
     match error:
         case WrongRequest():

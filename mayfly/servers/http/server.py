@@ -42,20 +42,25 @@ _TICK_SECONDS: Final = 1.0
 
 
 class HttpServer:
-    """Serves an ASGI application on one address; any thread may call its methods."""
+    """A server of one ASGI application on one address; any thread may call its methods."""
 
     def __init__(
         self, application: ASGIApp, budget: Budget, runtime: Runtime | None = None
     ) -> None:
+        """Prepare the server; :meth:`listen` starts it.
+
+        ``budget`` limits the memory of all connections together.
+        """
         self._application, self._budget = application, budget
         self._runtime = Runtime() if runtime is None else runtime
         self._server: _Server | None = None
         self._thread: Loop | None = None
 
     def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Start to listen; return the port, which the system chooses if ``port`` is 0.
+        """Start to listen, in a thread; return the port, which the system chooses if ``port`` is 0.
 
-        Raises OSError.
+        Without ``tls`` it speaks plain HTTP. Raises OSError if the address cannot be bound or the
+        server fails to start.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -100,7 +105,11 @@ class HttpServer:
         return found
 
     def connections(self) -> list[ClientConnection]:
-        """Return the status of each open conversation, and of each admitted client without one."""
+        """Return the status of each open MQ conversation of clients.
+
+        A client that was admitted to a channel and has no conversation has one status for the
+        channel. Empty when the server does not run.
+        """
         return [
             status
             for http_connection in self._http_connections()
@@ -108,22 +117,23 @@ class HttpServer:
         ]
 
     def end(self, number: int) -> bool:
-        """End the connection that has a conversation with this number; return False if none has.
+        """End the connection of the conversation with this number.
 
-        A message that the connection has locked returns to its queue; a message that was put stays.
+        Returns False for an unknown number. A message that the connection has locked returns to its
+        queue; a message that was put stays.
         """
         return self._with_connection(number, HttpConnection.end)
 
     def quiesce(self, number: int) -> bool:
-        """End the connection that has a conversation with this number, after its request.
+        """End the connection of the conversation with this number, after its request.
 
-        A request that waits for a message ends its wait at once. Returns False if there is no such
-        conversation.
+        A request that waits for a message ends its wait at once. Returns False for an unknown
+        number.
         """
         return self._with_connection(number, HttpConnection.quiesce)
 
     def _http_connections(self) -> list[HttpConnection]:
-        """Return the open connections of clients."""
+        """Return the open connections of clients; empty when the server does not run."""
         if self._server is None:
             return []
         return [
@@ -132,9 +142,9 @@ class HttpServer:
         ]
 
     def _with_connection(self, number: int, do: Callable[[HttpConnection], None]) -> bool:
-        """Call ``do`` for the connection with a conversation number.
+        """Call ``do`` for the connection of the conversation with this number.
 
-        Return False if there is none.
+        Returns False, without a call, for an unknown number.
         """
         for http_connection in self._http_connections():
             if any(status.number == number for status in http_connection.statuses()):
@@ -145,7 +155,7 @@ class HttpServer:
     def drain(self, timeout_ms: int) -> None:
         """Wait until no request is running, at most ``timeout_ms``; probes are still answered.
 
-        The application must refuse other requests before this is called.
+        The application must refuse other requests before this call.
         """
         if self._server is not None:
             waiting, waited_ms = threading.Event(), 0.0
@@ -154,7 +164,10 @@ class HttpServer:
                 waited_ms += _LOOK_SECONDS * 1_000
 
     def close(self) -> None:
-        """Stop the server; requests that are running have 5 seconds to end."""
+        """Stop the server; running requests have 5 seconds to end, then they are cancelled.
+
+        A second call does nothing.
+        """
         server, self._server = self._server, None
         if server is not None and self._thread is not None:
             server.end()
@@ -165,6 +178,7 @@ class _Server(uvicorn.Server):
     """A uvicorn server that reports when it listens, and stops as soon as its requests end."""
 
     def __init__(self, config: uvicorn.Config) -> None:
+        """Prepare the server; ``is_up`` becomes True when it listens."""
         super().__init__(config)
         self.is_up = False
         #: Set when it listens, or never will.
@@ -173,32 +187,34 @@ class _Server(uvicorn.Server):
         self._ended = asyncio.Event()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until the end; sets ``has_started`` also if the server fails to start."""
+        """Serve until :meth:`end`; set ``has_started`` when it listens or fails to start."""
         try:
             super().run(sockets)
         finally:
             self.has_started.set()
 
     def end(self) -> None:
-        """Stop the server, from any thread."""
+        """Tell the started server to stop, from any thread; return at once."""
         assert self._loop is not None
         self.should_exit = True
         self._loop.call_soon_threadsafe(self._ended.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen; then set ``is_up`` and ``has_started``."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.is_up = True
         self.has_started.set()
 
     async def main_loop(self) -> None:
+        """Wait for :meth:`end`; each second update the Date header of answers."""
         # A tick of 0 brings the date of answers up to date.
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen; give requests 5 seconds, then cancel them."""
+        """Stop to listen; give running requests 5 seconds, then cancel them."""
         for server in self.servers:
             server.close()
         state = self.server_state
@@ -219,21 +235,25 @@ _PROBES: Final = frozenset((b"/health/live", b"/health/ready"))
 
 
 class ConnectionSlots:
-    """Limits the connections of a server; belongs to its event loop.
+    """Limits the number of connections of a server; belongs to its event loop.
 
-    A connection above the limit is accepted, but may send health probes only. There may be
-    ``probe_count`` of these; one more closes the oldest of them. So clients that open connections
-    and send nothing cannot keep probes out.
+    A connection above the limit is accepted, but may send health probes only. At most
+    ``probe_count`` of these are open; one more closes the oldest of them. So clients that open
+    connections and send nothing cannot keep probes out.
     """
 
     def __init__(self, count: int, probe_count: int) -> None:
+        """Allow ``count`` full connections, and ``probe_count`` more for health probes."""
         self._count, self._probe_count = count, probe_count
         self._full: set[HttpConnection] = set()
         #: Those that may only probe, in the order of their arrival.
         self._probing: dict[HttpConnection, None] = {}
 
     def add(self, http_connection: HttpConnection) -> None:
-        """Add a connection: as a full one if there is space, else for probes only."""
+        """Add a new connection: as a full one if the limit allows, else for health probes only.
+
+        With too many connections for probes the oldest of these is reset.
+        """
         if len(self._full) < self._count:
             self._full.add(http_connection)
             return
@@ -244,9 +264,9 @@ class ConnectionSlots:
             oldest.reset()
 
     def may_send(self, http_connection: HttpConnection, url: bytes) -> bool:
-        """Return True if a connection may send a request for this URL.
+        """Return True if a connection may request this URL: it is a full one, or it is a probe.
 
-        A connection for probes becomes a full one if there is space by now.
+        A connection for probes becomes a full one if the limit allows it by now.
         """
         if http_connection in self._full or url.partition(b"?")[0] in _PROBES:
             return True
@@ -257,7 +277,7 @@ class ConnectionSlots:
         return False
 
     def remove(self, http_connection: HttpConnection) -> None:
-        """Remove a connection that has closed."""
+        """Remove a connection that has closed; an unknown one is ignored."""
         self._full.discard(http_connection)
         self._probing.pop(http_connection, None)
 
@@ -286,7 +306,10 @@ class _Cycle(RequestResponseCycle):
     _is_read = False
 
     async def receive(self) -> Any:
-        """Return the next ASGI message: a part of the body, or ``http.disconnect``."""
+        """Return the next ASGI message: a part of the body, or ``http.disconnect``.
+
+        A body that has arrived completely is returned even if the client has gone.
+        """
         message: Any = await super().receive()
         has_body = not (self.more_body or self._is_read or self.response_complete)
         if message["type"] == "http.disconnect" and has_body:
@@ -309,7 +332,10 @@ class GuardedProtocol(HttpToolsProtocol):
     cycle: Any
 
     def __init__(self, *args: Any, slots: ConnectionSlots, budget: Budget, **kwargs: Any) -> None:
-        """Take the connection slots and the memory budget, which all connections share."""
+        """Prepare the connection; all connections share ``slots`` and the memory ``budget``.
+
+        ``args`` and ``kwargs`` are those of uvicorn's protocol.
+        """
         super().__init__(*args, **kwargs)
         self._slots, self._budget = slots, budget
         self._unread = MemoryUse(budget)
@@ -339,7 +365,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._slots.add(self.http_connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the conversations of the client, and free its memory and its slot."""
+        """End the conversations of the client; free the connection's memory and its slot."""
         super().connection_lost(exc)
         self._cancel_timer()
         self._slots.remove(self.http_connection)
@@ -347,26 +373,32 @@ class GuardedProtocol(HttpToolsProtocol):
         self.http_connection.client_gone()
 
     def pause_writing(self) -> None:
-        """Count the bytes that the client has not read; it has limited time to read them."""
+        """Count the bytes that the client has not read; a client that reads too slowly is reset."""
         super().pause_writing()
         count = self.transport.get_write_buffer_size()
         self._unread.note(count)
         self._reading.begin(count)
 
     def resume_writing(self) -> None:
+        """Count no unread bytes any more, because the client has read most of them."""
         super().resume_writing()
         self._count_as_read()
 
     def _count_as_read(self) -> None:
+        """Stop the time limit for reading the answer, and free the memory of unread bytes."""
         self._reading.stop()
         self._unread.note(0)
 
     def _restart_time_limit(self, seconds: float) -> None:
-        """Restart the time limit of the request, ``seconds`` from now."""
+        """Restart the 30 seconds of the running request, ``seconds`` from now."""
         self._started_at = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes of the client; refuse a head or framing bytes that are too long (431)."""
+        """Parse bytes of the client, which may start a request.
+
+        Answers 400 to bytes that are no HTTP, and 431 to a head or framing bytes that are too long;
+        both close the connection.
+        """
         head_before, body_before = self._open_head(), self._body_bytes
         self._unset_keepalive_if_required()
         try:
@@ -389,7 +421,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._start_time_limit()
 
     def _feed(self, data: bytes) -> None:
-        """Give bytes to the parser, which may hold several requests; raises HttpParserError."""
+        """Give bytes, which may hold several requests, to the parser; raises HttpParserError."""
         rest: bytes | memoryview = data
         while rest:
             try:
@@ -403,11 +435,11 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
 
     def _open_head(self) -> int:
-        """Return the number of the request whose head is being read; 0 if none is."""
+        """Return the number of the request whose head is being read, from 1; 0 outside a head."""
         return self._request_number if self._in_head else 0
 
     def on_message_begin(self) -> None:
-        """Reset the counters for a new request, and add the connection to its state."""
+        """Reset the counters for a new request, and put the connection into the request's state."""
         super().on_message_begin()
         self._in_head, self._is_complete = True, False
         self._request_number += 1
@@ -415,14 +447,20 @@ class GuardedProtocol(HttpToolsProtocol):
         self.scope["state"]["http_connection"] = self.http_connection
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers, which come after a body, are counted and ignored."""
+        """Store a header of the request and count it; trailers behind a body are only counted.
+
+        From header number 101 on, headers are not stored; the request is then refused.
+        """
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
         if self._in_head and self._header_count <= MAX_HEADERS:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the request; refuse it (431) if its head is too long."""
+        """Start the request; refuse it (431) if its head is too long.
+
+        A connection above the limit of connections gets 503, unless the request is a health probe.
+        """
         if self.transport.is_closing():
             return
         if self._header_count > MAX_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
@@ -442,13 +480,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.cycle.__class__ = _Cycle
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body; ignored if the request was refused."""
+        """Pass a part of a body to the request, unless the request was refused."""
         self._body_bytes += len(body)
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that the request is complete; ignored if it was refused."""
+        """End the time limit of a request that has arrived completely, unless it was refused."""
         if self._wants_upgrade:
             return
         self._is_complete = True
@@ -478,7 +516,10 @@ class GuardedProtocol(HttpToolsProtocol):
         return not self.transport.is_closing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; a client that is still reading its answer gets more time."""
+        """Close a connection that is idle for 30 seconds.
+
+        A client that is still reading its answer gets more time; one that reads nothing is reset.
+        """
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0:
             super().timeout_keep_alive_handler()
@@ -510,12 +551,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(REQUEST_SECONDS, self._check_time)
 
     def _cancel_timer(self) -> None:
+        """Stop the time limit of the request; without one it does nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _check_time(self) -> None:
-        """Refuse a request that is too late (408); bodies get a second more for each 64 KiB."""
+        """Refuse a request (408) that has not arrived within 30 seconds; else check again later.
+
+        A body gets one second more for each 64 KiB that have arrived.
+        """
         self._timer = None
         allowed_seconds = REQUEST_SECONDS + self._body_bytes / BYTES_A_SECOND
         left_seconds = self._started_at + allowed_seconds - self.loop.time()
@@ -525,7 +570,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(_TOO_SLOW)
 
     def _refuse(self, status: bytes) -> None:
-        """Send an error status, unless an answer has begun, and close the connection."""
+        """Send an error status, unless an answer has begun, and close the connection.
+
+        ``status`` is number and phrase. A closing connection is left alone.
+        """
         if self.transport.is_closing():
             return
         is_before = self._in_head or self._is_complete

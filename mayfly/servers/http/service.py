@@ -1,4 +1,4 @@
-"""Authentication over HTTP: credentials of requests, logins by cookie, rules of channels."""
+"""The service that HTTP requests share: queue managers, authentication, logins by cookie."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LOG = logging.getLogger("mayfly.http")
 
 
 class Service:
-    """The queue managers that HTTP serves, and what all its requests share.
+    """The queue managers that HTTP serves, and the state that all requests share.
 
     A request that names no queue manager goes to the first one.
     """
@@ -61,6 +61,10 @@ class Service:
         channel: str,
         admin_channel: str,
     ) -> None:
+        """Serve ``managers``, by name; ``admission`` checks the users of requests.
+
+        The rules of ``channel`` apply to programs, those of ``admin_channel`` to administrators.
+        """
         self.managers, self.server_status = managers, server_status
         #: Their rules are for programs, and for administrators.
         self.channel, self.admin_channel = channel, admin_channel
@@ -73,12 +77,13 @@ class Service:
     async def admit(
         self, request: Request, channel: str | None = None, manager: str | None = None
     ) -> AuthenticatedUser:
-        """Authenticate the sender of a request, as an administrator unless a channel is given.
+        """Authenticate the sender of a request by the rules of a channel; return the user.
 
-        ``channel`` is the channel whose rules apply; without ``manager`` the first queue manager is
-        meant. The result is cached on the connection for 5 seconds. Raises Unauthorized for wrong
-        or missing credentials; WrongRequest (403) for a cookie without the header CSRF_HEADER;
-        MQRC_Q_MGR_QUIESCING while the server drains; another MQError if the channel refuses.
+        Without ``channel`` it is the channel for administrators, without ``manager`` the first
+        queue manager. The result is cached on the connection for 5 seconds. Raises Unauthorized for
+        wrong or missing credentials, and WrongRequest (403) for a cookie without the header
+        CSRF_HEADER. Raises MQRC_Q_MGR_QUIESCING while the server shuts down, and another MQError if
+        the channel refuses.
         """
         if self.server_status.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
@@ -100,8 +105,9 @@ class Service:
     def credentials(self, request: Request) -> Credentials:
         """Return the credentials of a request: from its header, cookie or client certificate.
 
-        Raises Unauthorized for a header that cannot be read and for a login that has ended. Raises
-        WrongRequest (403) for a cookie without CSRF_HEADER, which another site may have sent.
+        Without any the mechanism is NONE. Raises Unauthorized for a malformed header and for a
+        login that has ended. Raises WrongRequest (403) for a cookie without CSRF_HEADER, which
+        another site may have sent.
         """
         given = request.headers.get("authorization", "")
         if given:
@@ -122,10 +128,11 @@ class Service:
     async def authenticate(
         self, request: Request, credentials: Credentials, channel: str, manager: str
     ) -> AuthenticatedUser:
-        """Admit a user by credentials and by the rules of a channel.
+        """Check credentials by the rules of a channel; return the user.
 
-        Raises Unauthorized for wrong credentials, MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or
-        MAXINSTC, and other MQError if the channel refuses.
+        The connection then counts as an instance of the channel. A wrong password is answered after
+        FAILDLAY. Raises Unauthorized for wrong credentials, MQRC_CHANNEL_NOT_AVAILABLE above
+        MAXINST or MAXINSTC, and other MQErrors if the channel refuses.
         """
         line = http_connection_of(request)
         peer = line.peer
@@ -153,7 +160,10 @@ class Service:
         return AuthenticatedUser(self, applicant, admitted, credentials.mechanism)
 
     def _add_instance(self, line: HttpConnection, applicant: Applicant, admitted: Admitted) -> None:
-        """Count the connection as an instance of the channel, unless that was done already."""
+        """Count the connection as an instance of the channel, unless it is counted already.
+
+        Raises MQRC_CHANNEL_NOT_AVAILABLE above MAXINST or MAXINSTC.
+        """
         place = ChannelClient(applicant.queue_manager, applicant.channel, applicant.address)
         # The operator's token is for no channel; a connection that is gone is no instance, and its
         # request is carried out.
@@ -179,7 +189,11 @@ class AuthenticatedUser(NamedTuple):
 
     @contextmanager
     def connection(self) -> Iterator[LocalConnection]:
-        """Open a connection to the queue manager for a ``with`` block, which runs in a thread."""
+        """Open a connection to the queue manager, with the user's authority, for a ``with`` block.
+
+        It is closed at the end without a commit. The block must run in a thread, because calls may
+        wait.
+        """
         made = self._connect()
         try:
             yield made
@@ -190,7 +204,7 @@ class AuthenticatedUser(NamedTuple):
     def operating_connection(self) -> Iterator[LocalConnection]:
         """Open a connection with all authority for a ``with`` block; audits still name the user.
 
-        Call it only after the role of the user was checked.
+        Call it only after the role of the user was checked. The block must run in a thread.
         """
         operating = self._replace(admitted=replace(self.admitted, is_operator=True))
         with operating.connection() as made:
@@ -200,7 +214,7 @@ class AuthenticatedUser(NamedTuple):
         """Return an MQ conversation for calls that do not block, to be used in the event loop.
 
         It stays open for later requests of the same client connection. Use it within ``with
-        http_connection_of(request)``.
+        http_connection_of(request)``, which keeps it open.
         """
         key = ConversationKey(self.applicant.queue_manager, self.applicant.channel, self.admitted)
         return http_connection_of(request).conversation(
@@ -208,11 +222,12 @@ class AuthenticatedUser(NamedTuple):
         )
 
     def _connect(self) -> LocalConnection:
+        """Open and return a connection to the queue manager with the user's authority."""
         return connection_of(self.service.managers, self.applicant, self.admitted)
 
 
 def _refusal_text(credentials: Credentials) -> str:
-    """Return what a client is told when credentials are missing or refused."""
+    """Return the error text for the client when credentials are missing or refused."""
     if credentials.mechanism is Mechanism.CERTIFICATE:
         return "the certificate is refused; the log of the server says why"
     if not credentials.password:
@@ -231,7 +246,11 @@ class Mechanism(Enum):
 
 
 class Credentials(NamedTuple):
-    """A user name and password; with ``Mechanism.TOKEN`` the password is the operator's token."""
+    """A user name and password, and how they were sent.
+
+    With ``Mechanism.TOKEN`` the password is the operator's token; with NONE and CERTIFICATE both
+    are empty.
+    """
 
     mechanism: Mechanism = Mechanism.NONE
     user: str = ""
@@ -239,7 +258,10 @@ class Credentials(NamedTuple):
 
 
 def credentials_of_header(given: str) -> Credentials:
-    """Return the credentials of an Authorization header, Basic or Bearer; raises Unauthorized."""
+    """Return the credentials of an Authorization header, Basic or Bearer.
+
+    Raises Unauthorized for another scheme or malformed Basic credentials.
+    """
     scheme, _, text = given.partition(" ")
     if scheme.lower() == "basic":
         return _basic(text.strip())
@@ -249,7 +271,7 @@ def credentials_of_header(given: str) -> Credentials:
 
 
 def cookie_of(request: Request, name: str) -> str:
-    """Return the value of a cookie; "" if the request does not have it."""
+    """Return the value of a cookie; empty if the request does not have it."""
     try:
         found = SimpleCookie(request.headers.get("cookie", "")).get(name)
     except CookieError:
@@ -258,7 +280,10 @@ def cookie_of(request: Request, name: str) -> str:
 
 
 def _basic(given: str) -> Credentials:
-    """Return user and password of Basic credentials (RFC 7617, UTF-8); raises Unauthorized."""
+    """Return user and password of Basic credentials (RFC 7617, base64 of UTF-8).
+
+    Raises Unauthorized for another form.
+    """
     try:
         text = base64.b64decode(given, validate=True).decode()
     # Other errors of base64 and of UTF-8 are of this class.
@@ -292,7 +317,7 @@ class Logins:
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Take the clock, in ms since 1970, by which logins end after two hours."""
+        """Start without logins; ``now_ms`` returns the time in ms since 1970."""
         self._now_ms = now_ms
         #: Cookies know no port: two servers of a machine must not take each other's away.
         self.cookie = f"LtpaToken2_{secrets.token_hex(4)}"
@@ -301,7 +326,10 @@ class Logins:
         self._of_users: dict[str, dict[bytes, None]] = {}
 
     def begin(self, user: str, password: str) -> str:
-        """Start a login; return its token. A user with 100 logins loses the oldest one."""
+        """Start a login of two hours; return its token, the value of the cookie.
+
+        The password must have been checked. A user with 100 logins loses the oldest one.
+        """
         of_user = self._of_users.get(user, {})
         while of_user:
             oldest = next(iter(of_user))
@@ -318,7 +346,7 @@ class Logins:
         return token
 
     def find(self, token: str) -> Credentials | None:
-        """Return the user and password of a login; None if the token is unknown or has expired."""
+        """Return the user and password of a login; None if its token is unknown or has expired."""
         digest = _digest(token)
         found = self._found.get(digest)
         if found is None:
@@ -330,10 +358,11 @@ class Logins:
         return Credentials(Mechanism.FORM, found.user, password)
 
     def end(self, token: str) -> None:
-        """Forget a login; does nothing if the token is unknown."""
+        """End a login; an unknown token is ignored."""
         self._forget(_digest(token))
 
     def _forget(self, digest: bytes) -> None:
+        """Remove a login by the digest of its token; an unknown one is ignored."""
         found = self._found.pop(digest, None)
         if found is not None:
             of_user = self._of_users[found.user]
@@ -343,7 +372,7 @@ class Logins:
 
 
 def _digest(token: str) -> bytes:
-    """Return the digest under which a login is kept; the token itself is not kept."""
+    """Return the digest under which a login is stored; the token itself is not stored."""
     return blake2b(token.encode(), digest_size=32).digest()
 
 

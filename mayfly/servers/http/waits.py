@@ -1,4 +1,4 @@
-"""MQ verbs in coroutines: callbacks become futures of the loop, and a drain ends waits."""
+"""Waits of coroutines for MQ verbs: callbacks become futures, and a shutdown ends waiting gets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ class VerbFutures:
     """Turns callbacks from other threads into futures; wakes the loop once for several of them."""
 
     def __init__(self) -> None:
+        """Start without results that wait to be set."""
         self._arrived: deque[tuple[asyncio.Future[Any], object]] = deque()
         self._is_woken = False
 
     def callback_for(self, future: asyncio.Future[_T]) -> OnDone[_T]:
-        """Return the callback that sets the result or the error of a future, from any thread."""
+        """Return a callback that sets the result or the MQError of a future, from any thread.
+
+        A future that is already done stays as it is.
+        """
         loop = future.get_loop()
 
         def on_done(outcome: _T | MQError) -> None:
@@ -37,12 +41,16 @@ class VerbFutures:
         return on_done
 
     async def of(self, begin: Callable[[OnDone[_T]], object]) -> _T:
-        """Begin a verb with a callback, and await its result; raises its MQError."""
+        """Start an MQ verb with ``begin``, and await its result; raises the MQError of the verb.
+
+        ``begin`` takes the callback to be called with result or error.
+        """
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         begin(self.callback_for(future))
         return await future
 
     def _set_results(self) -> None:
+        """Set the results of all futures whose verbs have ended; runs in the event loop."""
         # First: an outcome that comes from now on wakes the loop again.
         self._is_woken = False
         while self._arrived:
@@ -60,16 +68,17 @@ class ClientGone(Exception):
 
 
 class GetWaits:
-    """All gets that wait for a message; a drain of the server cancels them."""
+    """All gets of HTTP requests that wait for a message; a shutdown of the server cancels them."""
 
     def __init__(self) -> None:
+        """Start without waiting gets."""
         self._changing = threading.Lock()
         #: A future for each wait, which a drain ends.
         self._draining = set[asyncio.Future[None]]()
         self._is_over = False
 
     def end(self) -> None:
-        """Cancel all waits, and those that begin from now on; any thread may call it."""
+        """Cancel all waiting gets, and those that begin from now on; any thread may call it."""
         with self._changing:
             self._is_over = True
             draining = list(self._draining)
@@ -79,12 +88,13 @@ class GetWaits:
     async def wait(
         self, line: HttpConnection, outcome: asyncio.Future[_T], under_way: UnderWay
     ) -> _T:
-        """Await a get that waits for a message; return its outcome, or raise its error.
+        """Await a get that waits for a message; return its result, or raise its error.
 
-        The get is cancelled if the client goes (raises ClientGone), if an operator ends the
-        connection (MQRC_CONNECTION_QUIESCING), or if the server drains (MQRC_Q_MGR_QUIESCING). A
-        get that has already got its message cannot be cancelled: the message is returned, and the
-        caller must give it back.
+        ``outcome`` is the future of the get, ``under_way`` cancels it. The get is cancelled if the
+        client goes (raises ClientGone), if an operator ends the connection
+        (MQRC_CONNECTION_QUIESCING), or if the server shuts down (MQRC_Q_MGR_QUIESCING). A get that
+        already has its message cannot be cancelled: the message is returned, and the caller must
+        return it to its queue.
         """
         draining: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._changing:

@@ -37,7 +37,7 @@ _NO_AUTHORITY: Final = "NONE"
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which records are listed: those that match all parameters."""
+    """Query parameters of the list of records; a record must match all of them."""
 
     object_type: _Type | None = None
     profile: Annotated[
@@ -71,7 +71,7 @@ class AuthorityRecords(Struct):
 
 
 class Authorities(Struct, forbid_unknown_fields=True):
-    """All authorities that a record shall give."""
+    """The body of a PUT: all authorities that a record gives afterwards."""
 
     authorities: _Words
 
@@ -84,7 +84,7 @@ class AlteredAuthorities(Struct, forbid_unknown_fields=True):
 
 
 class Asked(Struct, forbid_unknown_fields=True):
-    """An object, and a user or group."""
+    """The query for granted authority: an object, and a user or group."""
 
     object_type: _Type
     name: Annotated[str, Meta(description="the name of an object; of qmgr it is not looked at")]
@@ -103,7 +103,10 @@ class Granted(Struct):
 
 
 def listed(call: Call[Listing, None]) -> AuthorityRecords:
-    """List authority records."""
+    """List the authority records that match all parameters, by type, profile and entity.
+
+    A page has at most ``limit`` records; ``next`` is null on the last page.
+    """
     asked = call.query
     object_type = None if asked.object_type is None else _object_type(asked.object_type)
     entities = _entities(asked.principal, asked.group)
@@ -125,7 +128,7 @@ def listed(call: Call[Listing, None]) -> AuthorityRecords:
 def granted(call: Call[Asked, None]) -> Granted:
     """Show all authorities of a user or group over one object, from all records together.
 
-    400 if neither a user nor a group is named.
+    The list is empty without any. 400 if neither a user nor a group is named, or both.
     """
     asked = call.query
     object_type = _object_type(asked.object_type)
@@ -139,14 +142,15 @@ def granted(call: Call[Asked, None]) -> Granted:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[AuthorityRecord]:
-    """Show one authority record, with its ETag; 404 if there is none."""
+    """Show one authority record, with its ETag; 404 if it does not exist."""
     return _with_etag(_find_existing(call, _key(call)))
 
 
 def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
     """Create a record (201), or replace one (200), which requires If-Match.
 
-    A queue manager checks authority as soon as it has its first record.
+    A queue manager checks authority as soon as it has its first record. 428 without If-Match for an
+    existing record, 412 for another ETag, 400 for an unknown authority.
     """
     key, engine = _key(call), call.manager.engine
     wanted = _folded(call.body.authorities)
@@ -163,7 +167,10 @@ def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
 
 
 def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord]:
-    """Add authorities to a record and remove some, as SET AUTHREC; a missing record is created."""
+    """Add authorities to a record and remove some, as SET AUTHREC; a missing record is created.
+
+    412 if If-Match names another ETag, 400 for an unknown authority.
+    """
     key, engine = _key(call), call.manager.engine
     add, remove = _folded(call.body.add), _folded(call.body.remove)
     with admin.definitions_unchanged(engine):
@@ -176,7 +183,10 @@ def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
-    """Delete a record; authorities from other records stay. 404 if there is none."""
+    """Delete a record; authorities from other records stay.
+
+    404 if the record does not exist, 428 without If-Match, 412 for another ETag.
+    """
     key, engine = _key(call), call.manager.engine
     with admin.definitions_unchanged(engine):
         check_required_match(call.request, etag_of(_find_existing(call, key)))
@@ -186,7 +196,7 @@ def deleted(call: Call[NoQuery, None]) -> None:
 def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
     """Return the record key in the path of a request.
 
-    Raises WrongRequest (404) if it is not valid.
+    Raises WrongRequest (404) for an unknown object type or entity kind.
     """
     names = call.names
     kind = {"principal": admin.PRINCIPAL, "group": admin.GROUP}.get(names["entity_kind"])
@@ -198,7 +208,10 @@ def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
 
 
 def _object_type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
-    """Return an object type in capitals; raises WrongRequest with ``status`` if it is unknown."""
+    """Return an object type in capitals: ``'queue'`` -> ``'QUEUE'``.
+
+    Raises WrongRequest with ``status`` for an unknown type.
+    """
     known = {object_type.lower(): object_type for object_type in admin.OBJECT_TYPES}
     if given not in known:
         raise WrongRequest(status, f"object_type {given!r} is none of {', '.join(known)}")
@@ -206,7 +219,10 @@ def _object_type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str
 
 
 def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
-    """Return the user or group of a query, [] for neither; WrongRequest (400) for both."""
+    """Return the user or group of a query in a list, [] for neither.
+
+    Raises WrongRequest (400) for both.
+    """
     if principal is not None and group is not None:
         raise WrongRequest(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
     given = ((admin.PRINCIPAL, principal), (admin.GROUP, group))
@@ -214,7 +230,7 @@ def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
 
 
 def _find(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | None:
-    """Return the record with a key; None if there is none."""
+    """Return the record with a key; None if it does not exist."""
     records = admin.inquire_authority(
         call.manager.engine,
         [key.entity],
@@ -226,7 +242,7 @@ def _find(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | No
 
 
 def _find_existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
-    """Return the record with a key; raises WrongRequest (404) if there is none."""
+    """Return the record with a key; raises WrongRequest (404) if it does not exist."""
     found = _find(call, key)
     if found is None:
         text = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
@@ -235,6 +251,7 @@ def _find_existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRe
 
 
 def _to_record(record: admin.Record) -> AuthorityRecord:
+    """Return an AUTHREC record as the API shows it."""
     values = record.values
     return AuthorityRecord(
         str(values["OBJTYPE"]).lower(),
@@ -246,16 +263,20 @@ def _to_record(record: admin.Record) -> AuthorityRecord:
 
 
 def _authorities_of(record: admin.Record) -> list[str]:
-    """Return the authorities that a record gives; [] for NONE."""
+    """Return the authorities in an AUTHREC or ENTAUTH record as a list; [] for NONE."""
     return [word for word in str(record.values["AUTHLIST"]).split(",") if word != _NO_AUTHORITY]
 
 
 def _folded(words: list[str]) -> list[str]:
+    """Return words in upper case (ASCII letters only)."""
     return [admin.fold(word) for word in words]
 
 
 def _expanded(object_type: str, words: list[str]) -> set[str]:
-    """Return authorities one by one: ALL, ALLMQI and ALLADM become those they stand for."""
+    """Return authorities one by one: ALL, ALLMQI and ALLADM become the authorities in them.
+
+    Unknown words are left out.
+    """
     known = admin.authorities_of(object_type)
     bits = 0
     for word in words:
@@ -266,6 +287,7 @@ def _expanded(object_type: str, words: list[str]) -> set[str]:
 def _with_etag(
     found: AuthorityRecord, status: HTTPStatus = HTTPStatus.OK
 ) -> Answered[AuthorityRecord]:
+    """Return a record as answer, with its ETag."""
     return Answered(found, {"ETag": etag_of(found)}, status)
 
 

@@ -63,7 +63,7 @@ class AllChannels(Struct):
 
 
 class Stop(Struct, forbid_unknown_fields=True):
-    """How a channel is stopped."""
+    """Body of a stop: whether the channel ends its work first, and whether clients may return."""
 
     mode: Annotated[
         Literal["quiesce", "force"],
@@ -75,13 +75,13 @@ class Stop(Struct, forbid_unknown_fields=True):
 
 
 class Reset(Struct, forbid_unknown_fields=True):
-    """A new sequence number."""
+    """Body of a reset: the new sequence number."""
 
     sequence: Annotated[int, Meta(ge=1, le=999_999_999, description="SEQNUM of the next message")]
 
 
 class Resolve(Struct, forbid_unknown_fields=True):
-    """What becomes of a batch in doubt."""
+    """Body of a resolve: whether the batch in doubt is committed or backed out."""
 
     action: Annotated[
         Literal["commit", "backout"],
@@ -98,15 +98,15 @@ def listed(call: Call[NoQuery, None]) -> AllChannels:
 
 
 def shown(call: Call[NoQuery, None]) -> Channel:
-    """Show one channel; 404 if there is none."""
+    """Show one channel; 404 for an unknown channel."""
     return _find(call)
 
 
 def started(call: Call[NoQuery, None]) -> Channel:
     """Start a sender, or let a receiver or a channel of clients accept connections again.
 
-    The answer does not wait for the partner: its status shows later whether it can be reached. 404
-    if there is no such channel.
+    The answer does not wait for the partner: a later status shows whether the partner can be
+    reached. 404 if the channel does not exist.
     """
     _find(call)
     channels_of(call.manager.engine).start(call.names["channel"])
@@ -114,7 +114,10 @@ def started(call: Call[NoQuery, None]) -> Channel:
 
 
 def stopped(call: Call[NoQuery, Stop]) -> Channel:
-    """Stop a channel until it is started again; 404 if there is none."""
+    """Stop a channel until it is started again; 404 for an unknown channel.
+
+    With ``inactive`` clients end and may connect again; 409 for another type than SVRCONN.
+    """
     _find(call)
     is_forced, is_inactive = call.body.mode == "force", call.body.inactive
     name = call.names["channel"]
@@ -123,9 +126,10 @@ def stopped(call: Call[NoQuery, Stop]) -> Channel:
 
 
 def reset(call: Call[NoQuery, Reset]) -> Channel:
-    """Set the sequence number of the next message; 404 if there is no such channel.
+    """Set the sequence number of the next message; 404 if the channel does not exist.
 
-    A sender sends the number to its receiver when it starts.
+    A sender sends the number to its receiver when it starts. 409 while the channel is connected or
+    in doubt.
     """
     _find(call)
     channels_of(call.manager.engine).reset(call.names["channel"], call.body.sequence)
@@ -136,7 +140,8 @@ def resolved(call: Call[NoQuery, Resolve]) -> Channel:
     """Commit or back out a batch in doubt without asking the partner.
 
     A wrong decision loses or duplicates messages. Compare the partner's LSTLUWID with CURLUWID
-    here: if they are equal, the batch has arrived and is to be committed.
+    here: if they are equal, the batch has arrived and is to be committed. 404 if the channel does
+    not exist, 409 if no batch is in doubt.
     """
     _find(call)
     is_committed = call.body.action == "commit"
@@ -145,7 +150,7 @@ def resolved(call: Call[NoQuery, Resolve]) -> Channel:
 
 
 def _find(call: Call[Any, Any]) -> Channel:
-    """Return the channel in the path of a request; raises WrongRequest (404) if there is none."""
+    """Return the channel in the path of a request; raises WrongRequest (404) if it is missing."""
     engine, name = call.manager.engine, call.names["channel"]
     found = [one for one in inquire(engine, (CHANNEL,), name) if one.name == name]
     if not found:
@@ -154,7 +159,10 @@ def _find(call: Call[Any, Any]) -> Channel:
 
 
 def _to_channel(engine: Engine, record: Record, clients: list[ClientConnection]) -> Channel:
-    """Return a channel with the status of its partners, as the API shows it."""
+    """Return a channel with the status of its partners, as the API shows it.
+
+    ``clients`` are all client conversations of the queue manager, which are counted by channel.
+    """
     name, values = record.name, record.values
     kind = str(named(object_type(CHANNEL).attributes["CHLTYPE"], values["CHLTYPE"]))
     channels = channels_of(engine)

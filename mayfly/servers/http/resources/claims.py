@@ -1,4 +1,4 @@
-"""``…/claims``: messages that consumers of pipelines have claimed, and their release."""
+"""``…/claims``: messages that consumers of pipelines (Spark) have reserved, and their release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from mayfly.verbs.contracts.claims import ConsumerState
 
 
 class Claims(Struct):
-    """The claims of one consumer; those after ``closed``, up to ``last``, are open."""
+    """The claims of one consumer; a claim is a batch of messages reserved for the consumer.
+
+    Claims after number ``closed``, up to ``last``, are open: their messages are locked on the
+    queue.
+    """
 
     consumer: Annotated[str, Meta(description="the name of the consumer")]
     queue: Annotated[str, Meta(description="the queue that it reads")]
@@ -36,13 +40,13 @@ class AllClaims(Struct):
 
 
 class Release(Struct, forbid_unknown_fields=True):
-    """How claimed messages are released."""
+    """Options for the release of claimed messages."""
 
     dry_run: Annotated[bool, Meta(description="messages are counted, and nothing changes")] = False
 
 
 class Given(Struct):
-    """The number of messages that returned to their queue, or would return."""
+    """The answer to a release: how many messages returned to their queue, or would return."""
 
     consumer: str
     message_count: int
@@ -50,13 +54,13 @@ class Given(Struct):
 
 
 def listed(call: Call[NoQuery, None]) -> AllClaims:
-    """List the consumers of pipelines by name, with their claims."""
+    """List the consumers of pipelines by name, with their claims (reserved batches of messages)."""
     with call.connection() as connection:
         return AllClaims([Claims(*one) for one in client.Claims(connection.call).standings()])
 
 
 def shown(call: Call[NoQuery, None]) -> Claims:
-    """Show the claims of one consumer; 404 if there is none."""
+    """Show the claims of one consumer; 404 for an unknown consumer."""
     with call.connection() as connection:
         return Claims(*_consumer(connection, call.names["consumer"]))
 
@@ -64,8 +68,9 @@ def shown(call: Call[NoQuery, None]) -> Claims:
 def released(call: Call[NoQuery, Release]) -> Given:
     """Return the claimed messages of a consumer to their queue; their backout counts rise by one.
 
-    The consumer's reader gets an error from now on. A batch that it has already written will be
-    written a second time; its checkpoint shows which one (docs/SPARK.md).
+    The consumer's reader gets an error from now on. A batch that the reader has already written
+    will be written a second time; its checkpoint shows which one (docs/SPARK.md). 404 for an
+    unknown consumer.
     """
     name, is_dry = call.names["consumer"], call.body.dry_run
     with call.connection() as connection:
@@ -76,7 +81,7 @@ def released(call: Call[NoQuery, Release]) -> Given:
 
 
 def _consumer(connection: LocalConnection, name: str) -> ConsumerState:
-    """Return a consumer by its name; raises WrongRequest (404)."""
+    """Return the state of a pipeline's consumer by name; raises WrongRequest (404) if unknown."""
     found = [one for one in client.Claims(connection.call).standings() if one.consumer == name]
     if not found:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")

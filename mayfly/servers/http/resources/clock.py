@@ -49,6 +49,7 @@ def advance(call: Call[NoQuery, Advance]) -> Time:
 
 
 def _time(call: Call[NoQuery, Any], now_ms: int) -> Time:
+    """Return a time (ms since 1970) as the API shows it."""
     moment = datetime.fromtimestamp(now_ms // SECOND_MS, UTC)
     spelled = f"{moment:%Y-%m-%dT%H:%M:%S}.{now_ms % SECOND_MS:03d}Z"
     return Time(now_ms, spelled, isinstance(call.manager.engine.clock, VirtualClock))

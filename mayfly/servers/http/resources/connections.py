@@ -39,7 +39,7 @@ class ConnectionShown(Struct):
 
 
 class Connections(Struct):
-    """Connections, the oldest first."""
+    """Open connections, the oldest first."""
 
     connections: list[ConnectionShown]
 
@@ -67,7 +67,7 @@ def stopped(call: Call[NoQuery, None]) -> Stopped:
     """Stop a connection: its unit of work is backed out, and its later calls fail.
 
     If it belongs to a client, its socket is closed, and with it all other connections on that
-    socket. 404 if there is no such connection.
+    socket. 404 for an unknown id.
     """
     identifier = call.names["connection"]
     try:

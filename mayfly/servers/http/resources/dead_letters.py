@@ -37,7 +37,7 @@ _QUEUE: Final = "a dead-letter queue; DEADQ of the queue manager unless it is gi
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which dead letters are listed."""
+    """Query parameters of the list of dead letters."""
 
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
     limit: Annotated[int, Meta(ge=1, le=1_000, description="the most letters of a page")] = 20
@@ -60,7 +60,7 @@ class Letters(Struct):
 
 
 class Redrive(Struct, forbid_unknown_fields=True):
-    """Which dead letters are put again to the queues that they were meant for."""
+    """Body of a redrive: which dead letters are put again to the queues they were meant for."""
 
     action: Literal["redrive"]
     where: Annotated[
@@ -72,9 +72,10 @@ class Redrive(Struct, forbid_unknown_fields=True):
 
 
 def listed(call: Call[Listing, None]) -> Letters:
-    """List the messages of a dead-letter queue in the order of gets.
+    """List the messages of a dead-letter queue in the order of gets; they stay there.
 
-    A message without a dead-letter header has null for all that the header would say.
+    A message without a dead-letter header has null for all that the header would say. 404 if no
+    such queue exists.
     """
     asked = call.query
     with call.connection() as connection:
@@ -90,7 +91,7 @@ def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
 
     The answer counts the letters by outcome. A letter whose queue refuses it stays, and is counted
     by its reason code. With ``dry_run`` nothing is put, and the answer counts the letters that
-    would be tried.
+    would be tried. 400 for wrong patterns, 404 for an unknown queue.
     """
     table, queue, dry_run = _table(call.body.where), call.body.queue, call.body.dry_run
     with call.connection() as connection:
@@ -104,7 +105,10 @@ def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
 
 
 def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[Message]:
-    """Yield the messages of a queue in get order that come after the message with a token."""
+    """Yield the messages of a queue in get order, behind the message with the token ``after``.
+
+    An empty token yields all. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
+    """
     handle = connection.call(ask.Open(queue, c.MQOO_BROWSE, dynamic_name="")).handle
     with contextlib.suppress(NoMessage):
         while True:
@@ -114,7 +118,7 @@ def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[
 
 
 def _table(where: str) -> RuleTable:
-    """Return a rule table that retries the letters that match.
+    """Return a rule table that retries the dead letters that match ``where``; empty matches all.
 
     Raises WrongRequest (400) for wrong patterns.
     """

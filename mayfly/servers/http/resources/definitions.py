@@ -40,7 +40,7 @@ _Attributes = Annotated[
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which objects are listed."""
+    """Query parameters of the list of objects."""
 
     name: Annotated[str, Meta(description="a name, or the beginning of names before ``*``")] = "*"
     limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
@@ -48,13 +48,13 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Deleting(Struct, forbid_unknown_fields=True):
-    """How an object is deleted."""
+    """Query parameters of a delete."""
 
     purge: Annotated[bool, Meta(description="a local queue goes with its messages")] = False
 
 
 class Definition(Struct):
-    """An object: its attributes, and values of its status."""
+    """One object: its attributes, and values of its status."""
 
     kind: Annotated[str, Meta(description="as in MQSC, in lower case")]
     name: str
@@ -83,7 +83,11 @@ class Altered(Struct, forbid_unknown_fields=True):
 
 
 def listed(call: Call[Listing, None]) -> Definitions:
-    """List objects of one kind by name, with all their attributes."""
+    """List objects of one kind by name, with all their attributes.
+
+    A page has at most ``limit`` objects; ``next`` is null on the last page. 404 for an unknown
+    kind.
+    """
     asked = call.query
     records = admin.inquire(call.manager.engine, [_kind(call)], asked.name)
     page, following = page_by_name(
@@ -93,14 +97,15 @@ def listed(call: Call[Listing, None]) -> Definitions:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
-    """Show one object, with its ETag; 404 if there is none."""
+    """Show one object, with its ETag; 404 if it does not exist."""
     return _with_etag(_find_existing(call))
 
 
 def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     """Define an object (201), or replace one (200), which requires If-Match.
 
-    With ``If-None-Match: *`` an existing object is never replaced.
+    With ``If-None-Match: *`` an existing object is never replaced (412). 428 without If-Match for
+    an existing object, 412 for another ETag, 409 for the queue manager.
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
@@ -119,7 +124,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
 def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
     """Change attributes of an object: all of them, or none if one is wrong.
 
-    404 if there is none.
+    404 if the object does not exist, 428 without If-Match, 412 for another ETag.
     """
     kind, engine = _kind(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
@@ -132,7 +137,8 @@ def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
 def deleted(call: Call[Deleting, None]) -> None:
     """Delete an object; a local queue that has messages only with ``purge=true``.
 
-    404 if there is no such object.
+    404 if the object does not exist, 428 without If-Match, 412 for another ETag. 409 if the object
+    is in use or not empty, and for the queue manager.
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
@@ -143,7 +149,7 @@ def deleted(call: Call[Deleting, None]) -> None:
 
 
 def _kind(call: Call[Any, Any]) -> str:
-    """Return the kind of object in a path, in capitals; raises WrongRequest (404) if unknown."""
+    """Return the object type in a path, in capitals; raises WrongRequest (404) if unknown."""
     kind = _KINDS.get(call.names["kind"])
     if kind is None:
         text = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
@@ -152,14 +158,14 @@ def _kind(call: Call[Any, Any]) -> str:
 
 
 def _find(call: Call[Any, Any]) -> Definition | None:
-    """Return the object in the path of a request; None if there is none."""
+    """Return the object in the path of a request; None if it does not exist."""
     kind, name = _kind(call), call.names["name"]
     records = admin.inquire(call.manager.engine, [kind], name)
     return next((_to_definition(record) for record in records if record.name == name), None)
 
 
 def _find_existing(call: Call[Any, Any]) -> Definition:
-    """Return the object in the path of a request; raises WrongRequest (404) if there is none."""
+    """Return the object in the path of a request; raises WrongRequest (404) if it is missing."""
     found = _find(call)
     if found is None:
         text = f"there is no {call.names['kind']} {call.names['name']!r}"
@@ -168,9 +174,10 @@ def _find_existing(call: Call[Any, Any]) -> Definition:
 
 
 def _to_definition(record: admin.Record) -> Definition:
-    """Return an object as the API shows it.
+    """Return an inquired object as the API shows it.
 
-    Attributes that can be set are apart from its status.
+    ``attributes`` has those that can be set, ``status`` the others; numbers that have a word are
+    shown as that word.
     """
     rows = admin.object_type(record.kind)
     shown = {
@@ -185,6 +192,7 @@ def _to_definition(record: admin.Record) -> Definition:
 
 
 def _with_etag(found: Definition, status: HTTPStatus = HTTPStatus.OK) -> Answered[Definition]:
+    """Return an object as answer, with its ETag."""
     return Answered(found, {"ETag": _etag(found)}, status)
 
 
@@ -194,9 +202,10 @@ def _etag(found: Definition) -> str:
 
 
 def _typed(kind: str, given: Mapping[str, int | str]) -> dict[str, admin.Value]:
-    """Return attributes with words as numbers, as the engine stores them.
+    """Return attributes by upper-case keyword, with words as numbers: ``'yes'`` -> 1.
 
-    Raises AdminError, which names attribute and value, for a word that the attribute does not have.
+    An unknown keyword stays for a later check. Raises AdminError, which names attribute and value,
+    for a word that the attribute does not have.
     """
     rows, typed = admin.object_type(kind).attributes, dict[str, admin.Value]()
     for key, value in given.items():

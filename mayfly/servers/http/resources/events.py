@@ -1,4 +1,4 @@
-"""``…/events``: the live figures of a queue manager as server-sent events."""
+"""``…/events``: the live statistics of a queue manager as server-sent events."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _TYPE: Final = "text/event-stream"
 
 
 async def streamed(call: Call[NoQuery, None]) -> Response:
-    """Stream changes of the figures live, as server-sent events overview, queues and gone.
+    """Stream changes of the live statistics as server-sent events overview, queues and gone.
 
-    The first frame has all figures, unless Last-Event-ID is the id of the newest frame. The stream
-    ends with the event ``end`` when the server drains, the queue manager stops, or the user loses
-    the right to look.
+    The first frame has all statistics, unless Last-Event-ID is the id of the newest frame. The
+    stream ends with the event ``end`` when the server shuts down, the queue manager stops, or the
+    user loses the right to look.
     """
     feed, reader = call.service.feeds.of(call.manager.engine), FeedReader()
     last_id = call.request.headers.get("last-event-id", "")
@@ -53,6 +53,7 @@ class _Stream(Response):
     def __init__(
         self, call: Call[NoQuery, None], feed: Feed, reader: FeedReader, first: Frame
     ) -> None:
+        """Prepare to send ``first``, then the later frames that ``reader`` gets from ``feed``."""
         super().__init__(headers={"content-type": _TYPE})
         del self.headers["content-length"]
         self._call, self._feed = call, feed
@@ -60,7 +61,10 @@ class _Stream(Response):
         self._quiet_looks = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send frames until the stream ends or the client goes."""
+        """Send frames until the stream ends or the client goes, then leave the feed.
+
+        A client that reads nothing for 30 seconds is cut off.
+        """
         line, reader = http_connection_of(self._call.request), self._reader
         line.when_closing().add_done_callback(lambda _lost: reader.end())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -79,7 +83,10 @@ class _Stream(Response):
             await asyncio.shield(_leave(self._feed, reader))
 
     async def _send_frames(self, send: Send) -> str:
-        """Send frames, and a comment after 15 seconds without one; return why the stream ends."""
+        """Send frames, and a comment after 15 seconds without one; return why the stream ends.
+
+        Raises TimeoutError if the client reads nothing for 30 seconds.
+        """
         reader, has_frame = self._reader, True
         while True:
             try:
@@ -102,9 +109,9 @@ class _Stream(Response):
                 await self._send(send, _HEARTBEAT)
 
     async def _next_content(self, reader: FeedReader) -> bytes:
-        """Return the next frame, encoded.
+        """Return the next frame, encoded; b"" if no frame waits.
 
-        If frames were dropped it is a complete one; it is b"" if no frame waits.
+        If frames were dropped it is a complete frame with all statistics.
         """
         if reader.is_behind:
             complete_frame = await run_in_threadpool(self._feed.complete_frame)
@@ -114,7 +121,7 @@ class _Stream(Response):
         return b"" if frame is None else frame.content
 
     async def _why_not(self) -> str:
-        """Return why the user may no longer look; "" while it is allowed."""
+        """Return the reason why the user may no longer look; "" while it is allowed."""
         call = self._call
         try:
             authenticated = await call.service.admit(call.request, manager=call.names["qmgr"])
@@ -129,7 +136,7 @@ class _Stream(Response):
         return ""
 
     async def _send(self, send: Send, content: bytes) -> None:
-        """Send a part of the stream.
+        """Send a part of the stream to the client.
 
         Raises TimeoutError if the client reads nothing for 30 seconds.
         """
@@ -138,7 +145,7 @@ class _Stream(Response):
 
 
 def _leave(feed: Feed, reader: FeedReader) -> asyncio.Future[None]:
-    """Remove a reader from a feed, in a thread, since that may wait for the clock's thread."""
+    """Remove a reader from a feed in a thread, since that may wait; return the thread's future."""
     return asyncio.get_running_loop().run_in_executor(None, feed.leave, reader)
 
 

@@ -76,8 +76,8 @@ class ExperimentShown(Struct):
 def replayed(call: Call[NoQuery, Replayed]) -> ExperimentShown:
     """Start to replay the ended messages of the ledger under other settings.
 
-    After some seconds the result is at the id of the answer: that of mayfly replay, by queue, and
-    for the messages that would have ended differently.
+    After some seconds the result of ``mayfly replay`` is at the id of the answer: by queue, and for
+    the messages that would have ended differently. 429 while two experiments run.
     """
     asked = call.body
     options = [option for tried in asked.settings for option in _options_of(tried)]
@@ -88,11 +88,11 @@ def replayed(call: Call[NoQuery, Replayed]) -> ExperimentShown:
 
 
 def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
-    """Start to look for a receive timeout and a transaction lifetime that are safe for a listener.
+    """Start to search a receive timeout and a transaction lifetime that are safe for a listener.
 
-    After some seconds the result is at the id of the answer, that of mayfly advise: problems of the
+    After some seconds the result of ``mayfly advise`` is at the id of the answer: problems of the
     present setting, the recommended setting, and what both would have done with the arrivals in the
-    ledger.
+    ledger. 429 while two experiments run.
     """
     asked = call.body
     lifetime_s = asked.total_tran_lifetime_timeout_s
@@ -120,7 +120,7 @@ def advice_shown(call: Call[NoQuery, None]) -> ExperimentShown:
 
 
 def _options_of(tried: TriedSetting) -> list[str]:
-    """Return the options of ``mayfly replay`` for one queue."""
+    """Return the options of ``mayfly replay`` for the settings of one queue, as words."""
     given = {
         "--cap": _ms(tried.cap_ms),
         "--delay": _ms(tried.delay_ms),
@@ -135,18 +135,24 @@ def _options_of(tried: TriedSetting) -> list[str]:
 
 
 def _as_words(given: Mapping[str, object], queue: str = "") -> list[str]:
-    """Return command-line options as words, without options whose value is None."""
+    """Return command-line options as words: ``{'--cap': '5ms'}`` -> ``['--cap', '5ms']``.
+
+    Options whose value is None are left out; ``queue`` is put before each value.
+    """
     options = [(option, f"{queue}{value}") for option, value in given.items() if value is not None]
     return [word for option in options for word in option]
 
 
 def _ms(duration_ms: int | None) -> str | None:
-    """Return a duration as the command line writes it; None stays None."""
+    """Return a duration as the command line writes it: 500 -> ``'500ms'``; None stays None."""
     return None if duration_ms is None else f"{duration_ms}ms"
 
 
 def _begin(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
-    """Start an experiment; raises WrongRequest (429) while two are running."""
+    """Start an experiment; return its state.
+
+    Raises WrongRequest (429) while two experiments are running.
+    """
     try:
         call.service.experiments.begin(one)
     except TooManyExperiments as error:
@@ -156,7 +162,7 @@ def _begin(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
 
 
 def _find(call: Call[NoQuery, None], command: str) -> ExperimentShown:
-    """Return an experiment by the id in the path; raises WrongRequest (404)."""
+    """Return the experiment with the id in the path; raises WrongRequest (404) if unknown."""
     number = call.names["experiment"]
     found = call.service.experiments.find(call.manager.engine, command, number)
     if found is None:
@@ -179,7 +185,7 @@ _BUSY: Final = {HTTPStatus.TOO_MANY_REQUESTS: "two experiments run already"}
 
 
 def _operations(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
-    """Return the operations that start and show one kind of experiment."""
+    """Return the POST that starts one kind of experiment, and the GET that shows it."""
     path = f"{OF_MANAGER}/{path}"
     return (
         Operation("POST", path, begin, Role.LOOK, HTTPStatus.ACCEPTED, problems=_BUSY),

@@ -21,7 +21,7 @@ _Moment: TypeAlias = Annotated[int, Meta(ge=0, le=_LAST_POSITION, description="m
 
 
 class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which ended messages are counted."""
+    """Query parameters that select ended messages to count."""
 
     queue: Annotated[str | None, Meta(description="only those that ended on this queue")] = None
     outcome: Annotated[
@@ -32,7 +32,7 @@ class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
-    """Which ended messages are listed."""
+    """Query parameters that select ended messages to list."""
 
     id: Annotated[
         str | None, Meta(description="only those with this MsgId or CorrelId, in hexadecimal")
@@ -47,7 +47,10 @@ class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
 
 
 class Life(Struct):
-    """A message that has ended. Moments are in ms since 1970; unknown values are null or empty."""
+    """A message that has ended, as in its ledger row: its stay on one queue, put to end.
+
+    Times are in ms since 1970; unknown values are null or empty.
+    """
 
     position: Annotated[int, Meta(description="of its row in the ledger")]
     queue: str
@@ -108,7 +111,7 @@ class ExpiredQueue(Struct):
 
 
 class ExpiredListing(Struct, forbid_unknown_fields=True):
-    """How many ended messages are shown."""
+    """Query parameters of the list of expired messages."""
 
     limit: Annotated[int, Meta(ge=0, le=_MAX, description="the most entries of a page")] = 20
 
@@ -126,7 +129,9 @@ class ExpiredShown(Struct):
 def listed(call: Call[EndedListing, None]) -> Lives:
     """List messages that have ended, the newest first.
 
-    A request reads at most 500,000 rows of the ledger; the next page continues after them.
+    They come from the ledger, the log of ended messages. A request reads at most 500,000 of its
+    rows; the next page continues after them. So a page may be empty and not be the last; ``next``
+    is null on the last one. 400 for an invalid id or range of time.
     """
     asked = call.query
     where = _to_filter(asked)._replace(
@@ -138,7 +143,11 @@ def listed(call: Call[EndedListing, None]) -> Lives:
 
 
 def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
-    """Count messages that have ended, by queue and outcome."""
+    """Count messages that have ended, by queue and outcome, the largest counts first.
+
+    The newest 2,000,000 rows of the ledger, the log of ended messages, are read. 400 for an invalid
+    range of time.
+    """
     found = ended_summary(call.manager.engine, _to_filter(call.query))
     ordered = sorted(found.counts.items(), key=lambda each: (-each[1], each[0]))
     counts = [EndedCount(*key, count) for key, count in ordered[:_MAX]]
@@ -161,13 +170,16 @@ def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
 
 
 def _to_filter(asked: EndedSpan) -> EndedFilter:
-    """Return the filter of a query; raises WrongRequest (400) for an empty range of time."""
+    """Return the ledger filter for a query; raises WrongRequest (400) for a wrong time range."""
     check_span(asked.from_ms, asked.before_ms)
     return EndedFilter(asked.queue, asked.outcome, asked.from_ms, asked.before_ms)
 
 
 def _identifier(text: str) -> bytes:
-    """Return an id of 24 bytes from hexadecimal digits; raises WrongRequest (400)."""
+    """Return an id of 24 bytes from up to 48 hexadecimal digits, padded with zeros.
+
+    Raises WrongRequest (400) for another text or an empty one.
+    """
     try:
         found = bytes.fromhex(text)
     except ValueError:
@@ -179,7 +191,7 @@ def _identifier(text: str) -> bytes:
 
 
 def _to_life(position: int, life: LifeRecord) -> Life:
-    """Return a row of the ledger as the API shows it."""
+    """Return the ledger row of an ended message as the API shows it; ``position`` is the row's."""
     found = life._asdict()
     origin = found.pop("origin_id")
     found |= {

@@ -22,11 +22,12 @@ from mayfly.verbs.trace import MAX_TRACES, PropertyQuestion
 
 
 async def trace(call: Call[NoQuery, None]) -> MessageTraceJson:
-    """Trace the messages with a MsgId or CorrelId, given in hexadecimal.
+    """Trace the messages with a MsgId or CorrelId, in hexadecimal.
 
     ``sentence`` gives the result in one sentence, also when no message is known; ``steps`` has the
-    details in order of time (docs/WHY.md). All queue managers of the server at which the user may
-    look are asked; ``notes`` names the others. Raises MQRC_MD_ERROR (400) if the id is not valid.
+    details in order of time (docs/WHY.md). The search covers all queue managers of the server at
+    which the user may look; ``notes`` names the others. Raises MQRC_MD_ERROR (400) if the id is not
+    valid.
     """
     among, not_asked = await _asked(call)
     found = await run_in_threadpool(
@@ -39,7 +40,7 @@ _Moment = Annotated[int, Meta(ge=0)]
 
 
 class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property"}):
-    """Which messages are traced: those with a property, put in a range of time."""
+    """Query parameters of a trace: a property, and a range of put times."""
 
     name: Annotated[str, Meta(min_length=1, description="the name of a message property")]
     value: Annotated[str, Meta(description="its value as text, a truth value as true or false")]
@@ -66,7 +67,10 @@ async def traces(call: Call[WithProperty, None]) -> TracesJson:
 
 
 async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
-    """Return the names of other queue managers: those at which the user may look, the rest."""
+    """Return the names of other queue managers: where the user may look, and where not.
+
+    The queue manager in the path is in neither. Errors of authentication count as may not.
+    """
     others = call.service.managers.keys() - {call.manager.name}
     among = set[str]()
     for name in others:

@@ -1,4 +1,4 @@
-"""``/metrics``: the figures of all queue managers in the text format of Prometheus."""
+"""``/metrics``: the metrics of all queue managers in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def metrics(call: Call[NoQuery, None]) -> Response:
 
 
 def metrics_text(managers: Mapping[str, QueueManager], server_status: ServerStatus) -> bytes:
-    """Return all metrics as text; of a queue manager that has stopped only ``up``, which is 0."""
+    """Return all metrics as text in UTF-8.
+
+    A queue manager that has stopped has only ``mayfly_queue_manager_up``, which is 0.
+    """
     # The library's default registry would add metrics of the Python process.
     registry = CollectorRegistry()
     registry.register(_Snapshot(managers, server_status))
@@ -59,17 +62,19 @@ def metrics_text(managers: Mapping[str, QueueManager], server_status: ServerStat
 
 
 class _Snapshot(Collector):
-    """The figures of all queue managers, computed when Prometheus asks."""
+    """A Prometheus collector that computes the metrics of all queue managers at each scrape."""
 
     def __init__(self, managers: Mapping[str, QueueManager], server_status: ServerStatus) -> None:
+        """Prepare to compute metrics of ``managers``, by name, with their states."""
         self._server_status = server_status
         self._managers = managers
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that registering this collector computes no figures."""
+        """Return nothing, so that registering this collector computes no statistics."""
         return []
 
     def collect(self) -> Iterator[Metric]:
+        """Yield all metrics of this moment; queue managers that have stopped have only ``up``."""
         states = self._server_status.states()
         up = GaugeMetricFamily(
             "mayfly_queue_manager_up",
@@ -140,9 +145,10 @@ def _queue_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
 def _each_queue(
     taken: Mapping[str, Figures],
 ) -> Iterator[tuple[list[str], QueueFigures, int | None]]:
-    """Yield labels, figures, and the age of the oldest message of each queue.
+    """Yield labels, statistics, and age of the oldest message (ms) of each queue.
 
-    The age is in ms, None if it is unknown.
+    The age is None if it is unknown or the queue is empty. Last for each queue manager come the
+    sums of all queues beyond the limit, labelled ``(others)``, whose age is None.
     """
     for manager, found in taken.items():
         for name, one in found.queues.items():
@@ -183,7 +189,7 @@ def _delay_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
 
 
 def _add_lateness(family: HistogramMetricFamily, manager: str, found: LatenessCounts) -> None:
-    """Add a histogram, whose buckets are cumulative, for one queue manager."""
+    """Add a histogram of lateness for one queue manager to a metric, in seconds."""
     buckets, total = [], 0
     for bound, count in zip((*BOUNDS_MS, None), found.counts, strict=True):
         total += count
@@ -214,6 +220,7 @@ _STORE_GAUGES: Final = (
 
 
 def _store_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    """Yield the metrics of ledger and disk; a value that is None is left out."""
     for kind, name, text, field in _STORE_GAUGES:
         family = kind(f"mayfly_{name}", text, labels=["queue_manager"])
         for manager, found in taken.items():
@@ -224,6 +231,10 @@ def _store_metrics(taken: Mapping[str, Figures]) -> Iterator[Metric]:
 
 
 def _claim_metrics(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
+    """Yield metrics of messages that consumers of pipelines (Spark) have reserved: number, age.
+
+    An age is that of the oldest open reservation in seconds.
+    """
     labels = ["queue_manager", "queue", "consumer"]
     messages = GaugeMetricFamily(
         "mayfly_claimed_messages",
@@ -250,7 +261,7 @@ _DOWN: Final = frozenset((Status.RETRYING, Status.STOPPED))
 
 
 def _channel_metrics(managers: Mapping[str, QueueManager]) -> Metric:
-    """Return the metric of channels; only the first 200 of each queue manager, those down first."""
+    """Return the metric of channels, at most 200 for each queue manager, those down first."""
     family = GaugeMetricFamily(
         "mayfly_channel_up",
         "0 while a channel retries or has stopped, else 1; its status as in DISPLAY CHSTATUS.",
@@ -266,7 +277,11 @@ def _channel_metrics(managers: Mapping[str, QueueManager]) -> Metric:
 
 
 def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, Status]]:
-    """Return name, partner and status of each channel with each of its partners."""
+    """Return name, partner and status of each channel with each of its partners.
+
+    A stopped channel without partners has one entry with an empty partner; others without partners
+    have none.
+    """
     engine = manager.engine
     channels = channels_of(engine)
     found: list[tuple[str, str, Status]] = []
@@ -284,6 +299,7 @@ def _channel_statuses(manager: QueueManager) -> list[tuple[str, str, Status]]:
 
 
 def _client_metrics(managers: Mapping[str, QueueManager]) -> Metric:
+    """Return the metric of client connections, counted by channel."""
     family = GaugeMetricFamily(
         "mayfly_client_connections",
         "Connections of clients, by the channel that they have come by.",

@@ -72,7 +72,7 @@ class Description:
     """All operations of a server, and their description as OpenAPI."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        """Take the operations; the one that returns the description is added to ``operations``."""
+        """Store the operations, and one more that returns the description, in ``operations``."""
         path = f"{OWN}/openapi.json"
         own = Operation("GET", path, self.openapi, None)
         self.operations = (*operations, own)
@@ -107,6 +107,7 @@ class _Schemas:
     """The JSON Schemas of all bodies and answers."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
+        """Make the schemas of all types that the operations have as body or answer."""
         declared = (kind for one in operations for kind in (one.body, one.answer))
         #: Each type once; not all of them can be keys of a dictionary.
         kinds = {id(kind): kind for kind in (Problem, *declared) if kind is not None}
@@ -115,12 +116,12 @@ class _Schemas:
         self.components: dict[str, Any] = _cleaned(components)
 
     def of(self, kind: Any) -> Any:
-        """Return the schema of a type."""
+        """Return the schema of a type; KeyError for a type that no operation has."""
         return self._found[id(kind)]
 
 
 def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    """Return the description of one operation, as OpenAPI has it."""
+    """Return the OpenAPI object that describes one operation."""
     summary, description = _docstring_of(one.handler)
     headers = dict(one.headers)
     if one.has_etag and one.method == "GET":
@@ -147,7 +148,10 @@ def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _security(one: Operation) -> list[dict[str, list[str]]]:
-    """Return the kinds of credentials for an operation; a cookie needs the header against CSRF."""
+    """Return the OpenAPI security requirements of an operation.
+
+    Password, token and login cookie are accepted; a change by cookie also needs the CSRF header.
+    """
     login: dict[str, list[str]] = {_COOKIE: []}
     if one.method not in SAFE_METHODS:
         login["csrf"] = []
@@ -155,7 +159,7 @@ def _security(one: Operation) -> list[dict[str, list[str]]]:
 
 
 def _query(one: Operation) -> list[dict[str, Any]]:
-    """Return the descriptions of an operation's query parameters."""
+    """Return the OpenAPI parameters for the query fields of an operation."""
     schema = _cleaned(msgspec.json.schema(one.query))["$defs"][one.query.__name__]
     found = []
     for name, of_field in schema["properties"].items():
@@ -179,6 +183,7 @@ def _query(one: Operation) -> list[dict[str, Any]]:
 def _parameter(
     name: str, place: str, text: str, schema: Mapping[str, Any] = _TEXT
 ) -> dict[str, Any]:
+    """Return one OpenAPI parameter; ``place`` is ``path``, ``query`` or ``header``."""
     return {
         "name": name,
         "in": place,
@@ -189,7 +194,7 @@ def _parameter(
 
 
 def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    """Return the descriptions of all answers and errors of an operation, by status."""
+    """Return the OpenAPI responses of an operation, answers and errors, by status number."""
     kind = {"schema": _TEXT if one.answer is None else schemas.of(one.answer)}
     content = {} if one.status is HTTPStatus.NO_CONTENT else {one.media_type: kind}
     answered = {one.status: _summary_of(one.answer), **one.other_answers}
@@ -216,7 +221,10 @@ def _summary_of(kind: Any) -> str:
 
 
 def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
-    """Return the error statuses that follow from an operation's declaration, with descriptions."""
+    """Return the error statuses that follow from an operation's declaration, with texts.
+
+    Example: an operation with a body may be answered with 413 and 415.
+    """
     found = {
         HTTPStatus.BAD_REQUEST: "a value is wrong; the detail names it",
         HTTPStatus.INTERNAL_SERVER_ERROR: "the handling has failed; the log says how",
@@ -245,6 +253,7 @@ def _docstring_of(handler: Callable[..., Any]) -> tuple[str, str]:
 
 
 def _module_summary(one: Operation) -> str:
+    """Return the first paragraph of the docstring of a handler's module, as CommonMark."""
     about = sys.modules[one.handler.__module__].__doc__ or ""
     return _marked(" ".join(about.partition("\n\n")[0].split()))
 
@@ -255,7 +264,7 @@ def _marked(text: str) -> str:
 
 
 def _cleaned(schema: Any) -> Any:
-    """Return a JSON Schema with its descriptions as CommonMark."""
+    """Return a copy of a JSON Schema with its descriptions as CommonMark."""
     if isinstance(schema, dict):
         return {
             key: _marked(cleandoc(value))
@@ -277,7 +286,7 @@ _ERROR: Final = {
 
 
 def _rest_operation(one: RestOperation) -> dict[str, Any]:
-    """Return the description of one operation of IBM's REST API."""
+    """Return the OpenAPI object that describes one operation of IBM's REST API."""
     summary, description = _docstring_of(one.handler)
     names = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
     headers = dict(one.headers)
@@ -302,6 +311,7 @@ def _rest_operation(one: RestOperation) -> dict[str, Any]:
 
 
 def _rest_answer(media_type: str) -> dict[str, Any]:
+    """Return the OpenAPI response for a body of a media type, "" for no body."""
     answers: dict[str, Any] = {"description": "The answer."}
     if media_type:
         answers["content"] = {media_type: {"schema": _OBJECT if media_type == JSON else _TEXT}}

@@ -1,4 +1,4 @@
-"""The declaration of an operation: one method of one resource of Mayfly's own API.
+"""Operations of Mayfly's JSON API: the declaration of one method of one resource.
 
 An operation is declared once. ``routing`` finds, checks and answers requests by the declaration,
 and ``openapi`` describes it. The types of query, body and answer are those in the annotations of
@@ -72,12 +72,12 @@ SECRET: Final = {"is_secret": True}
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """For operations without query parameters."""
+    """The query type of operations without query parameters."""
 
 
 @dataclass(frozen=True)
 class Call(Generic[_Q, _B]):
-    """A request that was authenticated and checked, as handlers take it.
+    """One request that was authenticated and checked, as handlers take it.
 
     ``names`` are the values for the braces of the path. ``admitted`` is None for an operation that
     needs no credentials.
@@ -92,7 +92,7 @@ class Call(Generic[_Q, _B]):
 
     @property
     def authenticated(self) -> AuthenticatedUser:
-        """The authenticated user; not for operations without credentials."""
+        """The authenticated user; AssertionError for an operation without credentials."""
         assert self.admitted is not None
         return self.admitted
 
@@ -104,7 +104,7 @@ class Call(Generic[_Q, _B]):
     def connection(self) -> AbstractContextManager[LocalConnection]:
         """Open a connection with all authority for a ``with`` block: the role was checked before.
 
-        Audits show its changes under the name of the user.
+        Audits show its changes under the name of the user. The block must run in a thread.
         """
         return self.authenticated.operating_connection()
 
@@ -143,17 +143,17 @@ class Operation:
 
     @property
     def tag(self) -> str:
-        """The heading of the operation in the description: the name of the handler's module."""
+        """The heading of the operation in OpenAPI: the name of the handler's module."""
         return self.handler.__module__.rpartition(".")[2].replace("_", " ")
 
     @property
     def name(self) -> str:
-        """The operation's id in the description, from which generators make function names."""
+        """The operation's id in OpenAPI, from which generators make function names."""
         return f"{self.tag.replace(' ', '_')}_{self.handler.__name__}"
 
     @property
     def names(self) -> list[str]:
-        """The names in the braces of the path."""
+        """The names in the braces of the path: ``…/{qmgr}/queues/{queue}`` has qmgr and queue."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @cached_property
@@ -164,12 +164,12 @@ class Operation:
 
     @cached_property
     def body(self) -> Any:
-        """The type of the body; None if there is no body."""
+        """The type of the body; None if the operation takes no body."""
         return None if self._types[1] is type(None) else self._types[1]
 
     @cached_property
     def answer(self) -> Any:
-        """The type of the answer's JSON; None if there is no answer, or it is not JSON."""
+        """The type of the answer's JSON; None for an answer without a body or not in JSON."""
         found = self._hints.get("return")
         if get_origin(found) is Answered:
             [found] = get_args(found)
@@ -180,13 +180,17 @@ class Operation:
 
     @cached_property
     def _types(self) -> tuple[Any, ...]:
-        """The types of query and body, from the annotation ``Call[Query, Body]``."""
+        """The types of query and body, from the annotation ``Call[Query, Body]``.
+
+        AssertionError if the handler has another annotation.
+        """
         [call] = (hint for name, hint in self._hints.items() if name != "return")
         assert get_origin(call) is Call, f"{self.handler} takes no Call[Query, Body]"
         return get_args(call)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
+        """The annotations of the handler, by parameter name and ``return``."""
         return get_type_hints(self.handler, include_extras=True)
 
 
@@ -201,17 +205,16 @@ Next: TypeAlias = Annotated[
 
 
 def check_span(from_ms: int | None, before_ms: int | None) -> None:
-    """Raise WrongRequest (400) if a range of time ends before it begins."""
+    """Raise WrongRequest (400) if a range of time ends before it begins; None is open."""
     if from_ms is not None and before_ms is not None and from_ms > before_ms:
         text = f"from_ms {from_ms} is behind before_ms {before_ms}"
         raise WrongRequest(HTTPStatus.BAD_REQUEST, text)
 
 
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
-    """Return at most ``limit`` values with names after ``after``, and the last name or None.
+    """Return at most ``limit`` values with names after ``after``, by name, and the last name.
 
-    The name is None if there are no more values. ``found`` has pairs of name and value in any
-    order.
+    The name is None if no values follow. ``found`` has pairs of name and value in any order.
     """
     rest = ((name, value) for name, value in sorted(found, key=lambda one: one[0]) if name > after)
     page = list(islice(rest, limit + 1))
@@ -233,22 +236,22 @@ MATCH_REQUIRED: Final = {
 
 
 def etag_of(value: object) -> str:
-    """Return the ETag for the content of an answer; it changes with the content."""
+    """Return the ETag for the content of an answer: equal contents have equal ETags."""
     written = msgspec.json.encode(value, order="sorted")
     return f'"{blake2b(written, digest_size=12).hexdigest()}"'
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Return True for a GET or HEAD whose If-None-Match names an ETag: answer 304."""
+    """Return True for a GET or HEAD whose If-None-Match names ``etag``, to be answered with 304."""
     return request.method in ("GET", "HEAD") and _matches(
         _header_values(request, "if-none-match"), etag
     )
 
 
 def check_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest (412) if the request's If-Match or If-None-Match does not fit the object.
+    """Raise WrongRequest (412) if If-Match or If-None-Match does not fit the present object.
 
-    ``etag`` is that of the present object, None if there is no object.
+    ``etag`` is that of the object, None if it does not exist. Without both headers it does nothing.
     """
     wanted, unwanted = _header_values(request, "if-match"), _header_values(request, "if-none-match")
     if wanted and not _matches(wanted, etag):
@@ -266,7 +269,10 @@ def is_conditional(request: Request) -> bool:
 
 
 def check_required_match(request: Request, etag: str | None) -> None:
-    """Raise WrongRequest if If-Match is missing (428) or names another ETag (412)."""
+    """Raise WrongRequest if If-Match is missing (428) or names another ETag (412).
+
+    ``etag`` is that of the present object, None if it does not exist.
+    """
     if not _header_values(request, "if-match"):
         text = "If-Match is missing: it is the ETag of what is to be changed, or *"
         raise WrongRequest(HTTPStatus.PRECONDITION_REQUIRED, text)
@@ -277,7 +283,7 @@ def check_put(request: Request, etag: str | None) -> None:
     """Raise WrongRequest if a PUT must not create or replace an object.
 
     An existing object is replaced only with If-Match (428 without it). ``etag`` is that of the
-    object, None if there is none; a header that names another ETag is 412.
+    object, None if it does not exist; a header that names another ETag is 412.
     """
     check_match(request, etag)
     if etag is not None:
@@ -285,11 +291,14 @@ def check_put(request: Request, etag: str | None) -> None:
 
 
 def _header_values(request: Request, name: str) -> list[str]:
-    """Return the values of a header that holds a list."""
+    """Return the values of a header that holds a list, separated by commas; [] without it."""
     values = ",".join(request.headers.getlist(name)).split(",")
     return [value.strip() for value in values if value.strip()]
 
 
 def _matches(given: list[str], etag: str | None) -> bool:
-    """Return True if a list of ETags names an ETag, or is ``*`` and there is an object."""
+    """Return True if a list of ETags names ``etag``, or is ``*`` and an object exists.
+
+    ``etag`` is None if no object exists; then the result is False.
+    """
     return etag is not None and (_ANY in given or etag in given)

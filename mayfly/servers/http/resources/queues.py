@@ -24,14 +24,14 @@ _MAX: Final = 10_000
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which queues are listed."""
+    """Query parameters of the list of queues."""
 
     limit: Annotated[int, Meta(ge=1, le=_MAX, description="the most queues of a page")] = 200
     after: AfterName = ""
 
 
 class Together(TypedDict):
-    """The figures of one local queue, or of several together."""
+    """The statistics of one local queue, or of several together."""
 
     depth: Annotated[int, Meta(description="CURDEPTH, messages of open units of work included")]
     present: Annotated[
@@ -48,13 +48,13 @@ class Together(TypedDict):
 
 
 class Queue(Together):
-    """The figures of one local queue."""
+    """The statistics of one local queue."""
 
     name: Annotated[str, Meta(description="the name of the queue")]
 
 
 class Queues(Struct):
-    """Local queues, and figures of the queue manager."""
+    """Local queues, and statistics of the queue manager."""
 
     now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
     next_due_ms: Annotated[
@@ -71,7 +71,11 @@ class Queues(Struct):
 
 
 def listed(call: Call[Listing, None]) -> Queues:
-    """List the predefined local queues by name, and figures of the queue manager."""
+    """List the predefined local queues by name, and statistics of the queue manager.
+
+    ``others`` sums all queues that are not on the page. ``next`` is null after a page with fewer
+    than ``limit`` queues.
+    """
     asked = call.query
     found = figures(call.manager.engine, asked.limit, after=asked.after)
     page = [_to_queue(found, name, one) for name, one in found.queues.items()]
@@ -88,7 +92,7 @@ def listed(call: Call[Listing, None]) -> Queues:
 
 
 def shown(call: Call[NoQuery, None]) -> Queue:
-    """Show one local queue; 404 if there is none."""
+    """Show one local queue; 404 if no local queue has this name."""
     name = call.names["queue"]
     found = figures(call.manager.engine, 1, name)
     one = found.queues.get(name)
@@ -98,11 +102,12 @@ def shown(call: Call[NoQuery, None]) -> Queue:
 
 
 def _to_queue(found: Figures, name: str, one: QueueFigures) -> Queue:
+    """Return the statistics of one queue, with its name, as the API shows them."""
     return {"name": name, **_figures_of(found, one)}
 
 
 def _figures_of(found: Figures, one: QueueFigures) -> Together:
-    """Return the figures of one queue, or of several together."""
+    """Return the statistics of one queue, or the sums of several, as the API shows them."""
     return {
         "depth": one.depth,
         "present": None if one.present is None else one.present._asdict(),

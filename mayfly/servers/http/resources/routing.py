@@ -1,4 +1,4 @@
-"""The ASGI application of Mayfly's own API: finds, checks and answers requests by declarations.
+"""Routing of Mayfly's JSON API: finds, checks and answers requests by declared operations.
 
 Paths are decoded segment by segment, since names of queues contain ``/`` as ``%2F``.
 """
@@ -30,9 +30,13 @@ from mayfly.servers.http.waits import ClientGone
 
 
 class OwnResources:
-    """The ASGI application of Mayfly's own API."""
+    """The ASGI application of Mayfly's JSON API."""
 
     def __init__(self, service: Service, operations: Iterable[Operation]) -> None:
+        """Prepare to answer requests for ``operations``; each GET also answers HEAD.
+
+        AssertionError for two operations with the same path and method.
+        """
         self._service = service
         by_path: dict[str, dict[str, Operation]] = {}
         for operation in operations:
@@ -49,6 +53,11 @@ class OwnResources:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; an exception becomes a problem+json answer.
+
+        If the client has gone nothing is sent. An unexpected exception is answered with 500 and
+        raised again.
+        """
         request = Request(scope, receive)
         try:
             with http_connection_of(request):
@@ -65,7 +74,11 @@ class OwnResources:
         await answer(scope, receive, send)
 
     async def _handle(self, request: Request) -> Response:
-        """Find the operation, authenticate, check query and body, and call the handler."""
+        """Find the operation, authenticate the user, check query and body, and call the handler.
+
+        A plain handler runs in a thread. Raises WrongRequest, Unauthorized, and the errors of the
+        handler.
+        """
         operation, names = self._find(request)
         authenticated = await self._authenticate(request, operation, names)
         query = checked_query(request, operation.query)
@@ -80,8 +93,8 @@ class OwnResources:
     def _find(self, request: Request) -> tuple[Operation, dict[str, str]]:
         """Return the operation for a request, and the values for the braces of its path.
 
-        Raises WrongRequest: 404 for an unknown path, 405 for another method, 400 for a path not in
-        UTF-8.
+        Example: ``…/queues/Q1`` has ``{'queue': 'Q1'}``. Raises WrongRequest: 404 for an unknown
+        path, 405 for another method, 400 for a path not in UTF-8.
         """
         raw: bytes = request.scope["raw_path"]
         try:
@@ -102,10 +115,10 @@ class OwnResources:
     async def _authenticate(
         self, request: Request, operation: Operation, names: Mapping[str, str]
     ) -> AuthenticatedUser | None:
-        """Authenticate the user and check the role of an operation; None if it has no role.
+        """Authenticate the user and check the role of an operation; None if it needs no role.
 
-        Raises WrongRequest (404) if the queue manager is not served here, and the errors of
-        ``Service.admit``.
+        Raises WrongRequest (404) if the queue manager is not served here, MQRC_NOT_AUTHORIZED
+        without the role, and the errors of ``Service.admit``.
         """
         if operation.role is None:
             return None
@@ -121,7 +134,10 @@ class OwnResources:
 
 
 def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    """Return the values for the braces of a path pattern; None if the path does not match."""
+    """Return the values for the braces of a path pattern; None if the path does not match.
+
+    Example: ``['a', '{x}']`` and ``['a', '5']`` -> ``{'x': '5'}``. An empty segment does not match.
+    """
     if len(pattern) != len(segments):
         return None
     found = {}
@@ -134,7 +150,10 @@ def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | Non
 
 
 def _response(operation: Operation, call: Call[Any, Any], found: object) -> Response:
-    """Return the result of a handler as a response; 304 if the client has it."""
+    """Return the result of a handler as a response.
+
+    A Response stays as it is; 304 without body if the client has this ETag; no body for None.
+    """
     if isinstance(found, Response):
         return found
     answered = found if isinstance(found, Answered) else Answered(found)
@@ -162,10 +181,10 @@ class _Kind(NamedTuple):
 
 
 def checked_query(request: Request, kind: type[_T]) -> _T:
-    """Return the query parameters of a request as their type.
+    """Return the query parameters of a request as an instance of ``kind``.
 
-    Raises WrongRequest (400), with name and value, for a parameter that is unknown, missing, given
-    twice or not of its type.
+    Raises WrongRequest (400), with name and value, for a parameter that is unknown, missing,
+    repeated or not of its type.
     """
     fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
     for name, text in request.query_params.multi_items():
@@ -185,9 +204,9 @@ def checked_query(request: Request, kind: type[_T]) -> _T:
 
 
 def checked_body(found: object, kind: Any) -> Any:
-    """Return a JSON body as its type; raises WrongRequest (400), which names the first wrong field.
+    """Return a JSON body as an instance of ``kind``.
 
-    A field that is missing or unknown is wrong too.
+    Raises WrongRequest (400), which names the first field that is wrong, missing or unknown.
     """
     try:
         return msgspec.convert(found, kind)
@@ -196,6 +215,7 @@ def checked_body(found: object, kind: Any) -> Any:
 
 
 def _bad_request(text: str) -> WrongRequest:
+    """Return the WrongRequest with status 400."""
     return WrongRequest(HTTPStatus.BAD_REQUEST, text)
 
 
@@ -206,7 +226,10 @@ def _fields(kind: inspect.Type) -> dict[str, inspect.Field]:
 
 
 def _kind(found: inspect.Type) -> _Kind:
-    """Return a type without its metadata, and without None as an alternative."""
+    """Return a type without its metadata, and without None as an alternative.
+
+    A union of several other types stays a union.
+    """
     title, is_secret = "", False
     while isinstance(found, (inspect.Metadata, inspect.UnionType)):
         if isinstance(found, inspect.Metadata):
@@ -222,7 +245,10 @@ def _kind(found: inspect.Type) -> _Kind:
 
 
 def _of_text(expected: inspect.Type, text: str) -> object:
-    """Return the value of a query parameter; text that is no number or boolean stays text."""
+    """Return a query parameter as value: ``'5'`` -> 5, ``'true'`` -> True, for these types.
+
+    Text that is no number or boolean stays text, which later checks refuse.
+    """
     if isinstance(expected, inspect.IntType):
         return int(text) if _WHOLE.fullmatch(text) else text
     if isinstance(expected, inspect.BoolType):
@@ -231,7 +257,7 @@ def _of_text(expected: inspect.Type, text: str) -> object:
 
 
 def _mistake(found: object, kind: inspect.Type) -> str:
-    """Name the field of a body that is wrong, and why; "" if all fields have their types."""
+    """Return a text with the wrong field of a body, and why; "" if all fields have their types."""
     if not isinstance(found, dict):
         return "the body is no JSON object"
     fields = _fields(kind)
@@ -242,7 +268,10 @@ def _mistake(found: object, kind: inspect.Type) -> str:
 
 
 def _mistake_of(field: inspect.Field, values: Mapping[str, object]) -> str:
-    """Return what is wrong with one field of an object; "" if nothing is."""
+    """Return a text that says why one field of an object is wrong; "" if it is right.
+
+    A missing optional field is right. The value of a secret field is not in the text.
+    """
     name, kind = field.encode_name, _kind(field.type)
     if name not in values and not field.required:
         return ""
@@ -260,7 +289,10 @@ def _mistake_of(field: inspect.Field, values: Mapping[str, object]) -> str:
 
 
 def _mistake_within(name: str, found: object, kind: _Kind) -> str:
-    """Return what is wrong with an object inside another one; "" if nothing is."""
+    """Return a text that says why a JSON object inside a field is wrong; "" if it is right.
+
+    ``name`` is the name of the field.
+    """
     if not isinstance(found, dict):
         return f"{name} {_abbreviated(found)} is not an object"
     fields = _fields(kind.type)
@@ -278,7 +310,7 @@ def _mistake_within(name: str, found: object, kind: _Kind) -> str:
 
 
 def _fits(found: object, expected: inspect.Type) -> bool:
-    """Return True if a value is of a type."""
+    """Return True if a value from JSON is of a type and in its range; a boolean is no number."""
     if isinstance(expected, inspect.Metadata):
         return _fits(found, expected.type)
     if isinstance(expected, inspect.UnionType):
@@ -288,6 +320,7 @@ def _fits(found: object, expected: inspect.Type) -> bool:
 
 
 def _fits_int(found: object, expected: Any) -> bool:
+    """Return True for a whole number within the bounds of the type; False for a boolean."""
     if not isinstance(found, int) or isinstance(found, bool):
         return False
     minimum, maximum = expected.ge, expected.le
@@ -295,6 +328,7 @@ def _fits_int(found: object, expected: Any) -> bool:
 
 
 def _fits_text(found: object, expected: Any) -> bool:
+    """Return True for a text with the length and pattern of the type."""
     if not isinstance(found, str):
         return False
     minimum, maximum, pattern = expected.min_length, expected.max_length, expected.pattern
@@ -303,6 +337,7 @@ def _fits_text(found: object, expected: Any) -> bool:
 
 
 def _fits_object(found: object, expected: Any) -> bool:
+    """Return True for an object with all required fields, no unknown ones, all of their types."""
     if not isinstance(found, dict):
         return False
     fields = _fields(expected)
@@ -334,7 +369,7 @@ _WHOLE_NUMBER: Final = "a whole number"
 
 
 def _described(kind: _Kind) -> str:
-    """Return in words which values a type allows, for error texts."""
+    """Return the allowed values of a type in words, as ``'a whole number from 1 to 5'``."""
     expected = kind.type
     if kind.title:
         return kind.title
@@ -368,6 +403,6 @@ _OTHER_DESCRIPTIONS: Final[Mapping[type[inspect.Type], str]] = {
 
 
 def _abbreviated(value: object) -> str:
-    """Return a value as error texts show it: at most 200 characters of it."""
+    """Return a value for error texts: its ``repr``, cut after 200 characters."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -42,7 +42,7 @@ _Limit = Annotated[int, Meta(ge=1, le=_MAX, description="the most entries of a p
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which delayed messages are listed."""
+    """Query parameters of the list of delayed messages."""
 
     queue: Annotated[str | None, Meta(description="their target")] = None
     sender: Annotated[str | None, Meta(description="their UserIdentifier")] = None
@@ -60,7 +60,7 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Audited(Struct, forbid_unknown_fields=True):
-    """Which changes are listed."""
+    """Query parameters of the list of changes."""
 
     limit: _Limit = 20
     after: Annotated[
@@ -84,7 +84,7 @@ class Changes(Struct):
 
 
 class Filter(Struct, forbid_unknown_fields=True):
-    """Which messages are changed: those that match all fields."""
+    """A filter of delayed messages: a message must match all fields."""
 
     queue: Annotated[str | UnsetType, Meta(description="their target")] = UNSET
     sender: Annotated[str | UnsetType, Meta(description="their UserIdentifier")] = UNSET
@@ -95,6 +95,7 @@ class Filter(Struct, forbid_unknown_fields=True):
     ] = {}
 
     def as_filter(self) -> ScheduleFilter:
+        """Return the filter for the engine; a missing field becomes None, which matches all."""
         return ScheduleFilter(
             _none_if_unset(self.queue),
             _none_if_unset(self.sender),
@@ -105,6 +106,7 @@ class Filter(Struct, forbid_unknown_fields=True):
 
 
 def _none_if_unset(value: _T | UnsetType) -> _T | None:
+    """Return a value; None if the JSON did not have the field."""
     return None if isinstance(value, UnsetType) else value
 
 
@@ -144,10 +146,10 @@ class Counted(Struct):
 
 
 class _Action(NamedTuple):
-    """An operation on delayed messages: the receipt that means success, and the calls that do it.
+    """One kind of change of delayed messages: the receipt that means success, and its calls.
 
     ``one`` takes the schedule and a MsgId, ``many`` the schedule and a filter; both take the
-    ``times`` that a request may give.
+    ``times`` that a request may have.
     """
 
     receipt: Receipt
@@ -178,7 +180,10 @@ ACTIONS: Final = {
 
 
 def listed(call: Call[Listing, None]) -> Page:
-    """List delayed messages by delivery time."""
+    """List delayed messages by delivery time.
+
+    A page has at most ``limit`` messages; ``next`` is null on the last page.
+    """
     asked = call.query
     where = ScheduleFilter(
         asked.queue, asked.sender, due_from_ms=asked.due_from_ms, due_before_ms=asked.due_before_ms
@@ -204,7 +209,11 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
 
 
 def audited(call: Call[Audited, None]) -> Changes:
-    """List the last changes of the schedule, with their users, the newest first."""
+    """List the last changes of the schedule, with their users, the newest first.
+
+    A change is a cancel, release or reschedule of delayed messages. A page has at most ``limit``
+    changes; ``next`` is null on the last page.
+    """
     limit, after = call.query.limit, call.query.after or _LAST_POSITION
     with call.connection() as connection:
         page = Schedule(connection.call).audit_before(after, limit)
@@ -215,7 +224,8 @@ def audited(call: Call[Audited, None]) -> Changes:
 def cancelled(call: Call[NoQuery, None]) -> Receipted:
     """Cancel all delayed messages with a MsgId: they are never delivered.
 
-    404 if there is none, 409 if they have been delivered or an open unit of work has them.
+    404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
+    them.
     """
     return _change_one(call, ACTIONS["cancel"], {})
 
@@ -223,7 +233,8 @@ def cancelled(call: Call[NoQuery, None]) -> Receipted:
 def released(call: Call[NoQuery, None]) -> Receipted:
     """Release all delayed messages with a MsgId now; they can be got when the answer comes.
 
-    404 if there is none, 409 if they have been delivered or an open unit of work has them.
+    404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
+    them.
     """
     return _change_one(call, ACTIONS["release"], {})
 
@@ -231,7 +242,8 @@ def released(call: Call[NoQuery, None]) -> Receipted:
 def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
     """Give all delayed messages with a MsgId another delivery time.
 
-    404 if there is none, 409 if they have been delivered or an open unit of work has them.
+    404 if no such message is delayed, 409 if they have been delivered or an open unit of work has
+    them.
     """
     action = ACTIONS["reschedule"]
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
@@ -240,8 +252,8 @@ def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
 def changed(call: Call[NoQuery, Change]) -> Counted:
     """Cancel, release or reschedule all delayed messages that match a filter.
 
-    An empty filter is refused without ``"all": true``. If the change fails for one message, no
-    message is changed.
+    An empty filter is refused (400) without ``"all": true``. If the change fails for one message,
+    no message is changed. The answer has the number of messages, 0 if none matches.
     """
     asked = call.body
     action, where = ACTIONS[asked.action], asked.where.as_filter()
@@ -262,7 +274,11 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
 
 
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
-    """Change the delayed messages of one MsgId; WrongRequest (404 or 409) if none was changed."""
+    """Cancel, release or reschedule the delayed messages with the MsgId in the path.
+
+    Returns the receipt (the kind of change) and the number of messages. Raises WrongRequest if no
+    message was changed: 404 for an unknown MsgId, 409 otherwise.
+    """
     msg_id = call.names["id"]
     with call.connection() as connection:
         receipt = action.one(_schedule_if_match(call, connection), msg_id, **times)
@@ -280,9 +296,8 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
 def _schedule_if_match(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
     """Return a schedule whose changes apply only to the message that If-Match names.
 
-    Without If-Match, or without such a message, the schedule has no such restriction.
-
-    Raises WrongRequest (412) if the ETag is that of another message.
+    Without If-Match, or if no message has the MsgId, the schedule has no such restriction. Raises
+    WrongRequest (412) if the ETag is that of another message.
     """
     schedule = Schedule(connection.call)
     if not is_conditional(call.request):
@@ -301,7 +316,11 @@ def _change_many(
     times: Mapping[str, int],
     connection: LocalConnection,
 ) -> int:
-    """Change all messages that match a filter; return how many."""
+    """Change all delayed messages that match a filter; return their number.
+
+    ``times`` are the new delivery time, for reschedule only. Released messages can be got on
+    return.
+    """
     counts = list(action.many(Schedule(connection.call), where, **times))
     if action.receipt is Receipt.RELEASED:
         Administration(connection.call).run_due()
@@ -309,7 +328,7 @@ def _change_many(
 
 
 def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
-    """Count the messages that match a filter."""
+    """Return the number of delayed messages that match a filter; change nothing."""
     count, after = 0, None
     while page := Schedule(connection.call).list(where, limit=_MAX, after=after):
         count, after = count + len(page), page[-1].position
@@ -317,7 +336,10 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
 
 
 def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
-    """Return the one time in a body, in ms by its name; WrongRequest (400) for none or several."""
+    """Return the one time in a body, in ms by its name; {} if ``names`` is empty.
+
+    Raises WrongRequest (400) if the body has none of the names or several.
+    """
     found = _times_given(given, names)
     if names and len(found) != 1:
         raise WrongRequest(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
@@ -325,7 +347,7 @@ def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _times_given(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
-    """Return those of the named times that a body has."""
+    """Return the times that a body has, of those in ``names``, in ms by name."""
     return {name: value for name in names if (value := getattr(given, name)) is not UNSET}
 
 
@@ -339,6 +361,7 @@ _ONE: Final = {
 
 
 def _change_operation(word: str, handler: Callable[..., Receipted]) -> Operation:
+    """Return the operation ``POST …/schedule/{id}/WORD`` for a word such as ``cancel``."""
     path = f"{_PATH}/{{id}}/{word}"
     return Operation("POST", path, handler, Role.OPERATE, problems=_ONE, headers=IF_MATCH)
 

@@ -16,7 +16,7 @@ _MAX_STEPS: Final = 2_000
 
 
 class TimelineSpan(Struct, forbid_unknown_fields=True):
-    """The range of delivery times, and the number of steps."""
+    """Query parameters of a timeline: range of delivery times, and number of steps."""
 
     from_ms: (
         Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="that of the first message")] | None
@@ -55,7 +55,8 @@ class ScheduleTimeline(Struct):
 def shown(call: Call[TimelineSpan, None]) -> ScheduleTimeline:
     """Count delayed messages in equal steps of delivery time; a million takes no longer than a few.
 
-    A step is at least a millisecond, so a short range may have fewer steps.
+    A step is at least a millisecond, so a short range may have fewer steps. 400 if the range ends
+    before it begins.
     """
     asked = call.query
     check_span(asked.from_ms, asked.before_ms)

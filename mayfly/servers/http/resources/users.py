@@ -36,7 +36,7 @@ _Groups = Annotated[list[str], Meta(description="1 to 64 characters of A-Z a-z 0
 
 
 class Listing(Struct, forbid_unknown_fields=True):
-    """Which users are listed."""
+    """Query parameters of the list of users."""
 
     limit: Annotated[int, Meta(ge=1, le=10_000, description="the most entries of a page")] = 200
     after: AfterName = ""
@@ -74,14 +74,17 @@ class AlteredUser(Struct, forbid_unknown_fields=True):
 
 
 def listed(call: Call[Listing, None]) -> UserList:
-    """List the users by name."""
+    """List the users by name.
+
+    A page has at most ``limit`` users; ``next`` is null on the last page.
+    """
     asked, found = call.query, _users(call).all()
     page, following = page_by_name(((one.name, one) for one in found), asked.limit, asked.after)
     return UserList([_to_user(call, one) for one in page], following)
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
-    """Show a user, with its ETag, which changes with the groups; 404 if there is none."""
+    """Show a user, with its ETag, which changes with the groups; 404 for an unknown user."""
     found = _users(call).find(call.names["user"])
     if found is None:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
@@ -89,7 +92,11 @@ def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
 
 
 def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
-    """Add a user (201), or replace one's password and groups (200), which requires If-Match."""
+    """Add a user (201), or replace one's password and groups (200), which requires If-Match.
+
+    428 without If-Match for an existing user, 412 for another ETag, 400 for an invalid name,
+    password or group.
+    """
     users, name = _users(call), call.names["user"]
     is_new = users.find(name) is None
     if is_new:
@@ -105,7 +112,8 @@ def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
     """Change the password or the groups of a user.
 
     A new password takes effect at once: logins with the old one end. New groups apply to
-    connections that are opened from now on.
+    connections that are opened from now on. 404 for an unknown user, 428 without If-Match, 412 for
+    another ETag.
     """
     given = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
     _change(call, **{name: value for name, value in given.items() if value is not UNSET})
@@ -114,24 +122,30 @@ def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
-    """Remove a user; connections that are open stay open. 404 if there is none."""
+    """Remove a user; connections that are open stay open.
+
+    404 for an unknown user, 428 without If-Match, 412 for another ETag.
+    """
     _users(call).remove(call.names["user"], check=_match_check(call))
     _log_change(call, "removed")
 
 
 def _change(call: Call[Any, Any], **changes: Any) -> None:
-    """Change a user if If-Match is right; raises WrongRequest."""
+    """Change password or groups of the user in the path, if If-Match is right.
+
+    Raises WrongRequest (412, 428, 400), and MQRC_UNKNOWN_OBJECT_NAME for an unknown user.
+    """
     name, check = call.names["user"], _match_check(call)
     _apply(lambda: _users(call).change(name, **changes, check=check))
 
 
 def _match_check(call: Call[Any, Any]) -> Callable[[User], None]:
-    """Return a function that raises WrongRequest unless If-Match names the user it is given."""
+    """Return a function that raises WrongRequest (412, 428) unless If-Match is a user's ETag."""
     return lambda before: check_required_match(call.request, _etag(before))
 
 
 def _apply(change: Callable[[], None]) -> None:
-    """Make a change; raises WrongRequest (400) if a user cannot have such a password or group."""
+    """Call ``change``; its ValueError, for an invalid name, password or group, becomes a 400."""
     try:
         change()
     except ValueError as error:
@@ -139,16 +153,21 @@ def _apply(change: Callable[[], None]) -> None:
 
 
 def _users(call: Call[Any, Any]) -> Users:
+    """Return the users of the queue manager in the path."""
     return users_of(call.manager.engine)
 
 
 def _to_user(call: Call[Any, Any], found: User) -> ShownUser:
+    """Return a user as the API shows it, without the password."""
     is_admin = is_administrator(call.manager.engine, found)
     return ShownUser(found.name, list(found.groups), is_admin)
 
 
 def _with_etag(call: Call[Any, Any], status: HTTPStatus) -> Answered[ShownUser]:
-    """Return the present state of a user with its ETag."""
+    """Return the present state of the user in the path, with its ETag.
+
+    A user who was removed meanwhile is shown without groups.
+    """
     name = call.names["user"]
     # Somebody may have removed it meanwhile; then the answer shows it without groups.
     found = _users(call).find(name) or User(name)
@@ -161,6 +180,7 @@ def _etag(found: User) -> str:
 
 
 def _log_change(call: Call[Any, Any], what: str) -> None:
+    """Log that a user was changed, and by which administrator."""
     manager, user = call.manager.name, call.names["user"]
     _LOG.info("%s: user %s was %s by %s", manager, user, what, call.authenticated.admitted.user)
 

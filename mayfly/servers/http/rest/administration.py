@@ -44,9 +44,9 @@ _RUNNING, _ENDED = "running", "endedUnexpectedly"
 async def run_command(call: RestCall) -> RestAnswer:
     """Run MQSC commands; 200 even if a command fails.
 
-    Each reply, and the answer as a whole, has a completion code and a reason code. DISPLAY and PING
-    need the role that may look. START, STOP, RESET and RESOLVE of channels and STOP CONN need the
-    role that may operate; all other commands need an administrator. If the role is missing for one
+    Each reply, and the whole answer, has a completion code and a reason code. DISPLAY and PING need
+    the role that may look. START, STOP, RESET and RESOLVE of channels and STOP CONN need the role
+    that may operate; all other commands need an administrator. If the role is missing for one
     command, no command of the script is run. Raises RestError (400) for a body that is no command.
     """
     authenticated = await call.admit_administrator()
@@ -67,7 +67,7 @@ async def run_command(call: RestCall) -> RestAnswer:
 
 
 async def list_managers(call: RestCall) -> RestAnswer:
-    """List the queue managers of this server, with their states."""
+    """List the queue managers of this server, with their states (running or ended)."""
     await call.service.admit(call.request)
     call.parameters(())
     states = call.service.server_status.states()
@@ -84,13 +84,18 @@ async def show_manager(call: RestCall) -> RestAnswer:
 
 
 def _manager_json(name: str, state: State) -> dict[str, str]:
+    """Return name and state of a queue manager for JSON; the state is one of IBM's two words."""
     return {"name": name, "state": _RUNNING if state.is_live else _ENDED}
 
 
 def _run(
     call: RestCall, authenticated: AuthenticatedUser, script: str, *, as_text: bool
 ) -> dict[str, Any]:
-    """Check the roles for all commands of a script, run it, and return the answer for JSON."""
+    """Check the roles for all commands of a script, run it, and return the answer for JSON.
+
+    Runs in a thread. Raises MQRC_NOT_AUTHORIZED if a role is missing, RestError (400) for a script
+    without a command.
+    """
     engine = call.service.managers[call.names[0]].engine
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, authenticated.admitted, role)
@@ -107,20 +112,21 @@ def _run(
 
 
 def _role(verb: str, kind: str) -> Role:
-    """Return the role that a command needs."""
+    """Return the role that a command needs: LOOK for ``DISPLAY``, ADMINISTER for ``DEFINE``."""
     if verb in _LOOKING:
         return Role.LOOK
     return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
 def _as_text(result: CommandResult) -> list[dict[str, Any]]:
+    """Return the messages of a command for JSON, each with its codes and the lines of its text."""
     return [{**_codes(message), "text": str(message).splitlines()} for message in result.messages]
 
 
 def _as_values(result: CommandResult) -> list[dict[str, Any]]:
-    """Return the objects that a command displays, one reply for each.
+    """Return the objects that a command displays for JSON, each with attributes by keyword.
 
-    If it displays none, return its messages.
+    If the command displays none, return its messages.
     """
     shown = [
         {
@@ -136,7 +142,7 @@ def _as_values(result: CommandResult) -> list[dict[str, Any]]:
 
 
 def _codes(message: MqscMessage) -> dict[str, int]:
-    """Return completion code and reason code of a message."""
+    """Return completion code and reason code of a message; an information has MQCC_OK and 0."""
     if message.is_information:
         return {"completionCode": c.MQCC_OK, "reasonCode": rc.MQRC_NONE}
     reason = message.reason or MQRCCF_COMMAND_FAILED
@@ -144,7 +150,10 @@ def _codes(message: MqscMessage) -> dict[str, int]:
 
 
 def _script_from_text(asked: Mapping[str, Any]) -> str:
-    """Return the command in a request of type runCommand; raises RestError (400)."""
+    """Return the MQSC text in a request of type runCommand.
+
+    Raises RestError (400) if it is missing or no text.
+    """
     parameters = asked.get("parameters")
     command = parameters.get("command") if isinstance(parameters, dict) else None
     if not isinstance(command, str) or not command.strip():
@@ -153,9 +162,10 @@ def _script_from_text(asked: Mapping[str, Any]) -> str:
 
 
 def _script_from_json(asked: Mapping[str, Any]) -> str:
-    """Return a command given as JSON as MQSC text.
+    """Return the MQSC text for a command that a request has as JSON (runCommandJSON).
 
-    All values are quoted, so none becomes a command.
+    All texts are quoted, so a value cannot become a command. Raises RestError (400) for a wrong
+    field.
     """
     verb, qualifier = _keyword("command", asked.get("command")), ""
     if "qualifier" in asked:
@@ -182,7 +192,10 @@ def _script_from_json(asked: Mapping[str, Any]) -> str:
 
 
 def _parameter(keyword: str, value: object) -> str:
-    """Return one parameter as MQSC text; "" for a keyword that is switched off."""
+    """Return one parameter as MQSC text: ``('MAXDEPTH', 5)`` -> ``MAXDEPTH(5)``.
+
+    A switch such as REPLACE with ``no`` gives "". Raises RestError (400) for a wrong value.
+    """
     if keyword in _SWITCHES:
         is_set = _BOOLEANS.get(str(value).lower()) if isinstance(value, (bool, str)) else None
         if is_set is None:
@@ -200,7 +213,10 @@ def _parameter(keyword: str, value: object) -> str:
 
 
 def _quoted(field: str, value: object) -> str:
-    """Return a value as MQSC text, in quotes if it is text; RestError (400) for several lines."""
+    """Return a value as MQSC text, in quotes if it is text.
+
+    Raises RestError (400), with ``field``, for a text of several lines and for another type.
+    """
     if isinstance(value, str):
         if not value.isprintable():
             # A line of MQSC ends a quoted text, and what follows would be a command.
@@ -212,12 +228,16 @@ def _quoted(field: str, value: object) -> str:
 
 
 def _keyword(field: str, value: object) -> str:
-    """Return a word of MQSC in capitals; raises RestError (400) for other text."""
+    """Return a word of MQSC in capitals; raises RestError (400), with ``field``, otherwise."""
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         raise _wrong(field, value, "a word of MQSC")
     return value.upper()
 
 
 def _wrong(field: str, value: object, what: str) -> RestError:
+    """Return the RestError (400) for a field of the body.
+
+    ``what`` describes the allowed values in its text.
+    """
     text = f"{field} {value!r} is not {what}"
     return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text)

@@ -93,7 +93,7 @@ _JSON, _PLAIN = "application/json", "text/plain"
 
 
 class RestOperation(NamedTuple):
-    """One method of a path, which is written as in OpenAPI.
+    """One operation of IBM's REST API: a method of a path, which is written as in OpenAPI.
 
     ``answers`` maps each success status to the media type of its body, "" for no body. ``query``,
     ``headers`` and ``body`` describe the request: names of query parameters, headers with their
@@ -179,9 +179,15 @@ class RestApi:
     """The ASGI application of IBM's REST API."""
 
     def __init__(self, service: Service) -> None:
+        """Serve the queue managers of ``service``; open no socket."""
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; an exception becomes an error answer in IBM's JSON form.
+
+        If the client has gone nothing is sent. An unexpected exception is answered with 500 and
+        raised again.
+        """
         request = Request(scope, receive)
         http_connection = http_connection_of(request)
         try:
@@ -208,7 +214,7 @@ class RestApi:
             http_connection.answer.note(0)
 
     async def _handle(self, request: Request) -> RestAnswer:
-        """Find the operation of a request and call its handler.
+        """Find the operation of a request, call its handler, and return the answer.
 
         Raises RestError: 404 for an unknown path, 405 for another method, 403 without the header
         against CSRF.
@@ -237,9 +243,9 @@ class RestApi:
 def _find(
     raw_path: bytes,
 ) -> tuple[int, Mapping[str, RestOperation], tuple[str, ...]] | None:
-    """Return the version, the operations, and the values of the braces of a path.
+    """Return the version, the operations by method, and the values for the braces of a path.
 
-    The result is None for an unknown path.
+    None for an unknown path or version. Raises RestError (400) if the path is not UTF-8.
     """
     version, segments = _segments(raw_path)
     for path, operations in PATHS.items():
@@ -265,7 +271,11 @@ def _segments(raw_path: bytes) -> tuple[int, list[str]]:
 
 
 def _names(pattern: list[str], segments: list[str]) -> tuple[str, ...] | None:
-    """Return the values for the braces of a path pattern; None if the path does not match."""
+    """Return the values for the braces of a path pattern; None if the path does not match.
+
+    ``{topic}`` may take several segments: ``['{topic}', 'message']`` and ``['a', 'b', 'message']``
+    -> ``('a/b',)``.
+    """
     if _TOPIC in pattern and len(segments) > len(pattern):
         start = pattern.index(_TOPIC)
         end = start + 1 + len(segments) - len(pattern)

@@ -1,4 +1,4 @@
-"""A request to IBM's REST API as handlers take it, and their answers and errors."""
+"""Calls of IBM's REST API: a request as its handlers take it, their answers and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class RestAnswer(NamedTuple):
-    """The status, headers and body of an answer; ``content_type`` is empty if there is no body."""
+    """One answer: status, headers and body; ``content_type`` is empty without a body."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -36,7 +36,7 @@ class RestAnswer(NamedTuple):
     content_type: bytes = b""
 
     async def send(self, send: Send) -> None:
-        """Send the answer to the client."""
+        """Send the answer to the client by the ASGI function ``send``."""
         headers = list(self.headers)
         if self.content_type:
             headers.append((b"content-type", self.content_type))
@@ -49,7 +49,7 @@ class RestAnswer(NamedTuple):
 def json_answer(
     content: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> RestAnswer:
-    """Return an answer with JSON in UTF-8; half surrogate pairs become ``?``."""
+    """Return an answer with ``content`` as JSON in UTF-8; half surrogate pairs become ``?``."""
     body = _ENCODER.encode(content).encode("utf-8", "replace")
     return RestAnswer(status, headers, body, _JSON_TYPE)
 
@@ -137,6 +137,10 @@ class RestError(Exception):
         reason: int = rc.MQRC_NONE,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        """Store status, IBM message and text of the answer; ``reason`` is MQRC_*, 0 for none.
+
+        ``headers`` are added to the answer.
+        """
         super().__init__(text)
         self.status, self.failure, self.text, self.reason = status, failure, text, reason
         self.headers = headers or {}
@@ -160,16 +164,19 @@ class RestError(Exception):
 
 
 def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE) -> RestError:
-    """Return the error (400) for a header or query parameter.
+    """Return the RestError (400) for a wrong header or query parameter.
 
-    ``what`` says which values are allowed.
+    ``what`` says in the text which values are allowed.
     """
     text = f"{name} {value!r} is not {what}"
     return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, text, reason=reason)
 
 
 def of_mq_error(error: MQError, what: str) -> RestError:
-    """Return the error for an MQError; ``what`` names the queue or topic, "" for none."""
+    """Return the RestError for an MQError; ``what`` names the queue or topic, "" for none.
+
+    A get- or put-inhibited queue has status 405, as in IBM MQ.
+    """
     status = status_of(error)
     if isinstance(error, InhibitedError):
         # As with IBM MQ.
@@ -186,7 +193,7 @@ def _failure_of(error: MQError, status: HTTPStatus) -> IbmMessage:
 
 
 def of_unauthorized(error: Unauthorized) -> RestError:
-    """Return the error (401) for credentials that are missing or refused."""
+    """Return the RestError (401) for credentials that are missing or refused."""
     failure = LOGIN_ENDED if error.is_login else NOT_AUTHENTICATED
     return RestError(
         HTTPStatus.UNAUTHORIZED,
@@ -198,7 +205,7 @@ def of_unauthorized(error: Unauthorized) -> RestError:
 
 
 def of_wrong_request(error: WrongRequest) -> RestError:
-    """Return the error for a request that was refused before a queue manager was asked."""
+    """Return the RestError for a request that was refused before a queue manager was called."""
     status = error.status
     return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
 
@@ -210,7 +217,11 @@ _OF_STATUS: Final = {
 
 
 class RestCall(NamedTuple):
-    """A request; ``names`` are the values for the braces of its path, the queue manager first."""
+    """One request to IBM's REST API, as handlers take it.
+
+    ``names`` are the values for the braces of its path, the queue manager first. ``version`` is 1
+    to 3.
+    """
 
     service: Service
     request: Request
@@ -219,20 +230,20 @@ class RestCall(NamedTuple):
 
     @property
     def http_connection(self) -> HttpConnection:
-        """The HTTP connection that the request came over."""
+        """The HTTP connection of the client that sent the request."""
         return http_connection_of(self.request)
 
     async def admit(self) -> AuthenticatedUser:
-        """Authenticate a program by the channel for programs.
+        """Authenticate a program by the rules of the channel for programs; return the user.
 
-        Raises the errors of ``Service.admit``.
+        Raises RestError (404) for an unknown queue manager, and the errors of ``Service.admit``.
         """
         return await self._authenticate(self.service.channel)
 
     async def admit_administrator(self) -> AuthenticatedUser:
-        """Authenticate a user by the channel for administrators.
+        """Authenticate a user by the rules of the channel for administrators; return the user.
 
-        The caller must still check the role.
+        The caller must still check the role. Raises the errors of :meth:`admit`.
         """
         return await self._authenticate(self.service.admin_channel)
 
@@ -245,11 +256,12 @@ class RestCall(NamedTuple):
             raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, text, reason=reason)
 
     async def _authenticate(self, channel: str) -> AuthenticatedUser:
+        """Authenticate the user by the rules of a channel, at the queue manager of the path."""
         self.check_manager()
         return await self.service.admit(self.request, channel, self.names[0])
 
     def headers(self) -> dict[str, str]:
-        """Return the headers by name in lower case; the first one if a name comes several times.
+        """Return the headers by name in lower case; the first value if a name is repeated.
 
         This is ten times as fast as ``request.headers``, which searches all headers for each name.
         """
@@ -257,7 +269,10 @@ class RestCall(NamedTuple):
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
 
     def parameters(self, known: Collection[str]) -> dict[str, str]:
-        """Return the query parameters; raises RestError (400) if one is unknown or given twice."""
+        """Return the query parameters by name; empty without any.
+
+        Raises RestError (400) for a name that is not in ``known``, and for a repeated one.
+        """
         found: dict[str, str] = {}
         if not self.request.scope["query_string"]:
             return found

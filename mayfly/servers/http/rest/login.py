@@ -39,7 +39,10 @@ _ADMINISTRATOR, _PROGRAM = "MQWebAdmin", "MQWebUser"
 
 
 async def log_in(call: RestCall) -> RestAnswer:
-    """Log in a user of any queue manager of the server; 204, with a cookie."""
+    """Log in a user of any queue manager of the server; 204, with a cookie.
+
+    Raises Unauthorized for a wrong or missing password, RestError for a body of another form.
+    """
     user, password = await _read_credentials(call)
     if not (user and password):
         raise Unauthorized("user and password are missing")
@@ -49,7 +52,10 @@ async def log_in(call: RestCall) -> RestAnswer:
 
 
 async def show(call: RestCall) -> RestAnswer:
-    """Show the logged-in user: name, roles, and kind of credentials."""
+    """Show the logged-in user: name, roles, and kind of credentials.
+
+    Raises Unauthorized without valid credentials.
+    """
     credentials = call.service.credentials(call.request)
     authenticated = await _authenticate_anywhere(call, credentials)
     shown_user = {
@@ -61,7 +67,10 @@ async def show(call: RestCall) -> RestAnswer:
 
 
 async def log_out(call: RestCall) -> RestAnswer:
-    """End a login; 204, and the browser deletes the cookie."""
+    """End a login; 204, and the browser deletes the cookie.
+
+    Raises Unauthorized if the request has no cookie of a login, or the login has ended.
+    """
     logins = call.service.logins
     token = cookie_of(call.request, logins.cookie)
     if not token or logins.find(token) is None:
@@ -73,7 +82,7 @@ async def log_out(call: RestCall) -> RestAnswer:
 async def _authenticate_anywhere(call: RestCall, credentials: Credentials) -> AuthenticatedUser:
     """Authenticate a user at the queue managers that know the name; return the first success.
 
-    The path of a login names no queue manager, so all that know the user are asked at once. If none
+    The path of a login names no queue manager, so all that know the user check it at once. If none
     knows the user, the first one refuses, as for a wrong password. A refusal always comes after the
     longest FAILDLAY of all queue managers. So neither an answer nor its time shows which users
     exist. Raises Unauthorized, or the MQError of a channel.
@@ -95,7 +104,7 @@ async def _authenticate_anywhere(call: RestCall, credentials: Credentials) -> Au
 
 
 def _has_user(engine: Engine, user: str) -> bool:
-    """Return True if a queue manager has a user; False if its file of users cannot be read."""
+    """Return True if a queue manager has a user; False if its users' file cannot be read."""
     try:
         return users_of(engine).find(user) is not None
     except (StoreError, OSError):
@@ -104,7 +113,11 @@ def _has_user(engine: Engine, user: str) -> bool:
 
 
 async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> AuthenticatedUser:
-    """Authenticate a user at one queue manager, by the channel for the user's roles."""
+    """Authenticate a user at one queue manager, by the channel for administrators or programs.
+
+    Users with a role use the channel for administrators; if that channel cannot be used, the other
+    one. Raises Unauthorized, or the MQError of the channel.
+    """
     service = call.service
     engine = service.managers[name].engine
     found = users_of(engine).find(credentials.user) if _has_user(engine, credentials.user) else None
@@ -122,7 +135,7 @@ async def _authenticate(call: RestCall, credentials: Credentials, name: str) -> 
 
 
 def _role_names(authenticated: AuthenticatedUser) -> list[str]:
-    """Return the names of the user's roles at the queue manager that authenticated the user."""
+    """Return IBM's names of the user's roles, as ``MQWebAdminRO``; ``MQWebUser`` without a role."""
     if authenticated.admitted.is_operator:
         return [_ADMINISTRATOR]
     engine = authenticated.service.managers[authenticated.applicant.queue_manager].engine
@@ -130,9 +143,9 @@ def _role_names(authenticated: AuthenticatedUser) -> list[str]:
 
 
 async def _read_credentials(call: RestCall) -> tuple[str, str]:
-    """Return user and password in a body.
+    """Return user and password in a JSON body.
 
-    Raises RestError: 415 if not JSON, 400 for another form.
+    Raises RestError: 415 for another media type, 400 for another form.
     """
     media_type = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
@@ -152,7 +165,7 @@ async def _read_credentials(call: RestCall) -> tuple[str, str]:
 
 
 def _cookie(call: RestCall, token: str, seconds: int) -> tuple[bytes, bytes]:
-    """Return the header that sets the login cookie for some seconds."""
+    """Return the Set-Cookie header of a login for some seconds; 0 deletes the cookie."""
     secure = "; Secure" if call.http_connection.peer.has_tls else ""
     text = (
         f"{call.service.logins.cookie}={token}; Path=/; Max-Age={seconds}; HttpOnly; "

@@ -93,8 +93,8 @@ def put_arguments(
     """Return the arguments of a put from the headers of a request.
 
     ``headers`` have names in lower case. ``usr`` returns all headers named ``ibm-mq-usr``, which
-    version 3 reads. ``now_ms`` returns the present time, from which a delay counts. Raises
-    RestError (400) with the header and its value.
+    are read from version 3 on. ``now_ms`` returns the present time, from which a delay counts.
+    Raises RestError (400), which names the wrong header and its value.
     """
     properties = []
     if USR in headers and version >= TYPED_VERSION:
@@ -160,19 +160,29 @@ async def read_text(request: Request, max_bytes: int) -> bytes:
 
 
 def is_text_id(given: str, version: int) -> bool:
-    """Return True if a correlation id is an application's text, not 24 bytes; version 3 only."""
+    """Return True if a correlation id is a text of the application, not a 24-byte id.
+
+    ``ID:`` with at most 48 hexadecimal digits is an id. Before version 3 the result is False.
+    """
     return version >= TYPED_VERSION and id_bytes(given) is None
 
 
 def correlation_of(given: str, version: int) -> bytes:
-    """Return the CorrelId (24 bytes) of a header or query parameter; raises RestError (400)."""
+    """Return the 24-byte CorrelId for a header or query parameter.
+
+    In version 3 any text has a CorrelId. Before, raises RestError (400) unless it is 48 hexadecimal
+    digits.
+    """
     if version >= TYPED_VERSION:
         return correlation_bytes(given)
     return _id_of_hex(CORRELATION_ID, given)
 
 
 def message_id_of(given: str, version: int) -> bytes:
-    """Return the MsgId (24 bytes) of a query parameter; raises RestError (400)."""
+    """Return the 24-byte MsgId of a query parameter of 48 hexadecimal digits.
+
+    Version 3 allows ``ID:`` before them. Raises RestError (400) for another form.
+    """
     if version >= TYPED_VERSION and given.startswith("ID:"):
         given = given.removeprefix("ID:")
     return _id_of_hex("messageId", given)
@@ -181,9 +191,9 @@ def message_id_of(given: str, version: int) -> bytes:
 def whole_number(
     name: str, given: str, minimum: int, maximum: int, what: str = "", reason: int = rc.MQRC_NONE
 ) -> int:
-    """Return a header or query parameter as a number from ``minimum`` to ``maximum``, both allowed.
+    """Return a header or query parameter as a number from ``minimum`` to ``maximum``.
 
-    Raises RestError (400) with its name; ``what`` says which values are allowed.
+    Raises RestError (400) with its name; ``what`` says in the error text which values are allowed.
     """
     is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(maximum))
     if not is_number or not minimum <= int(given) <= maximum:
@@ -193,7 +203,10 @@ def whole_number(
 
 
 def _in_utf_8(given: str) -> str:
-    """Return a header decoded as UTF-8; unchanged if its bytes are not UTF-8."""
+    """Return a header, which HTTP decodes as Latin-1, decoded as UTF-8.
+
+    A header that is no UTF-8 is returned unchanged.
+    """
     try:
         return given if given.isascii() else given.encode("latin-1").decode()
     except UnicodeDecodeError:
@@ -201,28 +214,37 @@ def _in_utf_8(given: str) -> str:
 
 
 def _id_of_hex(name: str, given: str) -> bytes:
-    """Return 24 bytes from 48 hexadecimal digits; raises RestError (400)."""
+    """Return 24 bytes from 48 hexadecimal digits; raises RestError (400) for anything else."""
     if not _HEX_ID.fullmatch(given):
         raise wrong_value(name, given, "48 hexadecimal digits")
     return bytes.fromhex(given)
 
 
 def _life_ms(given: str) -> int | None:
-    """Return a lifetime in ms; None for "unlimited". Raises RestError (400)."""
+    """Return the header ``ibm-mq-md-expiry`` in ms; None for "unlimited".
+
+    Raises RestError (400) with MQRC_EXPIRY_ERROR for anything else.
+    """
     if given == UNLIMITED:
         return None
     return whole_number(EXPIRY, given, 1, _LONGEST_LIFE_MS, _A_LIFE, rc.MQRC_EXPIRY_ERROR)
 
 
 def _delay_ms(given: str, now_ms: int) -> int:
-    """Return a delay in ms; raises RestError with MQRC_OPTIONS_ERROR if it is out of range."""
+    """Return the delivery delay in a header, in ms.
+
+    Raises RestError (400) with MQRC_OPTIONS_ERROR if it is no number or too long.
+    """
     longest_ms = LATEST_DUE_MS - now_ms
     what = f"a whole number of ms from 0 to {longest_ms}"
     return whole_number(DELIVERY_DELAY, given, 0, longest_ms, what, rc.MQRC_OPTIONS_ERROR)
 
 
 def _report(given: str) -> int:
-    """Return the MQRO options in a header; raises RestError (400)."""
+    """Return the MQRO options for a header such as ``expiration, cod``; none for an empty one.
+
+    Raises RestError (400) for an unknown name.
+    """
     report = c.MQRO_NONE
     for name in given.split(",") if given else ():
         option = report_option(name)
@@ -234,7 +256,11 @@ def _report(given: str) -> int:
 
 
 def _priority(headers: Mapping[str, str], version: int) -> int:
-    """Return the priority in the headers; before version 3 it is always 4."""
+    """Return the priority in the headers, MQPRI_PRIORITY_AS_Q_DEF without the header.
+
+    Before version 3 it is always 4. Raises RestError (400) unless it is 0 to 9 or
+    ``asDestination``.
+    """
     if version < TYPED_VERSION:
         return _FIXED_PRIORITY
     given = headers.get(PRIORITY, _AS_DESTINATION)
@@ -244,6 +270,10 @@ def _priority(headers: Mapping[str, str], version: int) -> int:
 
 
 def _persistence(headers: Mapping[str, str], version: int) -> int:
+    """Return the MQPER_* value in the headers, not persistent without the header.
+
+    Raises RestError (400) for an unknown word; ``asDestination`` is known from version 3 on.
+    """
     given = headers.get(PERSISTENCE, "nonPersistent")
     if given == _AS_DESTINATION and version >= TYPED_VERSION:
         return c.MQPER_PERSISTENCE_AS_Q_DEF
@@ -256,9 +286,10 @@ def _persistence(headers: Mapping[str, str], version: int) -> int:
 
 @lru_cache(maxsize=256)
 def _descriptor(priority: int, persistence: int, reply_to: str, reports: str) -> Descriptor:
-    """Return a message descriptor; it is cached, since most messages of a client have the same one.
+    """Return the message descriptor for these values; equal values share one (cached).
 
-    Raises RestError (400) for a reply-to queue or a report option that is wrong.
+    With a reply-to queue the message is a request. Raises RestError (400) for an invalid reply-to
+    queue or report option.
     """
     queue, at, manager = reply_to.partition("@")
     try:
@@ -286,7 +317,7 @@ _JMS_TEXT: Final = "jms_text"
 
 
 def answer_of(message: Message, version: int) -> RestAnswer:
-    """Return a message as an answer: its body as text, its descriptor and properties as headers.
+    """Return a message as an answer (200): its body as text, descriptor and properties as headers.
 
     Raises RestError (501) if the body is not text, or if an id, a queue name or a property contains
     control characters, which no header can hold.
@@ -322,19 +353,23 @@ def answer_of(message: Message, version: int) -> RestAnswer:
 
 
 def shown_id(identifier: bytes, version: int) -> str:
-    """Return a MsgId in hexadecimal, with ``ID:`` before it in version 3."""
+    """Return a MsgId in hexadecimal, with ``ID:`` before it from version 3 on."""
     return f"ID:{identifier.hex()}" if version >= TYPED_VERSION else identifier.hex()
 
 
 def shown_correlation(correl_id: bytes, version: int, text: str | None = None) -> str:
-    """Return a CorrelId in hexadecimal, or in version 3 the text it was made from; "" for none."""
+    """Return a CorrelId in hexadecimal; empty for all zeros.
+
+    From version 3 on it has ``ID:`` before it, or is ``text``, the application's text from which it
+    was made.
+    """
     if version >= TYPED_VERSION:
         return correlation_text(correl_id, text) or ""
     return (id_text(correl_id) or "").removeprefix("ID:")
 
 
 def _parts(message: Message) -> Parts:
-    """Return the data and properties of a message; RestError (501) for a damaged MQRFH2."""
+    """Return the data and properties of a message; raises RestError (501) for a damaged MQRFH2."""
     try:
         return parts_of(message.descriptor, message.body)
     except MQError as error:
@@ -342,13 +377,16 @@ def _parts(message: Message) -> Parts:
 
 
 def _property(parts: Parts, name: str) -> str | None:
-    """Return the value of a property that is text; None if there is none."""
+    """Return the value of a property that is text; None if it is missing or no text."""
     value = next((p.typed.value for p in parts.properties if p.name == name), None)
     return value if isinstance(value, str) else None
 
 
 def _text(parts: Parts) -> bytes:
-    """Return the text of a message in UTF-8; raises RestError (501) if it is not text."""
+    """Return the text of a message in UTF-8.
+
+    Raises RestError (501) if the message is not text, or its character set is unknown or wrong.
+    """
     kind = _property(parts, "mcd.Msd") or _JMS_TEXT
     data_format = parts.data_format.strip()
     if kind != _JMS_TEXT or (data_format != TEXT_FORMAT and parts.data):
@@ -368,6 +406,7 @@ def _text(parts: Parts) -> bytes:
 
 
 def _not_text(why: str) -> RestError:
+    """Return the RestError (501) for a message that cannot be an answer, and stays on its queue."""
     text = f"the message stays on its queue, as it cannot be made an answer: {why}"
     return RestError(HTTPStatus.NOT_IMPLEMENTED, FAILED, text)
 
@@ -411,8 +450,8 @@ _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x1f\x7f]")
 def _properties_of(headers: Iterable[str]) -> list[Property]:
     """Return the properties in headers of the form ``name;value;type``.
 
-    Raises RestError (400) with the header, if its form, a name, a type or a value is wrong, or if a
-    name comes twice.
+    Raises RestError (400) with the header for a wrong form, name, type or value, and for a repeated
+    name.
     """
     found: dict[str, Property] = {}
     for header in headers:
@@ -430,14 +469,21 @@ def _properties_of(headers: Iterable[str]) -> list[Property]:
 
 
 def _check_header(what: str, text: str) -> None:
-    """Raise RestError (501) if a text has control characters, which no header can hold."""
+    """Raise RestError (501) if a text has control characters, which no header can hold.
+
+    ``what`` names the text in the error.
+    """
     if _NOT_IN_A_HEADER.search(text):
         message = f"{what} has control characters: no header can hold it"
         raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, message)
 
 
 def _property_of(part: re.Match[str], header: str, others: Iterable[str]) -> Property:
-    """Return one property of a header; raises RestError (400)."""
+    """Return one property of a header, from a match of ``name;value;type``.
+
+    ``others`` are the names of the properties before. Raises RestError (400) for an unknown type,
+    or an invalid name or value.
+    """
     name, kind = part["name"], part["type"].lower()
     mq_type = _TYPES.get(kind)
     if mq_type is None:
@@ -453,9 +499,9 @@ def _property_of(part: re.Match[str], header: str, others: Iterable[str]) -> Pro
 
 
 def _usr_header(found: Property) -> str:
-    """Return the ``ibm-mq-usr`` header of a property.
+    """Return a property as ``ibm-mq-usr`` header: ``colour;"red";string``, ``size;5;integer``.
 
-    Raises RestError (501) for control characters.
+    Raises RestError (501) for control characters in name or value.
     """
     name, (dt, value) = found.name, found.typed
     _check_header(f"the name of property {name!r}", name)

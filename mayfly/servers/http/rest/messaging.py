@@ -1,4 +1,4 @@
-"""Messaging: put, get, browse and list messages of queues, and publish to topics.
+"""Messaging of the REST API: put, get, browse and list messages of queues, publish to topics.
 
 A get locks the message, makes the answer, and removes the message durably before it sends the
 answer.
@@ -52,7 +52,10 @@ _IDS: Final = ("correlationId", "messageId")
 
 
 class _Wanted(NamedTuple):
-    """The ids that a message must have, b"" for any; or a selector for an id that is text."""
+    """The ids that a message must have to be selected, b"" for any id.
+
+    ``selector`` is set for a correlation id that is a text; otherwise it is None.
+    """
 
     msg_id: bytes
     correl_id: bytes
@@ -60,19 +63,27 @@ class _Wanted(NamedTuple):
 
 
 async def put(call: RestCall) -> RestAnswer:
-    """Put a message on a queue; 201, when a persistent message is on the disk."""
+    """Put a message on a queue; 201, when a persistent message is on the disk.
+
+    The answer has the MsgId in a header. Raises RestError for a wrong header or body, or an unknown
+    queue.
+    """
     return await _send(call, call.names[1], c.MQOT_Q)
 
 
 async def publish(call: RestCall) -> RestAnswer:
-    """Publish a message to a topic; 201."""
+    """Publish a message to a topic; 201.
+
+    The answer has the MsgId in a header. Raises RestError for a wrong header or body.
+    """
     return await _send(call, call.names[1], c.MQOT_TOPIC)
 
 
 async def take(call: RestCall) -> RestAnswer:
     """Get a message; 200 with the message, 204 if no message came within the wait.
 
-    If the client goes while it waits, the message stays on the queue.
+    If the client goes while it waits, or the message cannot be an answer (501), the message stays
+    on the queue.
     """
     authenticated = await call.admit()
     given = call.parameters((*_IDS, "wait"))
@@ -99,7 +110,10 @@ async def take(call: RestCall) -> RestAnswer:
 
 
 async def browse(call: RestCall) -> RestAnswer:
-    """Browse the first message, which stays on its queue; 204 if there is none."""
+    """Browse the first message, which stays on its queue; 204 without a message.
+
+    501 if the message cannot be an answer.
+    """
     authenticated = await call.admit()
     wanted = _wanted(call.parameters(_IDS), call.version)
     await _wait_for_memory(call)
@@ -117,7 +131,10 @@ async def browse(call: RestCall) -> RestAnswer:
 
 
 async def list_messages(call: RestCall) -> RestAnswer:
-    """List messages without their bodies, only ids and formats."""
+    """List messages without their bodies, only ids and formats; they stay on the queue.
+
+    An empty or get-inhibited queue gives an empty list.
+    """
     authenticated = await call.admit()
     given = call.parameters((*_IDS, "limit"))
     wanted = _wanted(given, call.version)
@@ -127,7 +144,11 @@ async def list_messages(call: RestCall) -> RestAnswer:
 
 
 async def _send(call: RestCall, name: str, kind: int) -> RestAnswer:
-    """Put the body of a request on a queue or topic; return the answer with the new MsgId."""
+    """Put the body of a request on a queue or topic; return the answer (201) with the new MsgId.
+
+    ``kind`` is MQOT_Q or MQOT_TOPIC. The object is opened before the body is read. Raises
+    RestError.
+    """
     authenticated = await call.admit()
     request = call.request
     call.parameters(())
@@ -160,6 +181,10 @@ async def _send(call: RestCall, name: str, kind: int) -> RestAnswer:
 async def _put(
     call: RestCall, conversation: Connection, handle: int, body: bytes, message: PutArguments
 ) -> PutResult:
+    """Put a body as one message on an open object, outside a unit of work; return the result.
+
+    Raises the MQError of the put.
+    """
     put = ask.Put.of(
         handle,
         body,
@@ -178,9 +203,9 @@ async def _put(
 async def _get_locked(
     call: RestCall, conversation: Connection, handle: int, wanted: _Wanted, wait_ms: int
 ) -> Delivery:
-    """Return a message locked for this conversation.
+    """Return a message locked for this conversation; the caller must settle it.
 
-    Raises NoMessage if none comes within the wait.
+    Waits ``wait_ms``. Raises NoMessage if none comes within that time.
     """
     if not (wanted.msg_id or wanted.correl_id):
         for delivery in conversation.call(ask.TakeHeld(handle, _QUIESCING, 1, 1)):
@@ -197,17 +222,20 @@ async def _get_locked(
 
 
 async def _wait_for_memory(call: RestCall) -> None:
-    """Wait until the memory budget of the server is not used up, so that a message may be read."""
+    """Wait, at most 30 seconds, until the memory budget allows to read a message.
+
+    Raises MQRC_RESOURCE_PROBLEM after that time.
+    """
     if call.http_connection.budget.is_used_up:
         (await call.http_connection.reserve(0)).end()
 
 
 class _OpenObject:
-    """A queue or topic that is open for a ``with`` block, which gets its handle.
+    """A queue or topic that is open for a ``with`` block; the block gets its handle.
 
-    An MQError in the block becomes a RestError that names the queue. A queue is opened anew for
-    each request. So authority is checked each time, and an idle client has no handle that would
-    keep the queue from being deleted or cleared (2042).
+    An MQError in the block becomes a RestError that names the queue or topic. A queue is opened
+    anew for each request. So authority is checked each time, and an idle client has no handle that
+    would keep the queue from being deleted or cleared (2042).
     """
 
     __slots__ = ("_asked", "_connection", "_handle")
@@ -221,11 +249,13 @@ class _OpenObject:
         *,
         kind: int = c.MQOT_Q,
     ) -> None:
+        """Prepare the open; ``options`` are MQOO_*, ``kind`` is MQOT_Q or MQOT_TOPIC."""
         queue, topic = ("", name) if kind == c.MQOT_TOPIC else (name, "")
         self._connection = connection
         self._asked = ask.Open(queue, options, kind, topic=topic, selector=selector)
 
     def __enter__(self) -> int:
+        """Open the object and return its handle; raises RestError, also for a model queue."""
         try:
             opened = self._connection.call(self._asked)
             self._handle = opened.handle
@@ -238,6 +268,7 @@ class _OpenObject:
         return self._handle
 
     def __exit__(self, _kind: object, raised: BaseException | None, _trace: object) -> None:
+        """Close the object; an MQError of the block or of the close is raised as RestError."""
         try:
             self._close()
         except MQError as error:
@@ -246,17 +277,22 @@ class _OpenObject:
             raise self._to_rest_error(raised) from raised
 
     def _close(self) -> None:
+        """Close the handle, unless the connection has ended."""
         if self._connection.is_open:
             self._connection.call(ask.CloseObject(self._handle))
 
     def _to_rest_error(self, error: MQError) -> RestError:
+        """Return the RestError for an MQError, with the name of the queue or topic."""
         asked = self._asked
         is_topic = asked.kind == c.MQOT_TOPIC
         return of_mq_error(error, f"topic {asked.topic!r}" if is_topic else f"queue {asked.name!r}")
 
 
 def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
-    """Return the ids that a query asks for; raises RestError (400)."""
+    """Return the ids in the query parameters messageId and correlationId; b"" for a missing one.
+
+    Raises RestError (400) for an invalid id.
+    """
     message, correlation = given.get("messageId", ""), given.get("correlationId", "")
     msg_id = message_id_of(message, version) if "messageId" in given else b""
     if "correlationId" not in given:
@@ -270,7 +306,11 @@ def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
 def _list(
     call: RestCall, authenticated: AuthenticatedUser, wanted: _Wanted, limit: int
 ) -> list[dict[str, Any]]:
-    """Browse messages without bodies; return their ids and formats for JSON."""
+    """Browse at most ``limit`` messages without bodies; return ids and formats for JSON.
+
+    Runs in a thread. An empty or get-inhibited queue gives an empty list. Raises RestError if the
+    queue cannot be opened.
+    """
     found: list[dict[str, Any]] = []
     with (
         authenticated.connection() as connection,
