@@ -18,6 +18,7 @@ class Arrivals:
     """
 
     def __init__(self, core: Core) -> None:
+        """Begin with no watched queue and ``has_work`` True."""
         self._core = core
         self._waiters: list[Waiter] = []
         #: Whether messages may have arrived since the service last looked.
@@ -53,5 +54,8 @@ def next_number(owner: QueueOwner) -> int:
 
 
 def arrival_number(message: Message) -> int:
-    """Return a number in the order of arrivals, comparable with :func:`next_number`."""
+    """Return the arrival number of a message, higher than that of each earlier arrival.
+
+    It can be compared with the result of :func:`next_number`.
+    """
     return key_of(message) & _ARRIVAL

@@ -653,7 +653,7 @@ class TopicDefinition(Definition):
 
 @table
 class SubscriptionDefinition(Definition):
-    """The attributes of a subscription, and what is stored beside them."""
+    """The attributes of a subscription, and the values stored with them that MQSC cannot set."""
 
     kinds: ClassVar = (SUB,)
 
@@ -874,7 +874,7 @@ _LONGEST_LIST = 10_240
 
 @table
 class AuthenticationDefinition(Definition):
-    """How passwords are checked (AUTHINFO); IDPWOS reads a file of users here."""
+    """One AUTHINFO object: how passwords are checked; IDPWOS reads a file of users here."""
 
     kinds: ClassVar = (AUTHINFO,)
 
@@ -980,8 +980,5 @@ ATTRIBUTES = tuple(a for kind in TABLES for a in attributes_of(kind).values())
 
 
 def defaults_of(kind: str) -> dict[str, Value]:
-    """Return the default of each attribute of a kind, by MQSC keyword.
-
-    Empty for an unknown kind.
-    """
+    """Return the default of each attribute of a kind, by MQSC keyword; {} for an unknown kind."""
     return {keyword: a.default for keyword, a in attributes_of(kind).items()}

@@ -285,6 +285,10 @@ class _Browser(Getter):
     """A browse that can wait: it searches at once, and again whenever a message arrives."""
 
     def __init__(self, cursor: Cursor, step: _Step, place: SelectorProgress | None) -> None:
+        """Prepare a browse of a cursor.
+
+        ``place`` is the progress of its selector, None without one.
+        """
         super().__init__(
             cursor.core, cursor.path, step.request, None, cursor.requester, only_looks=True
         )
@@ -304,16 +308,16 @@ class _Browser(Getter):
     def attempt(self) -> object:
         """Browse for a waiting thread.
 
-        Return the result, None without a message, or SEARCH_UNLOCKED.
+        Returns the result, None without a message, or SEARCH_UNLOCKED.
         SEARCH_UNLOCKED means that a selector makes the search too long for the engine lock.
         """
         outcome = self._look(in_parts=self.has_selector)
         return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
-        """Search once.
+        """Search once; return the result and None for the transaction, or None without a message.
 
-        Return the result or None, and set ``is_cut`` if the search stopped early.
+        Sets ``is_cut`` to True if the search stopped early.
         """
         result, self.is_cut = self._cursor.step(self._step, in_parts=in_parts)
         return None if result is None else (result, None)
@@ -370,7 +374,7 @@ class HandleMarks:
             marks.unmark_for_set(found[1].k)
 
     def end_expired_leases(self) -> None:
-        """End marks of co-operating sets whose MARKINT is over."""
+        """End the marks of co-operating sets whose MARKINT is over; waiting browses try again."""
         if self._marks.marked:
             self._marks.end_expired_leases(self._core.now_ms(), self._core.waits.offer)
 
@@ -392,7 +396,7 @@ class HandleMarks:
                 )
 
     def _not_marked(self) -> Unmarked:
-        """Return the unmarked messages of the queue for this handle, made at first use."""
+        """Return the object that knows the queue's unmarked messages; the first call makes it."""
         if self._unmarked is None:
             self._unmarked = Unmarked(
                 self._marks,

@@ -41,6 +41,7 @@ class Callbacks:
     __slots__ = ("_is_calling", "_lock", "waiting")
 
     def __init__(self, lock: Lock) -> None:
+        """Begin without callbacks; ``lock`` ensures that only one thread calls them."""
         self.waiting: deque[Callable[[], object]] = deque()
         self._lock = lock
         self._is_calling = False
@@ -99,7 +100,10 @@ class Gathering:
         self._pause = self._pause_left = 0
 
     def is_due(self, count: int) -> bool:
-        """Return True if a sync with ``count`` callers should wait for more; ask once a sync."""
+        """Return True if a sync with ``count`` callers should wait for more of them.
+
+        Call it once before each sync.
+        """
         if count >= self.expected:
             return False
         self._pause_left, is_paused = max(self._pause_left - 1, 0), self._pause_left > 0
@@ -206,7 +210,7 @@ class Background:
     def _turn(self) -> bool:
         """Run all that was handed over.
 
-        Return False, which ends the thread, after a second without any.
+        Returns False, which ends the thread, after a second without any.
         """
         self._thread_id = self._runtime.thread_id()
         with self._ready:
@@ -266,7 +270,7 @@ class Background:
 
 
 def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
-    """Return why one of several transactions failed; None when it has taken effect."""
+    """Return the error of one of several transactions; None when it has taken effect."""
     unit = transaction.unit
     if unit.is_safe:
         return None

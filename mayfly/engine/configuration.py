@@ -38,6 +38,7 @@ class Configuration(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
+        """True if no platform, command level or setting is given."""
         return self.platform is None and self.command_level is None and not self.settings
 
 
@@ -119,10 +120,10 @@ def _stored_form(configuration: Configuration) -> dict[str, Any]:
 
 
 def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
-    """Return the stored configuration, replaced where ``given`` has a value.
+    """Return the stored configuration with the values of ``given`` in it, and store a changed result.
 
-    Store a changed result. ``is_new`` gives a queue manager without a platform the default one.
-    Raises ValueError for another platform than the stored one.
+    ``is_new`` gives a queue manager without a platform the default one. Raises ValueError for
+    another platform than the stored one, StoreError for values of a newer Mayfly.
     """
     stored = read_configuration(store.persistent)
     kept = _known(stored, store)

@@ -228,7 +228,7 @@ class Committer:
             queue_state.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
-        """End the run of transactions whose outcome is open; they are neither effective nor undone.
+        """End the run of transactions whose outcome is open: they neither take effect nor are undone.
 
         Takes the engine lock.
         """
@@ -313,9 +313,9 @@ class Committer:
                 offered[queue.number] = queue
 
     def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
-        """Undo one transaction.
+        """Undo one transaction, and add queues that waiting gets may try to ``offered``.
 
-        Add queues that waiting gets may try to ``offered``, by queue number.
+        ``offered`` is by queue number. Needs the engine lock.
         """
         for queue, row, _side in queue_state.take_back(self._state, transaction):
             self.arrival_hook.note(queue, [row.k])

@@ -16,7 +16,7 @@ from mayfly.verbs.facts import Counts, Verification
 
 
 def counts_of(core: Core, name: str) -> Counts:
-    """Return the counts of the local queue that a name resolves to.
+    """Return the message counts, by state, of the local queue that a name resolves to.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
@@ -88,9 +88,10 @@ def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
 
 
 def verify(core: Core) -> Verification:
-    """Recount every queue, compare with counters and totals, and read the files of the store.
+    """Recount the messages of every queue; return each difference from counters and totals.
 
-    Transactions wait meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    Damaged or unreadable files of the store are problems, too. Nothing is repaired. Transactions
+    wait during the recount. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     core.check_running()
     problems: list[str] = []

@@ -70,7 +70,7 @@ class DueWork:
     def next_due_ms(self) -> int | None:
         """Return the clock time of the next due work, in ms.
 
-        None when nothing is planned or after a stop.
+        Returns None when nothing is planned or after a stop.
         """
         core = self.core
         with core.engine_lock:
@@ -123,7 +123,7 @@ class DueWork:
                 raise mistake
 
     def run_pass(self) -> bool:
-        """Do a bounded part of the due work; return True while delayed messages are due."""
+        """Do a bounded part of the due work; return True if delayed messages are still due."""
         core = self.core
         if self._postponed_to_ms <= core.now_ms():
             self._try(self._membership.finish)
@@ -148,8 +148,8 @@ class DueWork:
     def release_due_ms(self) -> int | None:
         """Return when the next delayed message will be released, in ms; None without one.
 
-        After a full disk that is not before the end of the pause of a second. Needs the engine
-        lock.
+        During the pause of a second after a full disk, it is not before the end of the pause. Needs
+        the engine lock.
         """
         assert self.core.engine_lock.is_held()
         due_ms = self.processor.next_due_ms()
@@ -182,7 +182,7 @@ class DueWork:
     def _next_end_ms(self) -> int | None:
         """Return when the next wait of a get ends.
 
-        None without one, or if the group ends that wait.
+        Returns None without one, or if the group ends that wait.
         """
         end_ms = self.core.waits.next_end_ms()
         is_open = end_ms is None or self._membership.may_bring(end_ms)
@@ -287,7 +287,7 @@ class Housekeeping:
     def _time_due_ms(self) -> int | None:
         """Return a past moment when the time should be stored now.
 
-        None if not, or without a folder.
+        Returns None if not, or without a folder.
         A restart continues from the stored time. Without it a message that expired while nothing
         was written would live again under a slow clock (E4). A moment in the future is never
         returned: a virtual clock would stop there every ten seconds.

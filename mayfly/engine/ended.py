@@ -60,7 +60,10 @@ class EndedFilter(NamedTuple):
     identifier: bytes | None = None
 
     def condition(self) -> tuple[str, list[Any]]:
-        """Return an SQL condition, which begins with AND or is empty, and its parameters."""
+        """Return the filter as an SQL condition and its parameters.
+
+        ``(' AND queue = ?', ['Q1'])``, or ``('', [])`` when all fields are None.
+        """
         parts: list[str] = []
         values: list[Any] = []
         for column, value in (

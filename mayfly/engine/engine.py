@@ -244,7 +244,10 @@ class Engine(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
-        """Load definitions, totals, claims, channels, subscriptions and retained publications."""
+        """Load definitions, totals, messages reserved by Spark, and channel states from the store.
+
+        A new store gets the default objects. Retained publications are loaded, too.
+        """
         self._membership.join(self)
         stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
         for definition, number in stored:

@@ -294,9 +294,9 @@ class ExpiryScan:
     def next_due_ms(self) -> int | None:
         """Return the time in ms of the next scan that can find an expired message.
 
-        None while EXPRYINT is OFF or no message has a deadline. Scans that would find nothing, or
-        only locked messages, are skipped: under a virtual clock each would cost a stop. Needs the
-        engine lock.
+        Returns None while EXPRYINT is OFF or no message has a deadline. Scans that would find
+        nothing, or only locked messages, are skipped: under a virtual clock each would cost a stop.
+        Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
         seconds = self._core.registry.queue_manager.expryint
@@ -357,10 +357,7 @@ class ExpiryScan:
         return [self._core] if group is None else [self._core, group]
 
     def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
-        """Return the earliest deadline (ms) of a message that a scan could discard.
-
-        None for none.
-        """
+        """Return the earliest deadline (ms) of a message that a scan could discard, else None."""
         messages = requester.messages(persistence)
         found = messages.earliest_deadlines(1)
         if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:

@@ -31,7 +31,7 @@ PUT: Final = "put"
 class QueueFigures(NamedTuple):
     """Statistics of one local queue, or the sum of several.
 
-    ``depth`` is CURDEPTH. ``present`` counts messages by state, None where nobody counted.
+    ``depth`` is CURDEPTH. ``present`` counts messages by state, None where they were not counted.
     ``oldest_put_ms`` is when the oldest message was put; None without a message, or for several
     queues. ``puts`` and ``ended`` (by outcome) count from the definition of the queue on, over
     restarts.
@@ -146,7 +146,7 @@ def _with_counts(
 ) -> QueueFigures:
     """Return ``row`` with message counts and oldest put time.
 
-    Unchanged if the queue was deleted.
+    Returns it unchanged if the queue was deleted.
     """
     with contextlib.suppress(ObjectError), engine.engine_lock:
         queue = engine.registry.queue(name)

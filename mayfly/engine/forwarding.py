@@ -174,11 +174,12 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
 
 
 def put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> int:
-    """Put a reply in the session's unit of work, with the authority of the user who asked (R6).
+    """Put a reply in the session's unit of work, with the authority of the request's user (R6).
 
-    Returns 0, or the reason code when its queue refuses it and it went to the dead-letter queue; an
-    empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, which is no fault of
-    the queue, and the reason why the dead-letter queue refuses it.
+    Returns 0 when it was put on its queue. If the queue refuses it, puts it on the dead-letter
+    queue and returns the reason code; MQRC_MISSING_REPLY_TO_Q for an empty ``name``. Raises
+    MQRC_SYNCPOINT_LIMIT_REACHED, MQRC_CONNECTION_BROKEN, and the error with which the dead-letter
+    queue refuses it.
     """
     try:
         if not name:

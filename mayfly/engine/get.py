@@ -43,7 +43,7 @@ _AS_STORED: Final = View.AS_STORED
 
 
 class GetRequest(NamedTuple):
-    """What a get asks for: which messages, how long to wait, and how to return one.
+    """The options of one get: which messages, how long to wait, and how to return a message.
 
     ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever. ``max_length`` is the size of
     the buffer in bytes, None for any. ``accept_truncated`` is MQGMO_ACCEPT_TRUNCATED_MSG,
@@ -474,7 +474,7 @@ def take_row(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> Transaction | None:
-    """Take a message under the lock and add the COD report that it owes.
+    """Take a message under the engine lock, and add the COD report that it asks for.
 
     With a unit of work the message becomes part of it, and the result is None. Without one, returns
     the transaction that the caller runs to make the get final.

@@ -167,6 +167,7 @@ class _Batch:
         max_messages: int,
         max_bytes: int,
     ) -> None:
+        """Begin with no message; ``max_bytes`` limits the bodies together."""
         self._core, self._getter, self._unit_of_work = core, getter, unit_of_work
         self._requester = getter.requester
         self.messages: list[Message] = []
@@ -336,8 +337,8 @@ def take_each(
 
     Each can then be acknowledged or given back alone. A message is held by ``holder`` (the first
     item is the message), or by a unit of work for it alone (the first item is that unit of work).
-    The second is used for a message that asks for a COD report, or is on a queue of the
-    queue-sharing group.
+    The second is used with match options, for a message that asks for a COD report, and on a queue
+    of the queue-sharing group.
 
     The search stops when the bodies reach ``max_bytes``, and earlier where a selector makes it
     long. ``getter_into`` returns a getter that takes into a unit of work. A message that does not

@@ -395,7 +395,7 @@ class Handle:
     def unlock(self) -> int:
         """Release the browse lock (MQGMO_UNLOCK).
 
-        Return 0, or MQRC_NO_MSG_LOCKED without a lock (B6).
+        Returns 0, or MQRC_NO_MSG_LOCKED without a lock (B6).
         Raises MQRC_NOT_OPEN_FOR_BROWSE, MQRC_HOBJ_ERROR when closed.
         """
         self._check_open()

@@ -151,10 +151,7 @@ class Marks:
         )
 
     def end_expired_leases(self, now_ms: int, offer: Callable[[int], None]) -> None:
-        """End the marks whose MARKINT is over.
-
-        Call ``offer`` with the number of each such queue.
-        """
+        """End the marks whose MARKINT is over; call ``offer`` with the number of each queue."""
         for number, co_operating in list(self._sets.items()):
             lease_ends = co_operating.lease_ends
             has_ended = False
@@ -220,6 +217,10 @@ class Unmarked:
         *,
         co_operates: bool,
     ) -> None:
+        """Begin with no marked message known, as a watcher of the queue.
+
+        ``requester`` is the handle.
+        """
         self._marks = marks
         self._queue = queue
         self._holder = requester

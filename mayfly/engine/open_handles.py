@@ -102,6 +102,7 @@ class OpenQueues:
     """
 
     def __init__(self, core: Core, unit_of_work: UnitOfWork) -> None:
+        """Begin without open handles; ``unit_of_work`` is that of the session."""
         self._core = self.core = core
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()

@@ -281,7 +281,7 @@ class PendingWaits:
     def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
         """Wait until the queue manager's time reaches ``moment_ms``, None for ever.
 
-        Return the wait.
+        Returns the wait.
         ``on_end`` receives None, or the error that ended the wait.
         """
         number, nothing = next(_numbers), lambda: None

@@ -376,7 +376,7 @@ class AsyncPuts:
 def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
     """Return True if a put with MQPMO_ASYNC_RESPONSE may report its outcome later.
 
-    True for a put in a unit of work or of a non-persistent message; False for others.
+    Such a put is in a unit of work or of a non-persistent message. Returns False for all others.
     """
     persistence = request.descriptor.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:

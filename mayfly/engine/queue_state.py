@@ -627,7 +627,7 @@ def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
 
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
-    """Remove the mark that hides a message; raises TransitionError unless ``by`` has set it."""
+    """Make a message no longer hidden; raises TransitionError unless ``by`` hides it."""
     if queue.owner.hidden.get(key) is not by:
         raise hold_mismatch(queue, key)
     del queue.owner.hidden[key]
@@ -759,7 +759,7 @@ def claim(transaction: Transaction, claiming: Claiming) -> None:
 def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int) -> str:
     """Add the end of messages reserved by a Spark batch to a transaction.
 
-    Return the outcome, got.
+    Returns their outcome for the ledger, got.
     """
     transaction.ended_claims.append(Unclaiming(queue, message_count))
     return LOCKED_ENDS[Event.COMMIT]

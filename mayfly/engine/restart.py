@@ -21,9 +21,10 @@ _BATCH = 5_000
 
 
 def recover_totals(core: Core) -> None:
-    """Load the counters of all queues.
+    """Load the counters of all queues; record as lost the messages that a crash has ended.
 
-    Record non-persistent messages as lost that a crash has ended.
+    These are the non-persistent messages. Deleted queues are loaded, too, while delayed messages
+    are for them.
     """
     transaction = core.store.ledger_writer.recovery()
     if transaction.deltas or transaction.statements:

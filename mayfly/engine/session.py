@@ -332,8 +332,9 @@ class Session(TopicVerbs):
     def close(self, *, commit: bool = True) -> None:
         """Disconnect: commit the open unit of work (MQDISC), or back it out (G9).
 
-        Deliveries that are not settled go back to their queues. Gets that wait on other threads end
-        with MQRC_HCONN_ERROR. A second call does nothing.
+        Messages that are held separately (``deliveries``) and not acknowledged go back to their
+        queues. Gets that wait on other threads end with MQRC_HCONN_ERROR. A second call does
+        nothing.
         """
         if not self.is_open:
             return

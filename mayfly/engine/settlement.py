@@ -30,8 +30,8 @@ _MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))
 class Deliveries(Hold):
     """The deliveries of one session that are not settled yet, by number; no number is used twice.
 
-    A delivery whose message asks for a COD report, or is on a queue of the queue-sharing group, has
-    a separate unit of work; the others are held by this object.
+    The message of a delivery is held by this object, or by a unit of work for it alone, which can
+    contain its COD report.
     """
 
     locks = True

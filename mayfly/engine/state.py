@@ -116,7 +116,7 @@ class EngineState:
         return not (self.is_stopped or self.is_closing)
 
     def now_ms(self) -> int:
-        """Return the time in ms since 1970, UTC; never before a time that the store has."""
+        """Return the time in ms since 1970, UTC; it is never before a time that was stored."""
         return now_ms_of(self)
 
     def note_departure(self, keys: Collection[int]) -> None:

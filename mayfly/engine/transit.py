@@ -414,8 +414,8 @@ def report_expiration(core: Core, original: Original, session: Session | None) -
 def refuse(core: Core, message: Undeliverable, error: MQError, session: Session | None) -> None:
     """Discard or dead-letter a received message that cannot be put, with its exception report.
 
-    With a session that is part of the unit of work. Raises ``error`` for a persistent message that
-    must stay where it comes from (Q5, R5).
+    With a session the puts are part of its unit of work, with None they take effect at once. Raises
+    ``error`` for a persistent message that must stay at its sender (Q5, R5).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -460,9 +460,9 @@ def add_refusal(
 def _is_dead_lettered(
     core: Core, transaction: Transaction, message: Undeliverable, reason: int
 ) -> bool:
-    """Add a dead letter to a transaction.
+    """Add a dead letter to a transaction; return True.
 
-    Return False, and log the error, when the queue refuses it.
+    Returns False, and logs the error, when the dead-letter queue refuses it.
     """
     original, target = message.original, message.target
     window = window_at_put(core.now_ms(), original.remaining_ms)
@@ -510,7 +510,10 @@ class MoveNumbers:
         session.unit_of_work.note(_SAVE, (name, number))
 
     def last(self, name: str) -> int | None:
-        """Return the last number under a name, None for none; raises MQRC_CONNECTION_BROKEN."""
+        """Return the last number under a name, None if none is stored.
+
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
         core = self._core
         with core.engine_lock:
             core.check_running()

@@ -252,7 +252,11 @@ class UnitOfWork(Hold):
                 yield UncommittedPut(*self._puts[key])
 
     def take_own(self, pending: UncommittedPut) -> None:
-        """Get a message that this unit of work has put; it becomes visible to no other program."""
+        """Get a message that this unit of work has put, as "put and got".
+
+        Nothing reaches the queue.
+        Needs the engine lock.
+        """
         if pending.queue.owner is not self._core:
             self.at(pending.queue.owner).take_own(pending)
             return

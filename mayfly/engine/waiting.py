@@ -97,7 +97,7 @@ class Waiter:
     def wait(self, owner: QueueOwner) -> Any:
         """Block until the wait is decided.
 
-        Return the message, or None if the caller must search again. Raises the error of the wait.
+        Returns the message, or None if the caller must search again. Raises the error of the wait.
         Call it without the lock. Raises RuntimeError where certainly no thread can decide it
         (``check_wait``).
         """

@@ -56,7 +56,7 @@ class Directory:
         queue.activate()
 
     def add(self, queue: AnyQueue) -> None:
-        """Add the definition of a queue, to be written at the end of the verb."""
+        """Add the definition of a queue; it is written at the end of the verb."""
         self.restore(queue)
         self.note(queue)
 
@@ -351,7 +351,10 @@ class _Opening:
         self._open: dict[str, list[int]] = defaultdict(list)
 
     def read(self) -> None:
-        """Read all tables, in the order in which they refer to each other."""
+        """Read all tables, and add their queues, messages and exchanges to the queue manager.
+
+        Raises an error for content that cannot be read.
+        """
         peers = self._owner.peers
         finished = {row[0]: FinishedExchanges(*row[1:]) for row in self._rows("finished")}
         for beginner, number in self._rows("finished_number"):

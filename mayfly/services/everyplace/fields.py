@@ -170,32 +170,34 @@ class MessageFields:
             self._identity.uid = uid._replace(origin_queue_manager=queue_manager)
 
     def put_ascii(self, name: str, value: str) -> None:
-        """Put a str of ASCII characters."""
+        """Set a field to a str of ASCII characters; raises EveryplaceError for any other value."""
         self._put(name, FieldType.ASCII, value)
 
     def put_unicode(self, name: str, value: str) -> None:
+        """Set a field to a str; raises EveryplaceError for any other value."""
         self._put(name, FieldType.UNICODE, value)
 
     def put_boolean(self, name: str, value: bool) -> None:
+        """Set a field to True or False; raises EveryplaceError for any other value."""
         self._put(name, FieldType.BOOLEAN, value)
 
     def put_byte(self, name: str, value: int) -> None:
-        """Put a signed number of 8 bits."""
+        """Set a field to a signed 8-bit number; raises EveryplaceError for any other value."""
         self._put(name, FieldType.BYTE, value)
 
     def put_short(self, name: str, value: int) -> None:
-        """Put a signed number of 16 bits."""
+        """Set a field to a signed 16-bit number; raises EveryplaceError for any other value."""
         self._put(name, FieldType.SHORT, value)
 
     def put_int(self, name: str, value: int) -> None:
-        """Put a signed number of 32 bits.
+        """Set a field to a signed 32-bit number; raises EveryplaceError for any other value.
 
-        Msg_ExpireTime counts it in ms from the creation (M4, M15).
+        As Msg_ExpireTime it is in ms from the creation of the message (M4, M15).
         """
         self._put(name, FieldType.INT, value)
 
     def put_long(self, name: str, value: int) -> None:
-        """Put a signed number of 64 bits.
+        """Set a field to a signed 64-bit number; raises EveryplaceError for any other value.
 
         As Msg_ExpireTime it is a moment in epoch ms (M4, M15).
         """
@@ -217,30 +219,39 @@ class MessageFields:
         self.put_long(name, at_ms)
 
     def put_double(self, name: str, value: float) -> None:
+        """Set a field to a float; raises EveryplaceError for any other value."""
         self._put(name, FieldType.DOUBLE, value)
 
     def put_array_of_byte(self, name: str, value: bytes) -> None:
+        """Set a field to bytes; raises EveryplaceError for any other value."""
         self._put(name, FieldType.BYTES, value)
 
     def get_ascii(self, name: str) -> str:
+        """Return an ASCII field; raises EveryplaceError if it is missing or of another type."""
         return str(self._get(name, FieldType.ASCII))
 
     def get_unicode(self, name: str) -> str:
+        """Return a Unicode field; raises EveryplaceError if it is missing or of another type."""
         return str(self._get(name, FieldType.UNICODE))
 
     def get_boolean(self, name: str) -> bool:
+        """Return a boolean field; raises EveryplaceError if it is missing or of another type."""
         return bool(self._get(name, FieldType.BOOLEAN))
 
     def get_byte(self, name: str) -> int:
+        """Return an 8-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.BYTE))
 
     def get_short(self, name: str) -> int:
+        """Return a 16-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.SHORT))
 
     def get_int(self, name: str) -> int:
+        """Return a 32-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.INT))
 
     def get_long(self, name: str) -> int:
+        """Return a 64-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.LONG))
 
     def get_datetime(self, name: str) -> datetime:
@@ -256,9 +267,11 @@ class MessageFields:
             raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
 
     def get_double(self, name: str) -> float:
+        """Return a float field; raises EveryplaceError if it is missing or of another type."""
         return float(self._get(name, FieldType.DOUBLE))
 
     def get_array_of_byte(self, name: str) -> bytes:
+        """Return a field of bytes; raises EveryplaceError if it is missing or of another type."""
         value = self._get(name, FieldType.BYTES)
         assert isinstance(value, bytes)
         return value

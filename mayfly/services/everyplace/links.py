@@ -257,6 +257,7 @@ class Peers:
     """
 
     def __init__(self, name: str, era: int, journal: Journal | None) -> None:
+        """Begin without links; ``journal`` None keeps the exchange numbers in memory only."""
         self._name = name
         self.era = era
         self._journal = journal
@@ -307,10 +308,7 @@ class Peers:
         return self.begin_move(partner)
 
     def begin_move(self, partner: str) -> Exchange:
-        """Open a new exchange with a partner that needs no link, for a move to or from MQ.
-
-        Return it.
-        """
+        """Open and return a new exchange for a move to or from MQ, which needs no link."""
         begun = self.begun_with(partner)
         if self._journal is not None:
             self._journal.note(
@@ -357,7 +355,10 @@ class Peers:
         return exchange in self._finished[exchange.beginner]
 
     def finish(self, exchange: Exchange) -> None:
-        """Record that an exchange begun by another queue manager is finished here."""
+        """Record that an exchange of another queue manager is finished here.
+
+        The same transmission, if it arrives again, then has no effect.
+        """
         beginner, number = exchange.beginner, exchange.number
         finished = self._finished[beginner]
         finished.add(exchange)

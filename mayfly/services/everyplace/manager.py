@@ -120,12 +120,12 @@ class EveryplaceQueueManager:
         return cast(R, carry_out(self, exchange, request))
 
     def start_trickle(self, interval_ms: int) -> None:
-        """Run both stages of all asynchronous queues, and all pulls, every ``interval_ms``.
+        """Transmit all asynchronous queues, and pull for all home-server queues, at an interval.
 
-        The clock drives it; the first run is one interval from now. Another call changes the
-        interval. From now on verbs of all queue managers of the runtime run one at a time. A folder
-        does not remember it. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a clock that cannot
-        drive work.
+        The clock drives it; the first run is one interval of ``interval_ms`` from now. Another call
+        changes the interval. From now on verbs of all queue managers of the runtime run one at a
+        time. A folder does not remember it. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a
+        clock that cannot drive work.
         """
         with self.unit():
             begun = Trickle(self, interval_ms)
@@ -169,9 +169,9 @@ class EveryplaceQueueManager:
         """Return the link to another queue manager, in both directions; each pair has one link.
 
         The link of a closed queue manager passes to a new one of the same name. Raises
-        EveryplaceError with MQRC_OBJECT_Q_MGR_NAME_ERROR for no queue manager or one of the same
-        name, MQRC_OPTIONS_ERROR for another runtime, and MQRC_OBJECT_ALREADY_EXISTS when another
-        open one has that name.
+        EveryplaceError with MQRC_OBJECT_Q_MGR_NAME_ERROR if ``other`` is no queue manager or has
+        the same name, MQRC_OPTIONS_ERROR if it has another runtime, and MQRC_OBJECT_ALREADY_EXISTS
+        when another open one has that name.
         """
         if not isinstance(other, EveryplaceQueueManager):
             raise EveryplaceError(

@@ -81,7 +81,7 @@ def remember_sender(got: Message, message: MessageFields) -> None:
 def _original_of(message: MessageFields) -> Original | None:
     """Return the MQ message that an Everyplace message came from.
 
-    None if it asked for no report.
+    Returns None if it asked for no report.
     """
     if not message.contains(MQ_DESCRIPTOR):
         return None
@@ -95,7 +95,7 @@ def _original_of(message: MessageFields) -> Original | None:
 
 
 class Moves(NamedTuple):
-    """The moves between an Everyplace queue manager and one of MQ."""
+    """The moves of messages between an Everyplace queue manager and an MQ queue manager."""
 
     manager: EveryplaceQueueManager
     numbers: MoveNumbers

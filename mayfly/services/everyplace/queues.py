@@ -251,7 +251,7 @@ class MessageQueue:
     def admit(self, queued: QueuedMessage) -> None:
         """Make an unconfirmed message available, behind those of its priority.
 
-        Remove an expired one.
+        An expired one is removed instead.
         """
         if self._is_expired(queued):
             self.expire(queued)
@@ -293,7 +293,7 @@ class MessageQueue:
         return exchange, queued
 
     def release(self, queued: QueuedMessage) -> None:
-        """Make a locked message available again, because its exchange is known to have failed."""
+        """Make a locked message available again, because its pull or move has certainly failed."""
         if queued.exchange is not None:
             del self._by_exchange[queued.exchange]
         queued.exchange = None
@@ -420,7 +420,7 @@ class MessageQueue:
     def activate(self) -> None:
         """Activate the queue, after removing expired messages (M8).
 
-        Raises MQRC_ENVIRONMENT_ERROR when its rule was not given again after a restart.
+        Raises MQRC_ENVIRONMENT_ERROR when its rule was not set again after a restart.
         """
         check_given(self.name, self.awaited_rule)
         self.expire_all()

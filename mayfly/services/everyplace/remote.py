@@ -126,7 +126,7 @@ class SynchronousQueue:
         return self._call_remote(requests.Size(self.name)) or 0
 
     def delete_remote(self) -> None:
-        """Delete the queue at its queue manager, as ``delete_queue`` there does (M9)."""
+        """Delete the queue at its queue manager, which refuses that unless it is empty (M9)."""
         self._call_remote(requests.DeleteQueue(self.name))
 
     def _call_remote(self, call: QueueCall[R]) -> R | None:
@@ -220,7 +220,7 @@ class AsynchronousQueue(MessageQueue):
     def is_settled(self) -> bool:
         """Send the pending withdrawals (deletions at the other side).
 
-        False if one could not be sent.
+        Returns False if one could not be sent.
         """
         self._withdraw()
         return not self._withdrawn
@@ -247,7 +247,7 @@ class AsynchronousQueue(MessageQueue):
     def _may_send(self, queued: QueuedMessage) -> bool:
         """Return True if the first stage is to be sent for a message now.
 
-        False if it has arrived already, is locked or unconfirmed, or its rule keeps it.
+        Returns False if it has arrived already, is locked or unconfirmed, or its rule keeps it.
         """
         if queued.state is MessageState.AVAILABLE:
             # The rule may have deleted it.
@@ -327,6 +327,10 @@ class HomeServerQueue:
     """The definition of a home server: ``partner`` keeps the messages of local queue ``name``."""
 
     def __init__(self, owner: OwnerContext, name: str, partner: str) -> None:
+        """Make the definition of queue ``name`` with home server ``partner``.
+
+        It is not yet in use.
+        """
         self.name = name
         self.partner = partner
         #: Asked for and not answered: asked again, it is the same message.
@@ -357,7 +361,7 @@ class HomeServerQueue:
     def is_settled(self) -> bool:
         """Confirm stored messages.
 
-        Return True if the server has none locked for an unfinished pull.
+        Returns True if the server has none locked for an unfinished pull.
         """
         try:
             self._confirm()

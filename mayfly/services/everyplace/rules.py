@@ -51,7 +51,10 @@ class RuleOwner(Protocol):
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Make a message available that was put with a confirm id."""
+        """Make a message available that was put with a confirm id.
+
+        MQRC_NO_MSG_AVAILABLE without it.
+        """
 
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
@@ -61,13 +64,13 @@ class RuleOwner(Protocol):
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Delete a message that was got with a confirm id."""
+        """Delete a message that was got with a confirm id; MQRC_NO_MSG_AVAILABLE without it."""
 
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Undo the unconfirmed puts and gets with this confirm id; return their number."""
 
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
-        """Delete an available message by its identity."""
+        """Delete an available message by its identity; MQRC_NO_MSG_AVAILABLE without it."""
 
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
         """Return copies of the available messages."""
@@ -106,27 +109,28 @@ class QueueEntry(NamedTuple):
 class QueueRule:
     """The base of queue rules: derive from it and override the hooks you need.
 
-    A hook whose description says "may refuse" refuses the event by raising RuleRefused. Any other
-    error is logged, and the queue works as without a rule (M17). A hook may call the queue manager.
+    A hook refuses its event by raising RuleRefused, where its description allows that. Any
+    other error is logged, and the queue works as without a rule (M17). A hook may call the queue
+    manager.
     """
 
     def put_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before a message is added; may change its fields, may refuse."""
+        """Called before a message is added; may change its fields, or raise RuleRefused."""
 
     def get_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before a message is got; may refuse."""
+        """Called before a message is got; may raise RuleRefused."""
 
     def delete_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before delete_message removes a message; may refuse."""
+        """Called before delete_message removes a message; may raise RuleRefused."""
 
     def browse_message(self, entry: QueueEntry, message: MessageFields) -> None:
         """Called before a message is shown to a browser.
 
-        May refuse, which ends the whole browse.
+        May raise RuleRefused, which ends the browse.
         """
 
     def undo(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before an unconfirmed put or get is undone; may refuse."""
+        """Called before an unconfirmed put or get is undone; may raise RuleRefused."""
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> object:
         """Called after an expired message was detected and removed from the queue (M2).
@@ -158,13 +162,13 @@ class QueueRule:
         """Called when the queue has been deleted."""
 
     def attribute_change(self, queue: str, attribute: str, value: int | None) -> None:
-        """Called before an attribute of the queue is altered; may refuse."""
+        """Called before an attribute of the queue is altered; may raise RuleRefused."""
 
     def add_listener(self, queue: str) -> None:
-        """Called before a message listener is added; may refuse."""
+        """Called before a message listener is added; may raise RuleRefused."""
 
     def remove_listener(self, queue: str) -> None:
-        """Called before a message listener is removed; may refuse."""
+        """Called before a message listener is removed; may raise RuleRefused."""
 
 
 def class_of(rule: QueueRule) -> str:

@@ -180,7 +180,7 @@ class VerbGate:
         return self._gate is None or (isinstance(self._gate, Journal) and self._gate.is_open)
 
     def set_gate(self, gate: Journal | Closed) -> None:
-        """Make each verb enter ``gate`` from now on."""
+        """Make each verb enter ``gate`` from now on: a journal, or Closed, which refuses verbs."""
         self._gate = gate
         self._admit_by(
             _TurnGate(gate, self._verb_lock) if isinstance(self._entry, _TurnGate) else gate
