@@ -110,7 +110,7 @@ class Gathering:
         return not is_paused
 
     def note_wait(self, *, has_gained: bool) -> None:
-        """Record whether a wait has brought another caller."""
+        """Record whether a wait has brought another caller; if not, the next syncs do not wait."""
         self._pause = 0 if has_gained else min(2 * self._pause + 1, _LONGEST_PAUSE)
         self._pause_left = self._pause
 
@@ -192,7 +192,8 @@ class Background:
     def _hand_over(self, transaction: Transaction | None, end: OnEnd) -> None:
         """Add a transaction or job to the list of the thread, and start the thread if none runs.
 
-        ``end`` is called on the thread with the error or None. An error of the start is raised.
+        ``end`` is called on the thread with the error or None. If the thread cannot start, its
+        error is raised.
         """
         with self._ready:
             self._jobs.append((transaction, end))

@@ -120,7 +120,7 @@ def _stored_form(configuration: Configuration) -> dict[str, Any]:
 
 
 def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
-    """Return the stored configuration with the values of ``given`` in it, and store a changed result.
+    """Return the stored configuration with the values of ``given`` in it; store it if changed.
 
     ``is_new`` gives a queue manager without a platform the default one. Raises ValueError for
     another platform than the stored one, StoreError for values of a newer Mayfly.

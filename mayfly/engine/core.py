@@ -228,9 +228,9 @@ class Committer:
             queue_state.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
-        """End the run of transactions whose outcome is open: they neither take effect nor are undone.
+        """End the run of transactions whose outcome is open.
 
-        Takes the engine lock.
+        They are neither made effective nor undone here. Takes the engine lock.
         """
         state = self._state
         with state.engine_lock:

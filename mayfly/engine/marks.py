@@ -136,7 +136,10 @@ class Marks:
         self._unsubscribe_if_empty()
 
     def is_of_another(self, key: int, requester: object) -> bool:
-        """Return True if another handle has marked a message for its co-operating set."""
+        """Return True if a handle other than ``requester`` has marked a message for its set.
+
+        The set is the co-operating handles of the queue. Returns False without such a mark.
+        """
         marked = self.marked.get(key)
         return marked is not None and marked.marker not in (None, requester)
 

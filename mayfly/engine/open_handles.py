@@ -196,9 +196,10 @@ class OpenQueues:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
 
     def open_object(self, kind: str, name: str, options: int) -> OpenObject:
-        """Open a topic, process or the queue manager.
+        """Open a topic, process or the queue manager, and return its handle.
 
-        Raises MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_HCONN_ERROR.
+        ``name`` is the object name, of a topic its topic string. Raises MQRC_HANDLE_NOT_AVAILABLE
+        (MAXHANDS), and MQRC_HCONN_ERROR after a close of the session.
         """
         with self._core.engine_lock:
             self.check_capacity()
@@ -269,10 +270,10 @@ class OpenQueues:
         drop_doomed(self._core)
 
     def abandon(self) -> None:
-        """Close all for a session that was dropped without a close, and back it out (G9).
+        """Back out a session that was dropped without a close, and close all its handles (G9).
 
         Temporary queues are left to :func:`drop_ownerless`, because the calling thread may hold
-        what a delete waits for.
+        a lock for which a delete waits.
         """
         try:
             self._unit_of_work.backout()

@@ -609,7 +609,10 @@ def unlock(found: Found, requester: object) -> None:
 
 
 def note_visible(queue: LocalQueue, key: int, persistence: int) -> None:
-    """Let searches and watchers of a queue start no later than this message, now visible."""
+    """Let searches and watchers of a queue start no later than this message, now visible.
+
+    On the staging queue its due time is noted, too.
+    """
     if key < queue.first[persistence]:
         queue.first[persistence] = key
     queue.ahead[persistence].lower(key)

@@ -246,7 +246,10 @@ class Session(TopicVerbs):
         self.unit_of_work.commit(completion)
 
     def backout(self) -> None:
-        """Back out the unit of work: puts vanish, gets return with their backout count raised."""
+        """Back out the unit of work: its puts are undone, its gets return to their queues.
+
+        The backout counts of the returned messages are raised by 1.
+        """
         self._usable()
         self.unit_of_work.backout()
 

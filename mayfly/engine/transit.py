@@ -287,7 +287,7 @@ class Shipments:
         self._in_doubt: dict[str, Shipment] = {}
 
     def load(self) -> None:
-        """Read the states from the store, and hide the messages that are in doubt."""
+        """Read the channel states from the store, and hide the messages of batches in doubt."""
         for values in self._core.store.persistent.fetch(CHANNELS, ()):
             row = ChannelRow._make(values)
             self._states[row[:3]] = row
@@ -307,15 +307,15 @@ class Shipments:
         return self._states.get(row[:3], row)
 
     def states(self) -> list[ChannelRow]:
-        """Return all states, by channel name."""
+        """Return the states of all channels, by channel name."""
         return [self._states[key] for key in sorted(self._states)]
 
     def note(self, row: ChannelRow) -> None:
-        """Keep a state in memory; the caller has made it durable."""
+        """Keep the state of a channel in memory; the caller has made it durable."""
         self._states[row[:3]] = row
 
     def save(self, row: ChannelRow) -> None:
-        """Make a state durable, and keep it in memory."""
+        """Make the state of a channel durable, and keep it in memory."""
         transaction = Transaction()
         transaction.unit.statements.append(save_channel(row))
         self._core.committer.run(transaction)

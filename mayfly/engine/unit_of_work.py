@@ -97,7 +97,7 @@ class UnitOfWork(Hold):
         return self._is_empty_here()
 
     def _is_empty_here(self) -> bool:
-        """Return True if it is empty, apart from its parts on other group members."""
+        """Return True if the unit of work is empty, apart from its parts on other group members."""
         return not (
             self._puts
             or self._takes
@@ -474,7 +474,7 @@ class UnitOfWork(Hold):
         return [taken for part in self.parts() for taken in part._takes]
 
     def _add(self, put: tuple[LocalQueue, StoredMessage, bool]) -> None:
-        """Add a put that its queue counts already."""
+        """Add a put that its queue counts already, in the order of gets."""
         queue, row, _persistent = put
         self._puts[row.k] = put
         insort(self._keys.setdefault(queue.number, []), row.k)

@@ -427,7 +427,7 @@ def fields_of_row(body: bytes) -> MessageFields:
 def _parsed(body: bytes) -> tuple[MessageUid, dict[str, TypedField]]:
     """Return identity and fields from the JSON of a message.
 
-    Raises ValueError, KeyError, TypeError or EveryplaceError for other content.
+    Raises ValueError, KeyError, TypeError, AttributeError or EveryplaceError for other content.
     """
     content: dict[str, Any] = json.loads(body)
     fields = {name: _field_of(name, *field) for name, field in content["fields"].items()}

@@ -83,7 +83,7 @@ class BegunExchanges:
         return bool(self._open)
 
     def lowest_open(self) -> int:
-        """Return the lowest open number; if none is open, the next number."""
+        """Return the lowest number of an open exchange; if none is open, the next number."""
         return next(iter(self._open), self.next_number)
 
 
@@ -345,7 +345,10 @@ class Peers:
             return link.carry(exchange, lowest_open, request)
 
     def sending(self) -> AbstractContextManager[None]:
-        """Return a context for a transmission: changes before it are written before it is sent."""
+        """Return a context for a transmission: on entry, changes that must precede it are written.
+
+        Without a folder the context does nothing.
+        """
         return self._journal.sending() if self._journal else nullcontext()
 
     # Exchanges finished here
@@ -379,7 +382,7 @@ class Peers:
         return self._finished[beginner]
 
     def _note_era(self, name: str, era: int) -> None:
-        """Record the era of a partner; for a new era its finished exchanges begin empty."""
+        """Record the era of a partner; if it is new, none of its exchanges is finished here."""
         known = self._finished.get(name)
         if known is None or known.era != era:
             # Of the one that had the name before nothing can come any more.

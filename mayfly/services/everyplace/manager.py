@@ -103,7 +103,7 @@ class EveryplaceQueueManager:
         return self._verb_gate.is_open
 
     def unit(self) -> AbstractContextManager[object]:
-        """Return a context within which all calls together are one transaction of the folder.
+        """Return a context within which all calls together are one verb, so one transaction.
 
         Entering it raises Ended after a close.
         """

@@ -406,15 +406,18 @@ class MessageQueue:
         return True
 
     def of_exchange(self, exchange: Exchange) -> QueuedMessage | None:
-        """Return the message that belongs to an exchange, None if the queue has no such message."""
+        """Return the message of an exchange (transmission, pull or move).
+
+        None if it is not here.
+        """
         return self._by_exchange.get(exchange)
 
     def in_order(self) -> Iterator[QueuedMessage]:
-        """Yield the present messages in get order, without those removed during the iteration."""
+        """Yield the present messages in get order, except those removed during the iteration."""
         return filter(self.holds, list(self._held))
 
     def in_exchange(self) -> list[tuple[Exchange, QueuedMessage]]:
-        """Return the messages that belong to an exchange, each with its exchange."""
+        """Return the messages that belong to an exchange (transmission, pull or move), with it."""
         return list(self._by_exchange.items())
 
     def activate(self) -> None:

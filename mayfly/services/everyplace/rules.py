@@ -53,7 +53,7 @@ class RuleOwner(Protocol):
     ) -> None:
         """Make a message available that was put with a confirm id.
 
-        MQRC_NO_MSG_AVAILABLE without it.
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
         """
 
     def get_message(
@@ -64,13 +64,19 @@ class RuleOwner(Protocol):
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Delete a message that was got with a confirm id; MQRC_NO_MSG_AVAILABLE without it."""
+        """Delete a message that was got with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
 
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Undo the unconfirmed puts and gets with this confirm id; return their number."""
 
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
-        """Delete an available message by its identity; MQRC_NO_MSG_AVAILABLE without it."""
+        """Delete an available message by its identity.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
 
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
         """Return copies of the available messages."""
