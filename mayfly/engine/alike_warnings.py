@@ -1,4 +1,4 @@
-"""Warnings that many messages cause: one log line for all that are alike, with their number."""
+"""Alike warnings: one log line for many warnings of one kind, with the number of messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class _Kind:
         self.written_ms: int | None = None
 
     def write(self, now_ms: int) -> None:
-        """Write one line for all counted warnings, unless the last is less than SILENCE_MS old."""
+        """Write one line for all counted warnings to the log, and set the count to 0.
+
+        Does nothing when no warning is counted, or the last line is less than a minute old.
+        """
         is_young = self.written_ms is not None and 0 <= now_ms - self.written_ms < SILENCE_MS
         if is_young or not self.count:
             return
@@ -38,11 +41,11 @@ class _Kind:
 
 
 class AlikeWarnings:
-    """The warnings of one queue manager, one line a minute for each kind; under its lock.
+    """The warnings of one queue manager: at most one log line a minute for each kind.
 
     The first of a kind is written at once. Later ones within a minute are counted, and the next
     line after that minute has their number. Within :meth:`batch` all are counted before one is
-    written.
+    written. Callers hold the engine lock.
     """
 
     def __init__(self) -> None:
@@ -58,9 +61,11 @@ class AlikeWarnings:
         *,
         key: int | None = None,
     ) -> None:
-        """Count a warning of a ``kind``, and write it if the last line of the kind is old enough.
+        """Count a warning; write it unless its ``kind`` was written less than a minute ago.
 
-        ``key`` is that of a message that stays and is tried again: it counts once a line.
+        ``text`` is the line to write. ``key`` is the key of a message that is tried again and
+        again; it counts once a line. A new kind beyond 1,000 replaces the kind that was noted
+        longest ago.
         """
         found = self._kinds.pop(kind, None) or _Kind(log)
         if len(self._kinds) >= _MAX_KINDS:
@@ -76,7 +81,10 @@ class AlikeWarnings:
 
     @contextmanager
     def batch(self, now_ms: int) -> Iterator[None]:
-        """Write the warnings of a ``with`` block together at the end of the outermost one."""
+        """Return a context that counts warnings, and writes one line for each kind at its end.
+
+        Within another such context it does nothing.
+        """
         if self._is_batch:
             yield
             return

@@ -76,12 +76,12 @@ class Attribute(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether its value is a text and not a number."""
+        """True if the value is a text, False if it is a number."""
         return self.length > 0
 
     @property
     def is_flag(self) -> bool:
-        """Whether MQSC writes it without a value, as KEYWORD or NOKEYWORD."""
+        """True if MQSC writes the attribute without a value, as ``TRIGGER`` or ``NOTRIGGER``."""
         return self.keyword in dict(self.words)
 
 
@@ -107,11 +107,12 @@ def attribute(
 
 
 def stored_field(default: _V, stored: str) -> _V:
-    """Return a field that is stored under the name ``stored`` and that MQSC cannot set."""
+    """Return a dataclass field that is stored under the name ``stored`` and has no MQSC keyword."""
     return _field(default, {STORED: stored})
 
 
 def _field(default: _V, metadata: dict[str, Any]) -> _V:
+    """Return ``dataclasses.field`` with this default and metadata, typed as its default."""
     # For a type checker a field of a dataclass is its default.
     made: Any = field(default=default, metadata=metadata)
     return made  # type: ignore[no-any-return]  # see above
@@ -147,17 +148,17 @@ class Definition:
 
     @property
     def attributes(self) -> Mapping[str, Value]:
-        """The attributes that the kind has, by keyword, in display order; a copy."""
+        """The values of all attributes by MQSC keyword, in display order; a read-only copy."""
         rows = attributes_of(self.kind)
         return MappingProxyType({k: getattr(self, row.field) for k, row in rows.items()})
 
     def value(self, attribute: Attribute) -> Value:
-        """Return the value of an attribute of its table."""
+        """Return the present value of an attribute of this kind."""
         value: Value = getattr(self, attribute.field)
         return value
 
     def altered(self, attributes: Mapping[str, Value]) -> Self:
-        """Return a copy with other values of attributes, by keyword.
+        """Return a copy with these values of attributes, by MQSC keyword; ranges are not checked.
 
         Raises MQRC_SELECTOR_ERROR for an attribute that the kind does not have, TypeError for text
         in place of a number or the other way round.
@@ -175,12 +176,18 @@ class Definition:
         return made
 
     def copy_from(self, other: Self) -> None:
-        """Copy all attributes from another definition of the same kind."""
+        """Overwrite all attributes, but not the name, with those of another definition.
+
+        Both must have the same kind.
+        """
         for row in attributes_of(self.kind).values():
             setattr(self, row.field, getattr(other, row.field))
 
     def to_json(self) -> str:
-        """Return the stored form, with attributes that only a newer Mayfly knows."""
+        """Return the definition as a JSON text for the store, without kind and name.
+
+        Attributes that only a newer Mayfly knows are in the text, unchanged.
+        """
         made = {"definition_type": self.definition_type}
         owners = {"owners": self.owners} if self.owners else {}
         switched_off = {SWITCHED_OFF: True} if self.is_switched_off else {}
@@ -191,8 +198,9 @@ class Definition:
 
     @classmethod
     def from_json(cls, kind: str, name: str, stored: str) -> Self:
-        """Return a definition from its stored form; a missing attribute has its default.
+        """Return a definition from the text of :meth:`to_json`.
 
+        A missing attribute has its default.
         Raises ValueError, LookupError, TypeError or AttributeError for a text of another form.
         """
         values = json.loads(stored)
@@ -212,7 +220,7 @@ class Definition:
 
 @dataclass_transform(eq_default=False, kw_only_default=True)
 def table(cls: type[_D]) -> type[_D]:
-    """Make a class a dataclass with slots, and the table of attributes of its ``kinds``."""
+    """Make a class a dataclass with slots, and register it in TABLES for each of its ``kinds``."""
     made = dataclass(slots=True, eq=False, repr=False, kw_only=True)(cls)
     TABLES.update(dict.fromkeys(made.kinds, made))
     return made
@@ -232,7 +240,7 @@ def attributes_of(kind: str) -> Mapping[str, Attribute]:
 
 @cache
 def _stored_fields(kind: str) -> Mapping[str, tuple[str, Value]]:
-    """Return name and default of the fields that MQSC cannot set, by their stored name."""
+    """Return stored name -> (field name, default) of the fields that have no MQSC keyword."""
     kept: dict[str, tuple[str, Any]] = {}
     for each in fields(TABLES[kind]):
         if STORED in each.metadata:
@@ -534,7 +542,7 @@ class QueueDefinition(Definition):
 
     @property
     def cap_text(self) -> str:
-        """The cap with the kind and name of the queue, for error texts."""
+        """The CAPEXPRY limit with the kind and name of the queue, for error texts."""
         return Cap(self.cap_tenths, self.kind, self.name).text
 
 
@@ -645,7 +653,7 @@ class TopicDefinition(Definition):
 
 @table
 class SubscriptionDefinition(Definition):
-    """The attributes of a subscription, and what is stored beside them."""
+    """The attributes of a subscription, and the values stored with them that MQSC cannot set."""
 
     kinds: ClassVar = (SUB,)
 
@@ -843,7 +851,10 @@ class ChannelDefinition(Definition):
 
 
 def channel_types_with(keyword: str) -> tuple[str, ...]:
-    """Return the CHLTYPE words of the channel types with an attribute; empty if unknown."""
+    """Return the CHLTYPE words of the channel types that have this attribute; empty if none has it.
+
+    ``'XMITQ'`` -> the words of the sender types.
+    """
     row = attributes_of(CHANNEL).get(keyword) or attributes_of(CLNTCONN).get(keyword)
     return () if row is None else tuple(word for word, _ in _TYPES if word in row.objects)
 
@@ -863,7 +874,7 @@ _LONGEST_LIST = 10_240
 
 @table
 class AuthenticationDefinition(Definition):
-    """How passwords are checked (AUTHINFO); IDPWOS reads a file of users here."""
+    """One AUTHINFO object: how passwords are checked; IDPWOS reads a file of users here."""
 
     kinds: ClassVar = (AUTHINFO,)
 
@@ -969,5 +980,5 @@ ATTRIBUTES = tuple(a for kind in TABLES for a in attributes_of(kind).values())
 
 
 def defaults_of(kind: str) -> dict[str, Value]:
-    """Return the default of each attribute of a kind, by keyword."""
+    """Return the default of each attribute of a kind, by MQSC keyword; {} for an unknown kind."""
     return {keyword: a.default for keyword, a in attributes_of(kind).items()}

@@ -1,4 +1,4 @@
-"""MQGET, browsing: a cursor that reads messages in their place, and the lock on one of them."""
+"""Browse cursors of MQGET, which leave messages on the queue, and the lock on one of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mayfly.verbs.messages import GetResult
 
 
 class _Step(NamedTuple):
-    """One browse: from the first message or the cursor, with a lock, with MQGMO mark options."""
+    """The options of one browse: from the first message or the cursor; with a lock or marks."""
 
     request: GetRequest
     first: bool
@@ -59,7 +59,7 @@ class Cursor:
     def browse(self, request: GetRequest) -> GetResult:
         """Return the next matching message behind the cursor and move the cursor there.
 
-        Expired messages on the way are discarded and reported (E8). The lock of the last browse
+        Expired messages before it are discarded and reported (E8). The lock of the last browse
         ends, whatever the outcome (B5). Raises MQRC_NO_MSG_AVAILABLE at the end, without moving the
         cursor; MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR
         when another thread closes session or handle.
@@ -69,9 +69,10 @@ class Cursor:
     def prepared(
         self, request: GetRequest, *, first: bool, lock: bool, marks: int = c.MQGMO_NONE
     ) -> PreparedGet:
-        """Return a browse that may wait, from the ``first`` message on or from behind the cursor.
+        """Return a browse that has not run yet; ``obtain_prepared`` runs it and may wait.
 
-        ``marks`` are the MQGMO options of marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
+        It starts at the ``first`` message of the queue, else behind the cursor. ``lock`` locks the
+        message, ``marks`` are the MQGMO options of marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
         """
         if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
             request = self._marks.narrowed(request)
@@ -86,7 +87,10 @@ class Cursor:
         return PreparedGet(browser, finish)
 
     def begin_step(self) -> None:
-        """Release the lock of the last browse, and end marks whose MARKINT is over."""
+        """Release the lock of the last browse, and end marks whose MARKINT is over.
+
+        Needs the engine lock.
+        """
         assert self.core.engine_lock.is_held()
         self.requester.release_lock()
         self._marks.end_expired_leases()
@@ -94,11 +98,11 @@ class Cursor:
     def browse_under_cursor(
         self, request: GetRequest, *, lock: bool, marks: int = c.MQGMO_NONE
     ) -> GetResult:
-        """Read the message under the cursor again, and lock it or end its lock (B5).
+        """Return the message under the cursor again; ``lock`` locks it, else its lock ends (B5).
 
-        Raises MQRC_NO_MSG_UNDER_CURSOR when there is none (B4) or it has expired, which discards it
-        (E16). Raises MQRC_MSG_MARKED_BROWSE_CO_OP when it is marked and the options ask for
-        unmarked messages.
+        Raises MQRC_NO_MSG_UNDER_CURSOR when the cursor has no message (B4), or the message has
+        expired, which discards it (E16). Raises MQRC_MSG_MARKED_BROWSE_CO_OP when the message is
+        marked and the options ask for unmarked messages. Raises MQRC_GET_INHIBITED.
         """
         core = self.core
         try:
@@ -125,11 +129,12 @@ class Cursor:
         return result
 
     def get_under_cursor(self, request: GetRequest, unit_of_work: UnitOfWork | None) -> GetResult:
-        """Take the message under the cursor; match options are ignored (B4).
+        """Take the message under the cursor off the queue; match options are ignored (B4).
 
-        Raises MQRC_NO_MSG_UNDER_CURSOR when there is none or it has expired, which discards and
-        reports it (E16). Raises MQRC_MSG_MARKED_BROWSE_CO_OP when another handle of the
-        co-operating set has marked it.
+        Without a unit of work the get is final on return. Raises MQRC_NO_MSG_UNDER_CURSOR when the
+        cursor has no message, or the message has expired, which discards and reports it (E16).
+        Raises MQRC_MSG_MARKED_BROWSE_CO_OP when another handle of the co-operating set has marked
+        it. Raises MQRC_GET_INHIBITED.
         """
         core = self.core
         try:
@@ -156,7 +161,11 @@ class Cursor:
         return result
 
     def check_mark(self, key: int) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle of the set has marked a message."""
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle has marked this message for its set.
+
+        The set is the handles of the queue with MQOO_CO_OP. Does nothing for a handle without
+        MQOO_CO_OP.
+        """
         try:
             with self.core.engine_lock:
                 self._marks.check_own(key)
@@ -172,9 +181,11 @@ class Cursor:
         return was_locked
 
     def step(self, step: _Step, *, in_parts: bool) -> tuple[GetResult | None, bool]:
-        """Search once for the next message; return it or None, and whether the search was cut.
+        """Search once for the next message, and move the cursor to it.
 
-        Raises MQRC_GET_INHIBITED. With ``in_parts`` a long search is cut.
+        Returns the result, or None if no message matches, and True if the search stopped early.
+        With ``in_parts`` a long search stops early, and the caller goes on later.
+        Needs the engine lock. Raises MQRC_GET_INHIBITED.
         """
         assert self.core.engine_lock.is_held()
         core, place, request = self.core, self._place, step.request
@@ -220,19 +231,26 @@ class Cursor:
         return result, is_cut
 
     def _offer(self) -> None:
-        """Let waiting browses try again, as a message is no longer marked; not within a step."""
+        """Let waiting browses of the queue try again, because a mark was removed.
+
+        Takes the engine lock.
+        """
         with self.core.engine_lock:
             self.core.waits.offer(self.path.queue.number)
         self.core.committer.run_deferred()
 
     def _check_get(self) -> None:
-        """Resolve the name again; raise MQRC_GET_INHIBITED if it forbids a get."""
+        """Resolve the queue name again; raise MQRC_GET_INHIBITED if GET(DISABLED) applies to it."""
         self.path = self.core.registry.refreshed(self.path)
         if self.path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {self.path.name}")
 
     def _at_cursor(self, now_ms: int, met_by: MetBy) -> Found:
-        """Return the message under the cursor; MQRC_NO_MSG_UNDER_CURSOR if gone or expired."""
+        """Return the message under the cursor, with its queue and persistence.
+
+        Raises MQRC_NO_MSG_UNDER_CURSOR if it is gone, hidden by another program, or expired; an
+        expired message is discarded.
+        """
         core, queue = self.core, self.path.queue
         found = None if self.key is None else self._row(self.key)
         hidden = queue.owner.hidden
@@ -248,6 +266,7 @@ class Cursor:
         return found
 
     def _row(self, key: int) -> Found | None:
+        """Return the message with this key from either store; None if it has left the queue."""
         queue = self.path.queue
         for persistence in (VOLATILE, PERSISTENT):
             row = queue.owner.messages(persistence).row(key)
@@ -256,15 +275,20 @@ class Cursor:
         return None
 
     def _nothing_there(self) -> MQError:
+        """Return the error MQRC_NO_MSG_UNDER_CURSOR for this cursor."""
         return mq_error(
             rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {self.path.name}"
         )
 
 
 class _Browser(Getter):
-    """A browse as a get that only looks: it tries at once, and again whenever a message arrives."""
+    """A browse that can wait: it searches at once, and again whenever a message arrives."""
 
     def __init__(self, cursor: Cursor, step: _Step, place: SelectorProgress | None) -> None:
+        """Prepare a browse of a cursor.
+
+        ``place`` is the progress of its selector, None without one.
+        """
         super().__init__(
             cursor.core, cursor.path, step.request, None, cursor.requester, only_looks=True
         )
@@ -274,17 +298,27 @@ class _Browser(Getter):
         self._cursor, self._step = cursor, step
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Browse once, at the start of a verb, after ending the lock of the last browse."""
+        """Browse once, at the start of a verb, after ending the lock of the last browse.
+
+        Returns the result and None for the transaction, or None without a message.
+        """
         self._cursor.begin_step()
         return self._look(in_parts=in_parts)
 
     def attempt(self) -> object:
-        """Browse for a waiting thread; SEARCH_UNLOCKED when a selector makes the search long."""
+        """Browse for a waiting thread.
+
+        Returns the result, None without a message, or SEARCH_UNLOCKED.
+        SEARCH_UNLOCKED means that a selector makes the search too long for the engine lock.
+        """
         outcome = self._look(in_parts=self.has_selector)
         return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
-        """Search once; set ``is_cut`` if the search was cut."""
+        """Search once; return the result and None for the transaction, or None without a message.
+
+        Sets ``is_cut`` to True if the search stopped early.
+        """
         result, self.is_cut = self._cursor.step(self._step, in_parts=in_parts)
         return None if result is None else (result, None)
 
@@ -296,7 +330,10 @@ def marks_of(queue: LocalQueue) -> Marks:
 
 
 class HandleMarks:
-    """The marks of one handle on its queue; all methods but :meth:`narrowed` need the lock."""
+    """The browse marks of one handle on its queue.
+
+    All methods but :meth:`narrowed` need the lock.
+    """
 
     def __init__(
         self, core: Core, queue: LocalQueue, requester: Requester, *, co_operates: bool
@@ -317,7 +354,10 @@ class HandleMarks:
         return request._replace(match=request.match._replace(unmarked=unmarked))
 
     def change(self, found: Found, options: int) -> None:
-        """Mark or unmark a browsed message as MQGMO options say; a set's mark lasts MARKINT."""
+        """Mark or unmark a browsed message as the MQGMO options say.
+
+        A mark for the co-operating set lasts for MARKINT, or without end if that is unlimited.
+        """
         core, marks, requester = self._core, self._marks, self._holder
         if options & c.MQGMO_MARK_BROWSE_HANDLE:
             marks.mark(found, requester)
@@ -334,17 +374,20 @@ class HandleMarks:
             marks.unmark_for_set(found[1].k)
 
     def end_expired_leases(self) -> None:
-        """End marks of co-operating sets whose MARKINT is over."""
+        """End the marks of co-operating sets whose MARKINT is over; waiting browses try again."""
         if self._marks.marked:
             self._marks.end_expired_leases(self._core.now_ms(), self._core.waits.offer)
 
     def check_unmarked(self, row: StoredMessage) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP for a message that is marked."""
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if this handle or its set has marked the message."""
         if self._not_marked().hides(row):
             raise mq_error(rc.MQRC_MSG_MARKED_BROWSE_CO_OP, "the message is marked")
 
     def check_own(self, key: int) -> None:
-        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle of the set has marked a message."""
+        """Raise MQRC_MSG_MARKED_BROWSE_CO_OP if another handle has marked the message for its set.
+
+        Does nothing for a handle without MQOO_CO_OP.
+        """
         if self._co_operates:
             self.end_expired_leases()
             if self._marks.is_of_another(key, self._holder):
@@ -353,7 +396,7 @@ class HandleMarks:
                 )
 
     def _not_marked(self) -> Unmarked:
-        """Return the unmarked messages of the queue for this handle, made at first use."""
+        """Return the object that knows the queue's unmarked messages; the first call makes it."""
         if self._unmarked is None:
             self._unmarked = Unmarked(
                 self._marks,

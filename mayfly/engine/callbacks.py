@@ -1,4 +1,4 @@
-"""Callbacks for verbs that do not wait: a function is called with their outcome, without locks.
+"""Callbacks of verbs that do not wait: a function is called with their outcome, without locks.
 
 A callback must not block. Until it returns, no other callback of the queue manager is called, and a
 commit may wait for its thread. It may call verbs; their callbacks come after it.
@@ -32,20 +32,25 @@ OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class Callbacks:
-    """A queue of callbacks in the order of their decisions; one is called at a time.
+    """The waiting callbacks of a queue manager, in the order of their verbs.
 
-    They are added with or without the lock. The next call of ``Committer.run_deferred`` calls them.
+    One is called at a time.
+    They are added with or without the engine lock. The next ``Committer.run_deferred`` calls them.
     """
 
     __slots__ = ("_is_calling", "_lock", "waiting")
 
     def __init__(self, lock: Lock) -> None:
+        """Begin without callbacks; ``lock`` ensures that only one thread calls them."""
         self.waiting: deque[Callable[[], object]] = deque()
         self._lock = lock
         self._is_calling = False
 
     def call(self) -> None:
-        """Call the waiting callbacks, without the lock, unless another thread does that."""
+        """Call all waiting callbacks; return at once if another thread is calling them.
+
+        Call it without the engine lock. An exception of a callback is logged, not raised.
+        """
         while True:
             with self._lock:
                 if self._is_calling or not self.waiting:
@@ -59,7 +64,7 @@ class Callbacks:
 
 
 class Completion:
-    """What a verb has left for later: a transaction to make durable, and a step in memory after it.
+    """The part of a verb that is left for later: a transaction, then a step in memory.
 
     ``finish`` is that step; it receives the error of the transaction or None. ``job`` is a function
     in place of a transaction; it may block and does not fail.
@@ -75,15 +80,15 @@ class Completion:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left, as the verb is over."""
+        """True when the verb has left nothing to do."""
         return self.transaction is None and self.job is None and self.finish is None
 
 
 class Gathering:
-    """Decides whether a disk sync waits for callers that shared the last one.
+    """Decides whether a disk sync waits for the callers that shared the last sync.
 
     Programs that put one message after another return together once they are answered, and a sync
-    costs as much as several of their puts. After a wait that brought nobody, some syncs do not
+    costs as much as several of their puts. After a wait without a new caller, some syncs do not
     wait.
     """
 
@@ -95,23 +100,26 @@ class Gathering:
         self._pause = self._pause_left = 0
 
     def is_due(self, count: int) -> bool:
-        """Return True if a sync with ``count`` callers should wait for more; ask once a sync."""
+        """Return True if a sync with ``count`` callers should wait for more of them.
+
+        Call it once before each sync.
+        """
         if count >= self.expected:
             return False
         self._pause_left, is_paused = max(self._pause_left - 1, 0), self._pause_left > 0
         return not is_paused
 
     def note_wait(self, *, has_gained: bool) -> None:
-        """Record whether a wait has brought another caller."""
+        """Record whether a wait has brought another caller; if not, the next syncs do not wait."""
         self._pause = 0 if has_gained else min(2 * self._pause + 1, _LONGEST_PAUSE)
         self._pause_left = self._pause
 
 
 class Background:
-    """One thread that makes the transactions of callback verbs durable, in order.
+    """The background thread of a queue manager, which commits callback verbs in order.
 
     Transactions that arrive while it works share one sync. The thread ends when none arrives for a
-    second.
+    second; the next one starts a new thread.
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
@@ -133,9 +141,10 @@ class Background:
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, text)
 
     def end_with(self, completion: Completion, on_end: OnEnd) -> None:
-        """Call ``on_end``, with None or the error, when what a verb has left is done.
+        """Complete a verb, then call ``on_end`` with None or the MQError of its transaction.
 
-        Call it without the lock.
+        A durable transaction or a job goes to the background thread; all else is done before this
+        returns. Call it without the engine lock.
         """
         transaction = completion.transaction
         report = partial(self._report_end, completion.finish, on_end)
@@ -157,13 +166,16 @@ class Background:
         self._callbacks.call()
 
     def do(self, job: Callable[[], None]) -> None:
-        """Run a function on the thread, because it would block the caller; it must not raise."""
+        """Run a function on the background thread, because it would block the caller.
+
+        It must not raise.
+        """
         self._hand_over(None, lambda _error: job())
 
     def settle(self) -> None:
-        """Return when all that was handed over before has ended; call it without a lock.
+        """Wait until all that was handed over before has ended; call it without a lock.
 
-        In a callback on the thread itself it returns at once.
+        In a callback on the background thread itself it returns at once.
         """
         if self._thread_id == self._runtime.thread_id():
             return
@@ -178,7 +190,11 @@ class Background:
         self._callbacks.waiting.append(partial(on_end, error))
 
     def _hand_over(self, transaction: Transaction | None, end: OnEnd) -> None:
-        """Add a transaction or job, and start the thread if it does not run."""
+        """Add a transaction or job to the list of the thread, and start the thread if none runs.
+
+        ``end`` is called on the thread with the error or None. If the thread cannot start, its
+        error is raised.
+        """
         with self._ready:
             self._jobs.append((transaction, end))
             is_new, self._has_thread = not self._has_thread, True
@@ -193,7 +209,10 @@ class Background:
                 raise
 
     def _turn(self) -> bool:
-        """Run what was handed over; return False when nothing arrived for a second."""
+        """Run all that was handed over.
+
+        Returns False, which ends the thread, after a second without any.
+        """
         self._thread_id = self._runtime.thread_id()
         with self._ready:
             if not self._jobs:
@@ -212,7 +231,7 @@ class Background:
         return True
 
     def _gather(self) -> None:
-        """Wait for more callers while they arrive, as Gathering decides."""
+        """Wait while more callers arrive, in steps of 0.5 ms, if Gathering decides for a wait."""
         first_count = count = len(self._jobs)
         if not self._gathering.is_due(count):
             return
@@ -225,7 +244,10 @@ class Background:
         self._gathering.note_wait(has_gained=count > first_count)
 
     def _end(self, jobs: list[tuple[Transaction | None, OnEnd]]) -> None:
-        """Run the transactions together, then each job's function with its own error or None."""
+        """Run the transactions with one sync, then call each job's function with its error or None.
+
+        An exception of such a function is logged.
+        """
         transactions = [transaction for transaction, _end in jobs if transaction is not None]
         failure: MQError | None = None
         try:
@@ -249,7 +271,7 @@ class Background:
 
 
 def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
-    """Return why one of several transactions failed; None when it has taken effect."""
+    """Return the error of one of several transactions; None when it has taken effect."""
     unit = transaction.unit
     if unit.is_safe:
         return None
@@ -257,7 +279,7 @@ def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
 
 
 def _call(callback: Callable[[], object]) -> None:
-    """Call a callback and log what it raises, since nobody else would see that."""
+    """Call a callback; log an exception of it, since no caller would see the exception."""
     try:
         callback()
     except (Exception, SystemExit):  # noqa: BLE001 - the program's own error, which no caller sees

@@ -1,7 +1,7 @@
-"""Platform, command level and settings of a queue manager: given at a start, stored in its folder.
+"""Configuration of a queue manager: platform, command level and settings, stored in its folder.
 
-Given values are stored, so a later start without values uses the same. The platform never changes;
-command level and settings may, at a start or while the queue manager runs.
+Values given at a start are stored, so a later start without values uses the same. The platform
+never changes; command level and settings may, at a start or while the queue manager runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _NO_SETTINGS: Mapping[str, SettingValue] = MappingProxyType({})
 
 
 class Configuration(NamedTuple):
-    """Given values; None, or a missing setting, means the stored value, else the default."""
+    """Platform, command level and settings, as a caller gives them or as they are stored.
+
+    None, or a setting that is missing, means the stored value, else the default.
+    """
 
     platform: str | None = None
     command_level: int | None = None
@@ -35,13 +38,17 @@ class Configuration(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
+        """True if no platform, command level or setting is given."""
         return self.platform is None and self.command_level is None and not self.settings
 
 
 def checked_configuration(
     platform: str | None, command_level: int | None, settings: Mapping[str, SettingValue] | None
 ) -> Configuration:
-    """Return the given values; raises ValueError with the field and its wrong value."""
+    """Return these values as a Configuration.
+
+    Raises ValueError with the field and its wrong value.
+    """
     if platform is not None and platform not in PLATFORMS:
         raise ValueError(f"platform {platform!r} is not one of {tuple(PLATFORMS)}")
     if command_level is not None and (type(command_level) is not int or command_level < 1):
@@ -51,11 +58,11 @@ def checked_configuration(
 
 
 def configure(core: Core, given: Configuration) -> None:
-    """Configure a queue manager that starts, and store what is new.
+    """Set platform, command level and settings of a queue manager that starts; store new values.
 
-    A folder of an older Mayfly has no platform and takes the first that is given. Raises ValueError
-    for another platform than the stored one, StoreError for values of a newer Mayfly,
-    MQRC_STORAGE_MEDIUM_FULL.
+    Values in ``given`` replace stored ones. A folder of an older Mayfly has no platform and takes
+    the first that is given. Raises ValueError for another platform than the stored one, StoreError
+    for values of a newer Mayfly, MQRC_STORAGE_MEDIUM_FULL.
     """
     is_new = not any(kind == QMGR for kind, _name, _number, _attributes in core.store.objects())
     now = _kept(core.store, given, is_new=is_new)
@@ -96,7 +103,10 @@ def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = (
 
 
 def _check_platform(given: Configuration, made_for: str | None) -> None:
-    """Raise ValueError if another platform is given than the queue manager was made for."""
+    """Raise ValueError if ``given`` has another platform than ``made_for``.
+
+    None in either is accepted.
+    """
     if given.platform is not None and made_for not in (None, given.platform):
         raise ValueError(
             f"platform {given.platform!r}: this queue manager was made for {made_for!r}, "
@@ -105,11 +115,16 @@ def _check_platform(given: Configuration, made_for: str | None) -> None:
 
 
 def _stored_form(configuration: Configuration) -> dict[str, Any]:
+    """Return the configuration for the store, without fields that are None or empty."""
     return {name: value for name, value in configuration._asdict().items() if value}
 
 
 def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
-    """Return stored values with given ones over them, and store the result if it differs."""
+    """Return the stored configuration with the values of ``given`` in it; store it if changed.
+
+    ``is_new`` gives a queue manager without a platform the default one. Raises ValueError for
+    another platform than the stored one, StoreError for values of a newer Mayfly.
+    """
     stored = read_configuration(store.persistent)
     kept = _known(stored, store)
     _check_platform(given, kept.platform)
@@ -125,7 +140,10 @@ def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
 
 
 def _known(stored: dict[str, Any], store: Store) -> Configuration:
-    """Return the stored configuration; raises StoreError if it has values of a newer Mayfly."""
+    """Return ``stored`` as a Configuration; raises StoreError if it has values of a newer Mayfly.
+
+    In memory, without a folder, it raises ValueError instead.
+    """
     try:
         return checked_configuration(
             stored.get("platform"), stored.get("command_level"), stored.get("settings")

@@ -12,7 +12,11 @@ from mayfly.mqi.errors import mq_error
 
 
 class ConnectionView(NamedTuple):
-    """A connection; ``unit_of_work_ms`` is when its unit of work began, None without one."""
+    """One open connection as an operator sees it.
+
+    ``connected_ms`` and ``unit_of_work_ms`` are the times of its connect and of the begin of its
+    unit of work, in ms since 1970; the second is None without a unit of work.
+    """
 
     number: int
     user: str
@@ -23,7 +27,10 @@ class ConnectionView(NamedTuple):
 
 
 def view_connections(manager: Engine) -> list[ConnectionView]:
-    """Return the open connections, oldest first; raises MQRC_CONNECTION_BROKEN."""
+    """Return the open connections, oldest first.
+
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
+    """
     with manager.engine_lock:
         manager.check_running()
         sessions = sorted(_open_sessions(manager), key=lambda session: session.number)
@@ -41,7 +48,10 @@ def view_connections(manager: Engine) -> list[ConnectionView]:
 
 
 def is_disk_full(manager: Engine) -> bool:
-    """Return True while puts are refused for a full disk; raises MQRC_CONNECTION_BROKEN."""
+    """Return True while puts are refused because the disk is full.
+
+    Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
+    """
     manager.check_running()
     return manager.store.is_full
 
@@ -64,5 +74,6 @@ def stop_connection(manager: Engine, number: int) -> bool:
 
 
 def _open_sessions(manager: Engine) -> list[Session]:
+    """Return the sessions that are open, in no order; needs the engine lock."""
     assert manager.engine_lock.is_held()
     return [session for session in list(manager.sessions) if session.is_open]

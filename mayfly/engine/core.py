@@ -1,6 +1,7 @@
-"""The core of a queue manager, which verbs take: its state, and the committer of transactions.
+"""The core of a queue manager: its state, and the committer of its transactions.
 
-The committer makes transactions durable, then effective, and runs what follows from them.
+The functions of the engine take a Core. The committer makes transactions durable, then effective in
+memory, and runs the transactions that follow from them.
 """
 
 from __future__ import annotations
@@ -38,30 +39,33 @@ class Core(EngineState):
 
 
 class ArrivalHook(Protocol):
-    """The part of the engine that sees new messages before any get can take them: triggering."""
+    """The triggering of a queue manager: it sees new messages before a get can take them."""
 
     #: Keys of messages that were noted and are still to be looked at, by queue.
     arrived: dict[LocalQueue, list[int]]
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
-        """Note messages that have arrived on a queue or returned to it."""
+        """Record the keys of messages that have arrived on a queue, or returned to it."""
 
     def look_at_arrivals(self) -> None:
-        """Put the trigger messages that the noted messages cause."""
+        """Put the trigger messages for the recorded arrivals, and forget these arrivals."""
 
 
 class MultiStoreCommitter(Protocol):
-    """Runs transactions that change several stores of a queue-sharing group."""
+    """Runs transactions that change the stores of several members of a queue-sharing group."""
 
     def run(self, transactions: Sequence[Transaction]) -> None:
-        """Run transactions, those that change one store only too; raises as ``Committer.run``."""
+        """Run transactions, also those that change one store only.
+
+        Same errors as ``Committer.run``.
+        """
 
     def take_back(self, queue_owner: QueueOwner, part: Transaction) -> None:
-        """Undo the part of a transaction that was for another store."""
+        """Undo ``part`` of a transaction: the changes for the store of ``queue_owner``."""
 
 
 class Committer:
-    """Runs the transactions of one queue manager; its data are under the lock."""
+    """Runs the transactions of one queue manager; its fields are protected by the engine lock."""
 
     #: Made by the queue manager before anything can happen.
     arrival_hook: ArrivalHook
@@ -111,8 +115,9 @@ class Committer:
         self.run_deferred()
 
     def run_at_once(self, transaction: Transaction) -> bool:
-        """Make a transaction effective under the lock; False if something in it is durable.
+        """Make a transaction effective under the engine lock, without a sync; return True.
 
+        Returns False, and changes nothing, if any part of the transaction must be durable.
         Non-persistent messages take this short way. The caller runs deferred transactions
         afterwards.
         """
@@ -127,9 +132,10 @@ class Committer:
         return True
 
     def run_deferred(self) -> None:
-        """Run deferred transactions, then wake the clock if needed and make callbacks.
+        """Run deferred transactions, then wake the clock if needed and call waiting callbacks.
 
-        Every verb that may have left some calls this after it has released the lock.
+        A verb calls this after it has released the engine lock. A full disk is logged, not raised:
+        the work is tried again later. Raises MQRC_CONNECTION_BROKEN when the store fails.
         """
         state = self._state
         try:
@@ -157,24 +163,31 @@ class Committer:
                 follower.run_remaining()
 
     def run_remaining(self) -> None:
-        """Run deferred transactions and callbacks, if there are any and the queue manager runs."""
+        """Run deferred transactions and callbacks; does nothing without any, or after a stop."""
         if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
             self.run_deferred()
 
     def pause(self) -> None:
-        """Hold new transactions back; return when none is running and the ledger is flushed."""
+        """Make new transactions wait, until :meth:`resume`.
+
+        Returns when no transaction is running and the ledger of ended messages is flushed. Needs
+        the engine lock, and releases it while it waits.
+        """
         state = self._state
         assert state.engine_lock.is_held()
         self._pausing = True
         state.engine_lock.wait_while(lambda: self._running or state.store.settled_totals() is None)
 
     def resume(self) -> None:
-        """Admit transactions again after :meth:`pause`."""
+        """Admit transactions again after :meth:`pause`; needs the engine lock."""
         self._pausing = False
         self._state.engine_lock.notify_all()
 
     def offer(self, returned: Sequence[Found]) -> None:
-        """Show messages that are visible again to triggers, then to waiting gets."""
+        """Show messages that are visible again to triggering, then to waiting gets.
+
+        Needs the lock.
+        """
         for queue, row, _side in returned:
             self.arrival_hook.note(queue, [row.k])
         self.arrival_hook.look_at_arrivals()
@@ -182,7 +195,10 @@ class Committer:
             self._state.waits.offer(number)
 
     def take_back(self, transaction: Transaction) -> None:
-        """Undo what a transaction has announced, because it will not be run."""
+        """Undo the effects in memory of a transaction that will not be run; needs the engine lock.
+
+        Its messages are visible again, and waiting gets may try.
+        """
         assert self._state.engine_lock.is_held()
         offered: dict[int, LocalQueue] = {}
         self._take_back(transaction, offered)
@@ -195,10 +211,10 @@ class Committer:
         self._state.engine_lock.notify_all()
 
     def enter(self, transactions: Collection[Transaction]) -> None:
-        """Begin to run transactions; the caller then calls :meth:`settle` or :meth:`leave`.
+        """Begin to run transactions; waits during a :meth:`pause`.
 
-        Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING, and leaves the transactions unchanged
-        then.
+        The caller then calls :meth:`settle` or :meth:`leave`. Needs the engine lock. Raises
+        MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING, and leaves the transactions unchanged then.
         """
         state = self._state
         assert state.engine_lock.is_held()
@@ -212,7 +228,10 @@ class Committer:
             queue_state.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
-        """Stop running transactions whose outcome is still open."""
+        """End the run of transactions whose outcome is open.
+
+        They are neither made effective nor undone here. Takes the engine lock.
+        """
         state = self._state
         with state.engine_lock:
             self.under_way.difference_update(transactions)
@@ -223,7 +242,9 @@ class Committer:
     def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:
         """Make durable transactions effective in memory, and undo the others.
 
-        Returns the transactions that follow from them, for :meth:`run_follow_ups`.
+        Takes the engine lock.
+        Returns the transactions that follow from them, for :meth:`run_follow_ups`. Stops the queue
+        manager if its store has failed.
         """
         state = self._state
         follow_ups: list[Transaction] = []
@@ -258,13 +279,16 @@ class Committer:
     def _survive_a_full_disk(self, error: MQError) -> None:
         # Nothing changed, and it is tried again later. It must not make the caller's own put or get
         # look as if that had failed.
-        """Log a full disk, or the close of the queue manager, and raise every other error."""
+        """Log MQRC_STORAGE_MEDIUM_FULL, or any error during a close; raise every other error."""
         if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self._state.is_closing:
             raise error
         _LOG.error("discards of %s postponed: %s", self._state.name, error)
 
     def _take_effect(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
-        """Make one transaction effective; add queues that waiting gets may try to ``offered``."""
+        """Make one transaction effective; add queues that waiting gets may try to ``offered``.
+
+        ``offered`` is by queue number. Triggering only records the arrivals. Needs the engine lock.
+        """
         state, waits = self._state, self._state.waits
         if state.store.unsettled_since_ms is None:
             state.must_wake = True
@@ -289,7 +313,10 @@ class Committer:
                 offered[queue.number] = queue
 
     def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
-        """Undo one transaction; add queues that waiting gets may try to ``offered``."""
+        """Undo one transaction, and add queues that waiting gets may try to ``offered``.
+
+        ``offered`` is by queue number. Needs the engine lock.
+        """
         for queue, row, _side in queue_state.take_back(self._state, transaction):
             self.arrival_hook.note(queue, [row.k])
             offered[queue.number] = queue

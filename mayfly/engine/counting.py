@@ -1,4 +1,4 @@
-"""Counts of one queue, and a check that counters, totals and messages agree."""
+"""Counting of messages by queue, and a check that counters, totals and messages agree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mayfly.verbs.facts import Counts, Verification
 
 
 def counts_of(core: Core, name: str) -> Counts:
-    """Return the counts of the local queue that a name resolves to.
+    """Return the message counts, by state, of the local queue that a name resolves to.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
@@ -26,13 +26,13 @@ def counts_of(core: Core, name: str) -> Counts:
 
 
 def depth_of(core: Core, name: str) -> int:
-    """Return CURDEPTH of the queue that a name resolves to; MQRC_UNKNOWN_OBJECT_NAME for none."""
+    """Return CURDEPTH of the queue that a name resolves to; raises MQRC_UNKNOWN_OBJECT_NAME."""
     with core.engine_lock:
         return core.registry.resolve(name).queue.depth
 
 
 def counts(core: Core, queue: LocalQueue) -> Counts:
-    """Return the counts of a queue now."""
+    """Return the counts of a queue by state of its messages; needs the engine lock."""
     assert core.engine_lock.is_held()
     queue_owner = queue.owner
     now_ms = core.now_ms()
@@ -51,9 +51,10 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
 
 
 def counts_with(queue: LocalQueue, expired: int) -> Counts:
-    """Return the counts of a queue of whose visible messages ``expired`` have expired.
+    """Return the counts of a queue when ``expired`` of its visible messages have expired.
 
-    More than are visible is corrected: messages may have left since they were counted.
+    ``expired`` is lowered to the number of visible messages: some may have left since they were
+    counted. Needs the engine lock.
     """
     assert queue.owner.engine_lock.is_held()
     visible = queue.depth - queue.uncommitted - queue.browse_locked
@@ -68,10 +69,11 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
 
 
 def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
-    """Count the expired messages of all queues that nobody hides, by queue number.
+    """Return the number of expired messages by queue number, in both stores.
 
-    Call it without the lock. Its cost depends on how many messages are expired or hidden, not on
-    the number of queues.
+    Hidden messages, such as those of an open unit of work, are not counted. Call it without the
+    engine lock. Its cost depends on how many messages are expired or hidden, not on the number of
+    queues.
     """
     found = Counter[int](dict(core.store.statistics_reader.rows(EXPIRED_BY_QUEUE, (now_ms,))))
     with core.engine_lock:
@@ -86,9 +88,10 @@ def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
 
 
 def verify(core: Core) -> Verification:
-    """Recount every queue, compare with counters and totals, and read the files of the store.
+    """Recount the messages of every queue; return each difference from counters and totals.
 
-    Transactions wait meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    Damaged or unreadable files of the store are problems, too. Nothing is repaired. Transactions
+    wait during the recount. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     core.check_running()
     problems: list[str] = []
@@ -116,7 +119,10 @@ def verify(core: Core) -> Verification:
 
 
 def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str]) -> int:
-    """Return the number of messages on a queue; add wrong counters to ``problems``."""
+    """Return the number of messages in the store for a queue; add wrong counters to ``problems``.
+
+    ``taken`` is how many of them a get has hidden.
+    """
     name = queue.name
     present = [
         core.messages(persistence).count(queue.low, queue.high)
@@ -133,7 +139,7 @@ def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str])
 
 
 def _check_claims(core: Core) -> Iterator[str]:
-    """Yield a problem if the claimed messages are not as many as counted."""
+    """Yield a problem if the number of messages reserved by Spark batches is not as counted."""
     counted = {queue.name: queue.claimed for queue in core.registry.queues() if queue.claimed}
     found = core.store.claimed.counts()
     if found != counted:
@@ -141,7 +147,7 @@ def _check_claims(core: Core) -> Iterator[str]:
 
 
 def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]:
-    """Yield differences between the totals of a queue and its counters."""
+    """Yield a text for each difference between the stored totals of a queue and its counters."""
     name, present, claimed = queue.name, queue.present, queue.claimed
     own = totals.get(queue.number)
     if own is None:

@@ -23,9 +23,10 @@ _ZERO_ID = bytes(ID_BYTES)
 
 
 class MessageIds(NamedTuple):
-    """MsgId and CorrelId of a message (24 bytes; CorrelId empty for all zeros), and its origin.
+    """MsgId and CorrelId of a message, 24 bytes each; CorrelId is empty for all zeros.
 
-    ``origin_id`` is the MsgId of the life that this one continues, None for a new message.
+    ``origin_id`` is the MsgId that the message had before it was moved here, for example from the
+    staging queue; None for a new message.
     """
 
     msg_id: bytes
@@ -34,7 +35,7 @@ class MessageIds(NamedTuple):
 
 
 class OutgoingMessage(NamedTuple):
-    """A message before its put: checked descriptor, window of its life, ids and data."""
+    """A message before its put: checked descriptor, put time and expiry, ids and data."""
 
     prepared: Prepared
     window: Window
@@ -47,22 +48,23 @@ OutgoingFields: TypeAlias = tuple[Prepared, Window, tuple[bytes, bytes, bytes | 
 
 
 def new_id(core: Core) -> bytes:
-    """Return a new MsgId, 24 bytes."""
+    """Return a new MsgId, 24 bytes; needs the engine lock."""
     assert core.engine_lock.is_held()
     return generated_id(core.start_of_ids, core.store.sequence.next())
 
 
 def new_message_id(core: Core) -> bytes:
-    """Return a new MsgId, 24 bytes; it takes the lock."""
+    """Return a new MsgId, 24 bytes; takes the engine lock."""
     with core.engine_lock:
         return new_id(core)
 
 
 def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
-    """Raise why a path refuses a message of this size now (C5, P7, P8).
+    """Raise the error for which a queue refuses a message of this size now (C5, P7, P8).
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL;
     MQRC_PERSISTENT_NOT_ALLOWED on a temporary queue; MQRC_NOT_AUTHORIZED on the staging queue.
+    ``path`` is the resolved name of the queue.
     """
     queue = path.queue
     if queue.is_staging:
@@ -75,16 +77,20 @@ def check_capacity(path: Path, body_bytes: int, *, persistent: bool) -> None:
 
 
 def check_open(path: Path, body_bytes: int) -> None:
-    """Raise why a path refuses any message of this size now (P7, P8).
+    """Raise the error for which a queue refuses any message of this size now (P7, P8).
 
     MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL.
+    ``path`` is the resolved name of the queue.
     """
     if path.put_inhibited or body_bytes > path.largest_bytes or path.queue.depth >= path.max_depth:
         raise refusal(path, body_bytes)
 
 
 def refusal(path: Path, body_bytes: int) -> MQError:
-    """Return the error of a path that refuses a message of this size."""
+    """Return the error with which a queue refuses a message; call it only for a refused message.
+
+    Without another cause that is MQRC_PERSISTENT_NOT_ALLOWED.
+    """
     queue = path.queue
     if path.put_inhibited:
         return mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on the way to {path.name}")
@@ -100,15 +106,16 @@ def refusal(path: Path, body_bytes: int) -> MQError:
 
 
 def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
-    """Return the bytes that a message takes on its queue, with a transmission header."""
+    """Return the length of a message on its queue in bytes, with its transmission header if any."""
     return body_bytes if path.remote is None else body_bytes + header_bytes(descriptor)
 
 
 def new_row(core: Core, path: Path, message: OutgoingFields) -> StoredMessage:
-    """Return the row of a message on an ordinary queue, with a new MsgId if it has none.
+    """Return the row of a message for the store, with a new key.
 
+    A message without MsgId gets a new one.
     A message for another queue manager is put behind a transmission header, under a separate MsgId
-    (E23).
+    (E23). Nothing is stored yet. Needs the engine lock.
     """
     assert core.engine_lock.is_held()
     if path.remote is not None:
@@ -145,7 +152,7 @@ def new_row(core: Core, path: Path, message: OutgoingFields) -> StoredMessage:
 
 
 def _in_transit(core: Core, remote: Remote, message: OutgoingFields) -> OutgoingMessage:
-    """Return a message behind a transmission header."""
+    """Return the message for the transmission queue: MQXQH before the data, and a new MsgId."""
     prepared, window, (msg_id, given_correl_id, origin_id), body = message
     msg_id = msg_id or new_id(core)
     outer, correl_id, data = wrapped(
@@ -157,14 +164,15 @@ def _in_transit(core: Core, remote: Remote, message: OutgoingFields) -> Outgoing
 def arrive(
     core: Core, transaction: Transaction, path: Path, prepared: Prepared, row: StoredMessage
 ) -> None:
-    """Reserve space for a row on a queue, and add its put to a transaction."""
+    """Add the put of a row to a transaction, and count its space on the queue from now on."""
     queue_state.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 
 def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMessage) -> None:
-    """Add a message of the queue manager, such as a report, to a transaction.
+    """Add the put of a message of the queue manager itself, such as a report, to a transaction.
 
-    The expiry caps of the path apply from now on (X1, X3). Raises as :func:`check_capacity`.
+    A CAPEXPRY limit of the queue shortens its expiry from now on (X1, X3). Raises the errors of
+    :func:`check_capacity`. Needs the engine lock.
     """
     assert core.engine_lock.is_held()
     prepared, window, _ids, body = message

@@ -1,4 +1,4 @@
-"""The descriptor of a put: checked (P1), and completed from queue and user; cached."""
+"""Descriptors of puts: checked (P1), completed from queue and user, and cached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _U32 = 0xFFFFFFFF
 
 
 class Context(NamedTuple):
-    """The user and program that put a message, for the default context (P6)."""
+    """The user and program that put a message, for the default context fields of the MQMD (P6)."""
 
     user_identifier: str
     put_appl_type: int
@@ -86,9 +86,10 @@ def prepare(
     *,
     transmits: bool = False,
 ) -> Prepared:
-    """Check a descriptor, and complete it with defaults of the queue and the context.
+    """Check a descriptor, complete it with defaults of queue and context, and return it packed too.
 
-    With ``transmits`` it accepts values that only the last queue manager on the way has to know.
+    ``context_option`` is an MQPMO_*_CONTEXT. With ``transmits``, for a transmission queue, it
+    accepts values that only the last queue manager on the way has to know.
 
     Raises the reason code of the first wrong field: MQRC_MD_ERROR for a value that does not fit an
     MQMD, MQRC_MSG_TYPE_ERROR, MQRC_FEEDBACK_ERROR, MQRC_PRIORITY_ERROR, MQRC_PERSISTENCE_ERROR,
@@ -122,13 +123,17 @@ def prepare(
 
 @lru_cache(maxsize=1024)
 def check_header(descriptor: Descriptor, body: bytes) -> None:
-    """Raise a structure's reason code when the header that Format announces is missing (P12)."""
+    """Check the header that the Format of a message announces, at the start of its data (P12).
+
+    Raises the reason code of that structure, such as MQRC_DLH_ERROR, for a missing or wrong header.
+    The Format must be one of those for which ``Prepared.checks_header`` is True.
+    """
     big_endian = is_big_endian(descriptor.encoding)
     _CHECKED_HEADERS[descriptor.format].unpack(body, big_endian=big_endian)
 
 
 def _check(d: Descriptor, *, transmits: bool) -> int:
-    """Return a warning (MQRC_*) or 0 for a descriptor; raises as :func:`prepare`."""
+    """Return a warning reason code (MQRC_*) or 0; raises the errors of :func:`prepare`."""
     if not c.MQMT_SYSTEM_FIRST <= d.msg_type <= c.MQMT_APPL_LAST:
         raise _wrong(rc.MQRC_MSG_TYPE_ERROR, "MsgType", d.msg_type)
     if not c.MQFB_NONE <= d.feedback <= c.MQFB_APPL_LAST:
@@ -157,7 +162,10 @@ def _check(d: Descriptor, *, transmits: bool) -> int:
 
 
 def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
-    """Return the descriptor with the context fields that the put option asks for."""
+    """Return a descriptor whose context fields are filled as the MQPMO context option says.
+
+    Without an option all come from ``context``. MQPMO_SET_ALL_CONTEXT changes nothing.
+    """
     if option == c.MQPMO_SET_ALL_CONTEXT:
         return d
     if option == c.MQPMO_NO_CONTEXT:
@@ -188,4 +196,5 @@ def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
 
 
 def _wrong(reason: int, field: str, value: int) -> MQError:
+    """Return an error with this reason code that names the MQMD field and its wrong value."""
     return mq_error(reason, f"{field} {value} is not valid")

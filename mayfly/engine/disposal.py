@@ -1,4 +1,4 @@
-"""Reports and dead letters: what happens to a message that leaves its queue other than by a get."""
+"""Disposal of messages that leave a queue other than by a get: reports and dead letters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _LOG = logging.getLogger("mayfly.disposal")
 def original_of(
     queue: LocalQueue, row: StoredMessage, descriptor: Descriptor, now_ms: int
 ) -> Original:
-    """Return a message as its sender has put it, without the delay header (R9, D18)."""
+    """Return a message as its sender put it, without the delay header, with its remaining expiry.
+
+    A delay header is present only on the staging queue (R9, D18).
+    """
     left_ms = remaining_ms(row.expire_at_ms, now_ms)
     if queue.is_staging:
         row = original_row(row)
@@ -42,11 +45,10 @@ def original_of(
 
 
 def behind_transit(core: Core, queue: LocalQueue, original: Original) -> Original:
-    """Return the message behind the MQXQH, for one that ends on a transmission queue (R8).
+    """Return the message behind the MQXQH, for a message that ends on a transmission queue (R8).
 
-    All of it is that message's, also its report options; if it asks for no report, those of the
-    outer descriptor apply. A message on another queue, or with an unusable MQXQH, is returned
-    unchanged.
+    Its report options apply; if it asks for no report, those of the outer descriptor apply. A
+    message on another queue, or with an unusable MQXQH, is returned unchanged.
     """
     embedded = embedded_or_none(original.body, original.descriptor) if queue.transmits else None
     if embedded is None:
@@ -73,11 +75,12 @@ def send_report(
     *,
     always_kept: bool = False,
 ) -> bool:
-    """Add the report for a cause to a transaction, if the message owes it; False if it was dropped.
+    """Add the report for a cause to a transaction; return False if the report had to be dropped.
 
-    A report that cannot be delivered goes to the dead-letter queue (R4); if that fails, it is
-    dropped and logged, and the transaction continues (R5). A report with MQRO_DISCARD_MSG is
-    discarded instead, unless ``always_kept`` (D22).
+    Does nothing and returns True if the message asks for no such report. A report that cannot be
+    delivered goes to the dead-letter queue (R4); if that fails, it is dropped and logged (R5). A
+    report with MQRO_DISCARD_MSG is discarded instead, unless ``always_kept`` (D22). ``reason`` is
+    an MQRC_* or MQFB_* for its Feedback.
     """
     if not is_owed(cause, original.descriptor):
         return True
@@ -120,8 +123,8 @@ def dead_letter(
 ) -> None:
     """Add the put of a message on the dead-letter queue, behind an MQDLH, to a transaction (Q1).
 
-    Its life continues (E21, Q2); a CAPEXPRY of that queue may shorten it (X3). Raises the reason
-    code with which the queue refuses it, MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
+    Its expiry goes on counting (E21, Q2); a CAPEXPRY of that queue may shorten it (X3). Raises the
+    reason code with which the queue refuses it, MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message
     path = core.registry.resolve_target(dead_letter_queue_of(core))
@@ -139,7 +142,10 @@ def dead_letter(
 def dead_letter_of(
     core: Core, descriptor: Descriptor, reason: int, target: str
 ) -> tuple[Descriptor, bytes]:
-    """Return descriptor and MQDLH of a dead letter that the queue manager puts itself (Q1)."""
+    """Return descriptor and MQDLH bytes of a dead letter that the queue manager itself puts (Q1).
+
+    ``target`` is the queue that the message was for: ``'Q1'`` or ``'Q1@QM2'``.
+    """
     queue, _, manager = target.partition("@")
     dest = manager or core.name
     refusal = Refusal(reason, queue, dest, MQAT_QMGR, core.name, core.now_ms())
@@ -147,9 +153,10 @@ def dead_letter_of(
 
 
 def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
-    """Return a descriptor prepared for a put by the queue manager, with the context that it has.
+    """Return a descriptor prepared for a put by the queue manager.
 
-    Raises as ``descriptors.prepare``.
+    Its context fields stay unchanged.
+    Raises the errors of ``descriptors.prepare``.
     """
     context = Context("", MQAT_QMGR, core.name, core.name)
     report = descriptor.report
@@ -164,7 +171,10 @@ def prepared_with_own_context(core: Core, descriptor: Descriptor) -> Prepared:
 def _put_report(
     core: Core, transaction: Transaction, report: Report, window: Window, ids: MessageIds
 ) -> None:
-    """Add the put of a report, with the authority of the user of the message (R6)."""
+    """Add the put of a report to a transaction, with the authority of the message's user (R6).
+
+    Raises the error with which the reply-to queue refuses the report.
+    """
     name = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
     path = core.registry.resolve_target(name)
     # R6: with the authority of whose message it is about.

@@ -1,4 +1,4 @@
-"""The due work of an engine: when it is next due, how it runs, and housekeeping in the store."""
+"""Due work of an engine: when it is next due, how it runs, and housekeeping in the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTLE_MS = SECOND_MS
 
 
 class DueWork:
-    """The work of one engine that falls due by time; the clock runs it."""
+    """The work of one engine that falls due by time, without a call; the clock runs it."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class DueWork:
         self._mistake: Exception | None = None
 
     def begin(self) -> None:
-        """Attach to the clock; wake-ups of the engine wake the clock from now on."""
+        """Attach to the clock, which from now on calls :meth:`run_due` when work is due."""
         core = self.core
         core.do_due = self.run_due
         core.on_wake.append(partial(core.clock.wake, self))
@@ -68,7 +68,10 @@ class DueWork:
         self.core.clock.detach(self)
 
     def next_due_ms(self) -> int | None:
-        """Return the clock time of the next due work; None when nothing is planned."""
+        """Return the clock time of the next due work, in ms.
+
+        Returns None when nothing is planned or after a stop.
+        """
         core = self.core
         with core.engine_lock:
             if core.is_stopped:
@@ -93,7 +96,8 @@ class DueWork:
 
         Waits end last, so a message that becomes available at the very end of a wait is still got.
         An error in one kind of work is raised after the others are done, and that kind is tried
-        again a second later. If the store fails or waits cannot end, the queue manager stops.
+        again a second later. If the store fails or waits cannot end, the queue manager stops. Does
+        nothing after a stop, or inside another run.
         """
         core = self.core
         with self.lock:
@@ -119,7 +123,7 @@ class DueWork:
                 raise mistake
 
     def run_pass(self) -> bool:
-        """Do a bounded part of the due work; return True while delayed messages are due."""
+        """Do a bounded part of the due work; return True if delayed messages are still due."""
         core = self.core
         if self._postponed_to_ms <= core.now_ms():
             self._try(self._membership.finish)
@@ -136,12 +140,17 @@ class DueWork:
         return self._is_release_due()
 
     def _is_release_due(self) -> bool:
+        """Return True if a delayed message is due for release now; takes the engine lock."""
         with self.core.engine_lock:
             due_ms = self.release_due_ms()
         return due_ms is not None and due_ms <= self.core.now_ms()
 
     def release_due_ms(self) -> int | None:
-        """Return when the next delayed messages are released; None if none waits for that."""
+        """Return when the next delayed message will be released, in ms; None without one.
+
+        During the pause of a second after a full disk, it is not before the end of the pause. Needs
+        the engine lock.
+        """
         assert self.core.engine_lock.is_held()
         due_ms = self.processor.next_due_ms()
         return None if due_ms is None else max(due_ms, self._postponed_to_ms)
@@ -150,7 +159,11 @@ class DueWork:
         return f"<DueWork of {self.core.name}>"
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do one kind of work; on a full disk or an error, postpone it by a second."""
+        """Do one kind of work; after a full disk or an error, all such work pauses for a second.
+
+        A full disk is logged; an error of one item is kept for :meth:`run_due` to raise. Raises
+        other MQErrors, which stop the queue manager.
+        """
         core = self.core
         try:
             work()
@@ -167,13 +180,16 @@ class DueWork:
             self._mistake = error
 
     def _next_end_ms(self) -> int | None:
-        """Return when the next wait ends, unless the queue-sharing group ends it."""
+        """Return when the next wait of a get ends.
+
+        Returns None without one, or if the group ends that wait.
+        """
         end_ms = self.core.waits.next_end_ms()
         is_open = end_ms is None or self._membership.may_bring(end_ms)
         return None if is_open else end_ms
 
     def _end_waits(self) -> None:
-        """End marks and waits whose time has come."""
+        """End browse marks whose MARKINT is over, and gets whose WaitInterval is over."""
         core = self.core
         with core.engine_lock:
             core.marks.end_expired_leases(core.now_ms(), core.waits.offer)
@@ -181,7 +197,10 @@ class DueWork:
         core.committer.run_deferred()
 
     def _is_decided(self, queue_number: int, end_ms: int) -> bool:
-        """Return True if a wait may end, as no release can bring it a message in time."""
+        """Return True if a get that waits until ``end_ms`` may end without a message.
+
+        False means that a release, here or by a group member, may still bring it a message in time.
+        """
         if self._membership.may_bring(end_ms):
             return False
         due_ms, queue = self.release_due_ms(), self.core.registry.by_number(queue_number)
@@ -203,7 +222,10 @@ class Housekeeping:
         self._next_piece = 0
 
     def next_due_ms(self) -> int | None:
-        """Return when the next piece is due; None when nothing is to do."""
+        """Return when the next piece is due, in ms; None when nothing is to do.
+
+        Needs the engine lock.
+        """
         assert self._core.engine_lock.is_held()
         self._check_ledger()
         since = (
@@ -218,7 +240,7 @@ class Housekeeping:
         return min(moments, default=None)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
-        """Do the pieces that are due, of the ledger a bounded part.
+        """Do the pieces that are due; of a long piece only a part.
 
         While ``should_yield`` returns True, it does one piece, so that a release waits for one
         transaction only. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
@@ -243,11 +265,14 @@ class Housekeeping:
             self._check_ledger()
 
     def _is_due(self, since_ms: int | None) -> bool:
-        """Return True if SETTLE_MS have passed since a moment; False for None."""
+        """Return True if a second has passed since ``since_ms``; False for None."""
         return since_ms is not None and since_ms + SETTLE_MS <= self._core.now_ms()
 
     def _check_ledger(self) -> None:
-        """Note since when the ledger has surplus rows, and ids that are not indexed."""
+        """Record since when the ledger has more rows than its retention, and ids are not indexed.
+
+        The ledger is the record of ended messages. The moment is None while nothing is to do.
+        """
         core = self._core
         if core.store.retention.surplus(core.settings.ledger_retention_count) <= 0:
             self._surplus_since_ms = None
@@ -260,8 +285,9 @@ class Housekeeping:
             self._unindexed_since_ms = core.now_ms()
 
     def _time_due_ms(self) -> int | None:
-        """Return a past moment when the time should be stored now, else None.
+        """Return a past moment when the time should be stored now.
 
+        Returns None if not, or without a folder.
         A restart continues from the stored time. Without it a message that expired while nothing
         was written would live again under a slow clock (E4). A moment in the future is never
         returned: a virtual clock would stop there every ten seconds.
@@ -285,7 +311,7 @@ class Housekeeping:
             self.write_time()
 
     def write_time(self) -> None:
-        """Store the present time, unless it is stored already."""
+        """Store the present time; does nothing if it is stored already, or without a folder."""
         store = self._core.store
         if store.folder is not None and self._core.now_ms() > store.ledger_writer.high_water_ms:
             unit = Unit()

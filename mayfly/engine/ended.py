@@ -1,7 +1,8 @@
-"""Questions about ended lives in the ledger, and about expired messages that are still there.
+"""Ended messages: queries on their records in the ledger, and on expired ones still present.
 
-The ledger is indexed by position only. A question reads a limited number of rows, newest first, and
-its answer has the position where the next question continues.
+The ledger has one record for each message that has left a queue. It is indexed by position only. A
+question reads a limited number of rows, newest first, and its answer has the position where the
+next question continues.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ _OF_TRACE: Final = {
 
 
 class EndedFilter(NamedTuple):
-    """A filter of ended lives; a field that is None matches all.
+    """A filter of the records of ended messages; a field that is None matches all.
 
-    ``identifier`` is a MsgId or CorrelId of 24 bytes, ``outcome`` a word of the ledger. A life
-    matches if it ended at or after ``from_ms`` and before ``before_ms``.
+    ``identifier`` is a MsgId or CorrelId of 24 bytes, ``outcome`` a word of the ledger, such as
+    ``'expired'``. A record matches if the message ended at or after ``from_ms`` and before
+    ``before_ms``.
     """
 
     queue: str | None = None
@@ -58,7 +60,10 @@ class EndedFilter(NamedTuple):
     identifier: bytes | None = None
 
     def condition(self) -> tuple[str, list[Any]]:
-        """Return an SQL condition, which begins with AND or is empty, and its parameters."""
+        """Return the filter as an SQL condition and its parameters.
+
+        ``(' AND queue = ?', ['Q1'])``, or ``('', [])`` when all fields are None.
+        """
         parts: list[str] = []
         values: list[Any] = []
         for column, value in (
@@ -77,7 +82,7 @@ class EndedFilter(NamedTuple):
 
 
 class EndedPage(NamedTuple):
-    """Ended lives with their positions, newest first.
+    """Records of ended messages with their ledger positions, newest first.
 
     ``next_before`` is the position for the next question; None when all rows were read. A short or
     empty page need not be the last.
@@ -88,10 +93,10 @@ class EndedPage(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The number of ended lives by queue and outcome.
+    """The number of ended messages by queue and outcome.
 
     It covers the rows from ``first_position`` to ``last_position``, both inside; with no rows the
-    first is the higher one. ``is_cut`` is True when older lives are not counted.
+    first is the higher one. ``is_cut`` is True when older records are not counted.
     """
 
     counts: Counter[tuple[str, str]]
@@ -109,7 +114,11 @@ class ExpiredPresent(NamedTuple):
 
 
 def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None = None) -> EndedPage:
-    """Return up to ``limit`` of the newest lives that match, below position ``before``."""
+    """Return up to ``limit`` of the newest matching records of ended messages, newest first.
+
+    Only ledger positions below ``before`` are searched, None for all; at most 500,000 rows are
+    read. Raises MQRC_CONNECTION_BROKEN.
+    """
     first, last = _span(core, where)
     high = last + 1 if before is None else min(before, last + 1)
     condition, values = where.condition()
@@ -128,7 +137,10 @@ def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None =
 
 
 def ended_summary(core: Core, where: EndedFilter) -> Summary:
-    """Count the lives that match, by queue and outcome, among the newest two million rows."""
+    """Count matching ended messages by queue and outcome, in the newest two million ledger rows.
+
+    Raises MQRC_CONNECTION_BROKEN.
+    """
     first, last = _span(core, where)
     condition, values = where.condition()
     sql = (
@@ -167,7 +179,10 @@ def expired_present(core: Core) -> list[ExpiredPresent]:
 
 
 def _reads(low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield parts of the range ``low`` .. ``high`` (exclusive), highest first, 50,000 rows each."""
+    """Yield parts (start, end) of a range of positions, highest first, at most 50,000 rows each.
+
+    ``high`` and each ``end`` are outside. Yields nothing for an empty range.
+    """
     while high > low:
         start = max(low, high - READ_ROWS)
         yield start, high
@@ -175,7 +190,10 @@ def _reads(low: int, high: int) -> Iterator[tuple[int, int]]:
 
 
 def _span(core: Core, where: EndedFilter) -> tuple[int, int]:
-    """Return the first and last position where a match can be."""
+    """Return the first and last ledger position where a match can be; the first is higher for none.
+
+    Raises MQRC_CONNECTION_BROKEN.
+    """
     core.check_running()
     core.store.settle()
     ledger = core.store.ledger
@@ -188,7 +206,10 @@ def _span(core: Core, where: EndedFilter) -> tuple[int, int]:
 
 
 def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
-    """Return the first position of a range that ended at or after a moment, else its end."""
+    """Return the first ledger position of a range whose message ended at or after a moment.
+
+    ``within`` is (first, end); the result is its end if every message ended earlier.
+    """
     low, high = within
     while low < high:
         middle = (low + high) // 2
@@ -205,10 +226,11 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
 def write_trace(
     core: Core, where: EndedFilter, max_lives: int, write: Callable[[str], object]
 ) -> bool:
-    """Write the newest lives that match as CSV for replay, in ledger order (docs/REPLAY.md).
+    """Write the newest matching ended messages as CSV for replay, in ledger order (docs/REPLAY.md).
 
-    Only lives that ended by a get, a transmission or expiry are written; at most ``max_lives``
-    positions are read. Returns True if older ones were left out.
+    ``write`` receives the header line, then blocks of lines. Only messages that ended by a get, a
+    transmission or expiry are written; at most ``max_lives`` positions are read. Returns True if
+    older ones were left out.
     """
     first, last = _span(core, where)
     condition, values = where.condition()

@@ -58,7 +58,8 @@ _OPEN: weakref.WeakSet[Engine] = weakref.WeakSet()
 class Engine(Core):
     """The engine of a queue manager, or of a queue-sharing group for its shared queues.
 
-    Functions of the engine take it as ``core``; programs use it through ``mayfly.QueueManager``.
+    Functions of the engine take it as parameter ``core``. Programs use it through
+    ``mayfly.QueueManager``.
     """
 
     def __init__(
@@ -117,7 +118,10 @@ class Engine(Core):
         self._membership.admit()
 
     def _start(self, given: Configuration) -> None:
-        """Load the store, and do work that fell due while it was closed, of a flood only a part."""
+        """Load the store, and do work that fell due while the queue manager was closed.
+
+        Of much such work only a part is done here; the clock does the rest.
+        """
         self.store.claim(self.name)
         configure(self, given)
         self._load()
@@ -132,7 +136,10 @@ class Engine(Core):
 
     @property
     def label(self) -> str:
-        """Its name, where its data are, and whether it has stopped; for logs and repr."""
+        """Name, folder, and whether the engine has stopped.
+
+        For logs: ``'QM1 in /var/qm1, stopped'``.
+        """
         place = "in memory" if self.folder is None else f"in {self.folder}"
         return f"{self.name} {place}{', stopped' if self.is_stopped else ''}"
 
@@ -146,11 +153,12 @@ class Engine(Core):
         known_as: str = "",
         is_foreign_client: bool = False,
     ) -> Session:
-        """Connect a user, as ``mayfly.QueueManager.session``; raises MQRC_NOT_AUTHORIZED.
+        """Return a new session of a user, as ``mayfly.QueueManager.session``.
 
+        Raises MQRC_NOT_AUTHORIZED.
         ``groups`` None takes the groups that are known of the user. ``known_as`` is the name that a
         session without authority checks shows in messages, ledger and audit. ``is_foreign_client``
-        is True for a program in another process.
+        is True for a program in another process. Raises MQRC_CONNECTION_BROKEN after a stop.
         """
         session = Session(
             self,
@@ -194,7 +202,10 @@ class Engine(Core):
         self._membership.end()
 
     def crash(self) -> None:
-        """Stop as ``kill -9`` would, for tests: nothing is backed out or written."""
+        """Stop as ``kill -9`` would, for tests.
+
+        No unit of work is backed out, nothing is written.
+        """
         with self.engine_lock:
             self.store.group.is_broken = True
             if not self.is_stopped:
@@ -207,7 +218,10 @@ class Engine(Core):
         super().stop_in_child()
 
     def _wind_up(self) -> None:
-        """Refuse new transactions, close all sessions, and write what the next start needs."""
+        """Refuse transactions, close all sessions, and write the data that the next start needs.
+
+        An MQError of one step, such as a full disk, is logged, and the other steps are done.
+        """
         with self.engine_lock:
             self.is_closing = True
             self.committer.pause()
@@ -230,7 +244,10 @@ class Engine(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
-        """Load definitions, totals, claims, channels, subscriptions and retained publications."""
+        """Load definitions, totals, messages reserved by Spark, and channel states from the store.
+
+        A new store gets the default objects. Retained publications are loaded, too.
+        """
         self._membership.join(self)
         stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
         for definition, number in stored:

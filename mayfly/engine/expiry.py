@@ -1,7 +1,7 @@
-"""Expiry: the disposal of expired messages, and the scan that finds those nobody gets.
+"""Expiry of messages: the disposal of expired ones, and the scan that finds those nobody gets.
 
 An expired message is discarded, or moved to the queue that EXPQ names, and reported. Report and
-move are part of the transaction that ends the life, so each happens once or not at all. A get, a
+move are part of the transaction that discards it, so each happens once or not at all. A get, a
 browse, a channel, the scan or the delay processor detects the expiry. Watchers are called once it
 is durable.
 """
@@ -64,10 +64,11 @@ def discard_expired(
     met_by: MetBy,
     terminated_by: TerminatedBy = NOBODY,
 ) -> Transaction:
-    """Return the transaction that discards expired messages, with reports and moves (E13, E14).
+    """Return a transaction that discards, reports and moves expired messages (E13, E14).
 
     The messages are hidden from now on; the caller runs the transaction. It is never part of a unit
-    of work. ``met_by`` is what has detected the expiry, ``terminated_by`` on whose behalf.
+    of work. ``met_by`` says whether a get, browse or scan detected the expiry, ``terminated_by``
+    for which user and program. Needs the engine lock.
     """
     terminated_by = terminated_by._replace(met_by=met_by.value)
     transaction = Transaction()
@@ -94,10 +95,10 @@ def discard_late(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
-    """Add the ends of puts that expired before their commit to its transaction (E17).
+    """Add the discards of puts that expired before their commit to the commit's transaction (E17).
 
     They never reach their queues, where they counted as uncommitted; their reports and moves are
-    added as well. ``terminated_by`` is that of the unit of work.
+    added as well. ``terminated_by`` is the user and program of the unit of work.
     """
     for each in late:
         queue_state.end_expired_put(core, transaction, each, now_ms, terminated_by)
@@ -113,7 +114,10 @@ def dispose_of_expired(
     row: StoredMessage,
     original: Original,
 ) -> None:
-    """Add to a transaction the expiration report of a message, and its move to EXPQ."""
+    """Add to a transaction the expiration report of a message, and its move to EXPQ.
+
+    The report is added only if the message asks for one, the move only if EXPQ is not blank.
+    """
     send_report(core, transaction, Cause.EXPIRATION, original)
     origin, target = _expiry_queue_of(core, queue, row)
     if target:
@@ -123,7 +127,10 @@ def dispose_of_expired(
 def _dispose(
     core: Core, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> None:
-    """Add report and move of an expired message, if it owes a report or its queue has an EXPQ."""
+    """Add the report that an expired message asks for, and its move to EXPQ.
+
+    Does nothing if the message asks for no report and EXPQ is blank.
+    """
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report or queue.is_staging or queue.definition.expq:
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
@@ -131,9 +138,10 @@ def _dispose(
 
 
 def _expiry_queue_of(core: Core, queue: LocalQueue, row: StoredMessage) -> tuple[LocalQueue, str]:
-    """Return the queue whose EXPQ applies, and the EXPQ ("" for none).
+    """Return the queue whose EXPQ applies, and the name in EXPQ (empty for none).
 
-    For a delayed message that is the queue that it was put to.
+    For a delayed message that is the queue that it was put to; none if that is on another queue
+    manager or does not exist.
     """
     if queue.is_staging and row.target is not None:
         try:
@@ -196,8 +204,9 @@ def _moved(
 
 
 class Expired(NamedTuple):
-    """A message whose expiry was detected, at ``message.seen_ms``, as its sender has put it.
+    """An expired message, as its sender put it; watchers of expiry receive it.
 
+    ``message.seen_ms`` is when the expiry was detected.
     ``queue`` is the queue it was on, or was delayed for; ``QUEUE@MANAGER`` if it was on its way to
     another queue manager.
     """
@@ -214,7 +223,8 @@ OnExpiry: TypeAlias = Callable[[Expired], object]
 def watch_expiry(core: Core, on_expiry: OnExpiry) -> Callable[[], None]:
     """Call ``on_expiry`` with each message that expires; return a function that ends this.
 
-    ``on_expiry`` is called without locks, once the end is durable, and must not block.
+    ``on_expiry`` is called without locks, once the discard is durable, and must not block. A second
+    call of the returned function does nothing.
     """
     watchers = core.on_expiry
     with core.engine_lock:
@@ -235,7 +245,10 @@ def notify_expired(
     now_ms: int,
     met_by: str | None,
 ) -> None:
-    """Call the watchers with expired messages once the transaction that ends them takes effect."""
+    """Call the watchers with expired messages once the transaction that discards them takes effect.
+
+    The calls are added to that transaction. Needs the engine lock.
+    """
     assert core.engine_lock.is_held()
     expired = [_expired(queue, row, now_ms, met_by) for queue, row in found]
 
@@ -247,7 +260,7 @@ def notify_expired(
 
 
 def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | None) -> Expired:
-    """Return the event for watchers: without delay header or transmission header."""
+    """Return the message for watchers of expiry, without delay header or transmission header."""
     name = queue.name
     if queue.is_staging:
         name, row = row.target or name, original_row(row)
@@ -279,10 +292,11 @@ class ExpiryScan:
         self._began_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
-        """Return the moment of the next scan that can find an expired message.
+        """Return the time in ms of the next scan that can find an expired message.
 
-        None while EXPRYINT is OFF or no message has a deadline. Scans that would find nothing, or
-        only locked messages, are skipped: under a virtual clock each would cost a stop.
+        Returns None while EXPRYINT is OFF or no message has a deadline. Scans that would find
+        nothing, or only locked messages, are skipped: under a virtual clock each would cost a stop.
+        Needs the engine lock.
         """
         assert self._core.engine_lock.is_held()
         seconds = self._core.registry.queue_manager.expryint
@@ -305,11 +319,11 @@ class ExpiryScan:
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
     def run(self, should_yield: Callable[[], bool]) -> None:
-        """Scan if a scan is due.
+        """Discard expired messages if a scan is due; else do nothing.
 
         The next scan starts an interval after this one began, earlier by the time that this one
         took (at most half an interval). While ``should_yield`` returns True, it does one batch, and
-        the rest in later calls.
+        the rest in later calls. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         core = self._core
         with core.engine_lock:
@@ -327,7 +341,10 @@ class ExpiryScan:
             self._began_ms = began_ms
 
     def discard_all(self, should_yield: Callable[[], bool] = lambda: False) -> bool:
-        """Discard all expired messages that nobody hides; False if ``should_yield`` stopped it."""
+        """Discard all expired messages, except those that a lock or open unit of work hides.
+
+        Returns False if ``should_yield`` stopped it before the end.
+        """
         return all(
             self._discard(holder, persistence, should_yield)
             for holder in self._holders()
@@ -340,7 +357,7 @@ class ExpiryScan:
         return [self._core] if group is None else [self._core, group]
 
     def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
-        """Return the earliest deadline of a message that a scan could discard; None for none."""
+        """Return the earliest deadline (ms) of a message that a scan could discard, else None."""
         messages = requester.messages(persistence)
         found = messages.earliest_deadlines(1)
         if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:
@@ -350,7 +367,7 @@ class ExpiryScan:
         return found[0][0] if found else None
 
     def _discard(self, requester: Core, persistence: int, should_yield: Callable[[], bool]) -> bool:
-        """Discard the expired messages of one store in batches; return False if stopped."""
+        """Discard the expired messages of one store in batches of 1,000; False if stopped early."""
         core, after = self._core, _START
         while True:
             with core.engine_lock:

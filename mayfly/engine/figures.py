@@ -1,4 +1,4 @@
-"""Statistics of a queue manager, once or watched live: queues, lateness, disk and ledger."""
+"""Figures (statistics) of a queue manager, once or live: queues, lateness, disk, ledger."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PUT: Final = "put"
 class QueueFigures(NamedTuple):
     """Statistics of one local queue, or the sum of several.
 
-    ``depth`` is CURDEPTH. ``present`` counts messages by state, None where nobody counted.
+    ``depth`` is CURDEPTH. ``present`` counts messages by state, None where they were not counted.
     ``oldest_put_ms`` is when the oldest message was put; None without a message, or for several
     queues. ``puts`` and ``ended`` (by outcome) count from the definition of the queue on, over
     restarts.
@@ -49,10 +49,10 @@ class QueueFigures(NamedTuple):
 class Figures(NamedTuple):
     """Statistics of a queue manager; counts run from its opening, positions are of the ledger.
 
-    ``others`` sums the queues without an entry of their own. ``next_due_ms`` is the earliest
-    delivery time on the staging queue, None without one; until the processor has looked it may be
-    too early. ``ledger_asked`` is the position behind which a reader last asked for rows, None
-    without one.
+    The ledger is the record of ended messages. ``others`` sums the queues without a separate entry.
+    ``next_due_ms`` is the earliest delivery time on the staging queue, None without one; it may be
+    too early until the delay processor has searched. ``ledger_asked`` is the position behind which
+    a reader last requested rows, None without one.
     """
 
     now_ms: int
@@ -80,8 +80,8 @@ def figures(
 ) -> Figures:
     """Return the statistics of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
-    The first ``max_queues`` predefined queues by name, behind ``after``, have an entry of their
-    own; dynamic queues have none, as their names change without end. With ``only`` the local queue
+    The first ``max_queues`` predefined queues by name, behind ``after``, have a separate entry;
+    dynamic queues have none, as their names change without end. With ``only`` the local queue
     of that name alone has an entry, of any type. Expired messages are counted at ``now_ms``.
     """
     engine.check_running()
@@ -121,7 +121,11 @@ def figures(
 
 
 def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
-    """Return puts and ends of queues by queue number; waits until the ledger has settled."""
+    """Return puts and ends of queues by queue number; needs the engine lock.
+
+    Waits, with the lock released, until the ledger of ended messages has settled. A queue without
+    totals is missing in the result.
+    """
     stores = [engine.store, *{queue.owner.store for queue in queues} - {engine.store}]
     engine.engine_lock.wait_while(lambda: any(store.settled_totals() is None for store in stores))
     found: dict[int, Totals] = {}
@@ -131,7 +135,7 @@ def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
 
 
 def _counters_of(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> QueueFigures:
-    """Return the counters of a queue, with ``present`` as given and without the oldest message."""
+    """Return the statistics of a queue from its counters; ``oldest_put_ms`` is None."""
     puts, ended = (0, {}) if totals is None else (totals.puts, totals.ended)
     inputs, outputs = queue.input_count, queue.output_count
     return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended)
@@ -140,7 +144,10 @@ def _counters_of(queue: LocalQueue, totals: Totals | None, present: Counts | Non
 def _with_counts(
     engine: Engine, name: str, row: QueueFigures, expired: Mapping[int, int]
 ) -> QueueFigures:
-    """Add message counts and oldest put time to a queue, unless it was deleted meanwhile."""
+    """Return ``row`` with message counts and oldest put time.
+
+    Returns it unchanged if the queue was deleted.
+    """
     with contextlib.suppress(ObjectError), engine.engine_lock:
         queue = engine.registry.queue(name)
         present = counts_with(queue, expired.get(queue.number, 0))
@@ -150,7 +157,10 @@ def _with_counts(
 
 
 def summed(each: Iterable[QueueFigures]) -> QueueFigures:
-    """Return the sum of several queues; a queue that nobody counted adds nothing to ``present``."""
+    """Return the sum of the statistics of several queues; ``oldest_put_ms`` is None.
+
+    A queue whose ``present`` is None adds nothing to the sum of ``present``.
+    """
     depth = inputs = outputs = puts = 0
     present, ended = [0] * len(Counts._fields), Counter[str]()
     for one in each:
@@ -168,8 +178,9 @@ def summed(each: Iterable[QueueFigures]) -> QueueFigures:
 
 
 class LiveFigures(NamedTuple):
-    """Statistics of a queue manager at one look of a Watch; other fields are as in Figures.
+    """Statistics of a queue manager from one call of ``Watch.look``.
 
+    Other fields are as in Figures.
     ``queues`` are those with the most messages, ``others`` sums the rest. ``present`` counts each
     message once: a delayed one as staged; if it has expired, also as expired. ``expired_as_of_ms``
     is when expired messages were counted. ``in_transit_count`` counts messages on transmission
@@ -197,10 +208,13 @@ class LiveFigures(NamedTuple):
 
 
 class Watch:
-    """Repeated statistics of one queue manager; one thread uses it at a time."""
+    """Repeated statistics of one queue manager; one thread uses it at a time.
+
+    It remembers the last call to count the messages put and ended since, and to read less.
+    """
 
     def __init__(self, engine: Engine, max_queues: int) -> None:
-        """Begin a watch in which up to ``max_queues`` queues have an entry of their own."""
+        """Begin a watch in which up to ``max_queues`` queues have a separate entry."""
         self._engine, self._max_queues = engine, max_queues
         self._expired: Mapping[int, int] = {}
         self._expired_at_ms = 0
@@ -212,7 +226,10 @@ class Watch:
         self._entries: dict[str, QueueFigures] = {}
 
     def look(self) -> LiveFigures:
-        """Return the statistics now; raises MQRC_CONNECTION_BROKEN when stopped."""
+        """Return the statistics now.
+
+        Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
+        """
         engine = self._engine
         engine.check_running()
         with engine.engine_lock:
@@ -227,6 +244,7 @@ class Watch:
         return self._live_figures(_present(each), rest)
 
     def _live_figures(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
+        """Return the result of :meth:`look` from its entries, ``present`` and the other queues."""
         engine, store = self._engine, self._engine.store
         with engine.engine_lock:
             registry = engine.registry
@@ -260,7 +278,7 @@ class Watch:
     def _each(
         self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]
     ) -> dict[str, QueueFigures]:
-        """Return all queues with their present counts, without oldest messages."""
+        """Return the statistics of all queues by name; ``oldest_put_ms`` is None."""
         found: dict[str, QueueFigures] = {}
         for start in range(0, len(queues), _STEP):
             with self._engine.engine_lock:
@@ -271,14 +289,20 @@ class Watch:
         return found
 
     def _chosen(self, each: Mapping[str, QueueFigures]) -> list[str]:
-        """Return the names of the queues with the most messages, known ones first at equal size."""
+        """Return the names, sorted, of the ``max_queues`` queues with the most messages.
+
+        At equal number, a queue that had an entry in the last call comes first.
+        """
         if len(each) <= self._max_queues:
             return sorted(each)
         ranks = ((-_size(one), name not in self._entries, name) for name, one in each.items())
         return sorted(map(itemgetter(2), sorted(ranks)[: self._max_queues]))
 
     def _with_oldest(self, name: str, one: QueueFigures) -> QueueFigures:
-        """Add the oldest put time, which is read again only when counters have changed."""
+        """Return the statistics with the put time of the oldest message.
+
+        The time is read again only when the counters have changed; None for an empty queue.
+        """
         if not one.depth:
             return one
         known = self._entries.get(name)
@@ -292,7 +316,7 @@ class Watch:
         return one._replace(oldest_put_ms=oldest_ms)
 
     def _count_expired(self) -> None:
-        """Count expired messages by queue; after a high count some looks do without."""
+        """Count expired messages by queue; after a high count, some calls use the last count."""
         if self._looks_to_count:
             self._looks_to_count -= 1
             return
@@ -301,7 +325,10 @@ class Watch:
         self._looks_to_count = counted.total() // EXPIRED_A_LOOK
 
     def _add_flow(self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]) -> None:
-        """Add what was put, and what has ended, since the last look to the flow of the watch."""
+        """Add the messages put and ended since the last call to the flow of the watch.
+
+        The first call only remembers the totals.
+        """
         flow, seen = Counter[str](), dict[int, tuple[str, int, Mapping[str, int]]]()
         for queue in queues:
             total = totals.get(queue.number)
@@ -326,7 +353,7 @@ class Watch:
 
 
 def _present(each: Mapping[str, QueueFigures]) -> Counts:
-    """Return the sum over all queues; messages on the staging queue are not live."""
+    """Return the message counts summed over all queues; delayed messages do not count as live."""
     present, staging = summed(each.values()).present, each.get(STAGING_QUEUE)
     assert present is not None
     if staging is None or staging.present is None:
@@ -335,5 +362,6 @@ def _present(each: Mapping[str, QueueFigures]) -> Counts:
 
 
 def _size(one: QueueFigures) -> int:
+    """Return how many messages a queue has: depth, delayed ones for it, and locked ones."""
     assert one.present is not None
     return one.depth + one.present.staged + one.present.locked

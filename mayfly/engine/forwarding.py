@@ -47,7 +47,7 @@ def forward(
     """Put a got message on another queue, in the session's unit of work (E21, Q2).
 
     MsgId, CorrelId, context, PutDate, PutTime and deadline stay; a CAPEXPRY of the target or the
-    longest allowed life (E3) may shorten it. ``name`` may be ``QUEUE@MANAGER``. ``changed``
+    longest allowed expiry (E3) may shorten it. ``name`` may be ``QUEUE@MANAGER``. ``changed``
     replaces descriptor and body. A message backed out BOTHRESH times moves to BOQNAME or DEADQ with
     the authority of the queue manager: the user may have none there.
 
@@ -74,7 +74,10 @@ def _is_requeued(core: Core, message: Message, name: str) -> bool:
 
 
 def check_forward_target(core: Core, name: str) -> None:
-    """Raise MQRC_UNKNOWN_OBJECT_NAME for a name to which :func:`forward` cannot move a message."""
+    """Raise an error if :func:`forward` cannot move a message to this name.
+
+    That is MQRC_UNKNOWN_OBJECT_NAME for a blank or unknown name, or the error of its resolution.
+    """
     if not name:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "no queue is named for the message")
     core.registry.resolve_target(name)
@@ -83,8 +86,8 @@ def check_forward_target(core: Core, name: str) -> None:
 def put_dead_letter(core: Core, session: Session, message: Message, reason: int) -> None:
     """Put a got message on the dead-letter queue behind an MQDLH, in the unit of work (Q1).
 
-    The header has the reason code, the queue of the message and the session's program. Raises as
-    :func:`forward`, and MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
+    The header has the reason code, the queue of the message and the session's program. Raises the
+    errors of :func:`forward`, and MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     by = session.context
     refusal = Refusal(
@@ -98,8 +101,9 @@ def put_dead_letter(core: Core, session: Session, message: Message, reason: int)
 def set_aside(core: Core, session: Session, message: Message, reason: int) -> None:
     """Put a got message on BOQNAME, else on the dead-letter queue, in the unit of work.
 
-    A queue where the message already is would deliver it again at once, and is not used. Raises
-    MQRC_OPTIONS_ERROR when that is the dead-letter queue, else as :func:`forward`.
+    BOQNAME is not used if it is blank, refuses the message, or is the message's present queue.
+    Raises MQRC_OPTIONS_ERROR when the present queue is the dead-letter queue, else the errors of
+    :func:`put_dead_letter`.
     """
     source, dead_queue = core.registry.by_name(message.queue), core.registry.queue_manager.deadq
     name = "" if source is None else source.definition.boqname
@@ -129,12 +133,12 @@ def move_under_cursor(
     """Move the message under the browse cursor to another queue, under syncpoint (Q2).
 
     It is put before it is got, so a failed put raises no backout count. ``descriptor`` replaces its
-    own, ``header_bytes`` bytes are removed from the front of its data, and user ``putter`` must
+    MQMD, ``header_bytes`` bytes are removed from the front of its data, and user ``putter`` must
     have authority to put. Returns an arrival number: messages that arrive on ``source`` later have
     a higher one.
 
-    Raises as :func:`forward`. Raises MQRC_NO_MSG_UNDER_CURSOR when the message has expired or was
-    taken, MQRC_OPTIONS_ERROR when ``name`` resolves to ``source``.
+    Raises the errors of :func:`forward`. Raises MQRC_NO_MSG_UNDER_CURSOR when the message has
+    expired or was taken, MQRC_OPTIONS_ERROR when ``name`` resolves to ``source``.
     """
     core = session.core
     if not name:
@@ -154,10 +158,10 @@ def move_under_cursor(
 
 
 def report_exception(core: Core, session: Session, message: Message, reason: int) -> bool:
-    """Send the exception report that a message owes, in the session's unit of work.
+    """Put the exception report that a message asks for, in the session's unit of work.
 
-    ``reason`` is its Feedback, an MQRC_* or MQFB_*. Returns False when the report could not be
-    delivered.
+    ``reason`` is the Feedback of the report, an MQRC_* or MQFB_*. Returns False when the report was
+    dropped, True when it was put or the message asks for none.
     """
     original = Original(
         message.descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
@@ -170,11 +174,12 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
 
 
 def put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> int:
-    """Put a reply in the session's unit of work, with the authority of the user who asked (R6).
+    """Put a reply in the session's unit of work, with the authority of the request's user (R6).
 
-    Returns 0, or the reason code when its queue refuses it and it went to the dead-letter queue; an
-    empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, which is no fault of
-    the queue, and the reason why the dead-letter queue refuses it.
+    Returns 0 when it was put on its queue. If the queue refuses it, puts it on the dead-letter
+    queue and returns the reason code; MQRC_MISSING_REPLY_TO_Q for an empty ``name``. Raises
+    MQRC_SYNCPOINT_LIMIT_REACHED, MQRC_CONNECTION_BROKEN, and the error with which the dead-letter
+    queue refuses it.
     """
     try:
         if not name:
@@ -196,7 +201,10 @@ def put_reply(session: Session, name: str, user: str, body: bytes, request: PutR
 def _put_dead_letter_reply(
     session: Session, body: bytes, request: PutRequest, reason: int, target: str
 ) -> None:
-    """Put a refused reply on the dead-letter queue."""
+    """Put a refused reply on the dead-letter queue, in the session's unit of work.
+
+    Raises the error with which that queue refuses the reply.
+    """
     core, transaction = session.core, Transaction()
     with core.engine_lock:
         window = window_at_put(core.now_ms(), request.life_ms)
@@ -209,7 +217,7 @@ def _put_dead_letter_reply(
 
 
 def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest:
-    """Return the put request of a forwarded message, with the rest of its life."""
+    """Return the put request of a forwarded message, with its remaining expiry (at least 1 ms)."""
     left_ms = None
     if message.expire_at_ms is not None:
         # It may end right now; a put takes no life of 0.
@@ -229,7 +237,10 @@ def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest
 
 
 def find_got_message(session: Session, queue: str, token: bytes) -> Message | None:
-    """Return the message that the unit of work has got, by queue and MsgToken; None for none."""
+    """Return the message that the session's unit of work has got, by queue and MsgToken.
+
+    Returns None if the unit of work has got no such message.
+    """
     core, unit_of_work = session.core, session.unit_of_work
     with core.engine_lock:
         own = [pending for pending, is_got in unit_of_work.open_puts() if is_got]

@@ -1,4 +1,4 @@
-"""MQGET, destructive: the next matching message that is alive, taken off its queue."""
+"""MQGET, destructive: take the next matching message that has not expired off its queue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AS_STORED: Final = View.AS_STORED
 
 
 class GetRequest(NamedTuple):
-    """What a get asks for: which messages, how long to wait, and how to return one.
+    """The options of one get: which messages, how long to wait, and how to return a message.
 
     ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever. ``max_length`` is the size of
     the buffer in bytes, None for any. ``accept_truncated`` is MQGMO_ACCEPT_TRUNCATED_MSG,
@@ -66,7 +66,7 @@ _NEXT: Final = GetRequest()
 
 
 def obtain_prepared(core: Core, prepared: PreparedGet) -> GetResult:
-    """Run a prepared get or browse, waiting if it asks for that; raises as :func:`get`."""
+    """Run a prepared get or browse, waiting if it asks for that; same errors as :func:`get`."""
     return prepared.finish(obtain(core, prepared.getter))
 
 
@@ -82,12 +82,12 @@ def get(
     """Take the next matching message off its queue, and wait for one if the request says so.
 
     With a unit of work the get is final at its commit, else when this returns. ``place`` remembers
-    what a selector has refused. Raises MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED,
+    which messages a selector has refused. Raises MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED,
     MQRC_WAIT_INTERVAL_ERROR, MQRC_SYNCPOINT_LIMIT_REACHED. When another thread closes the session
     or handle meanwhile, raises MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR, and the message stays on its
     queue.
 
-    Expired messages on the way are discarded, with their reports, before this returns, even if the
+    Expired messages before it are discarded, with their reports, before this returns, even if the
     unit of work is backed out later (E9, E14).
     """
     if request.match.selector is not None:
@@ -99,7 +99,10 @@ def get(
 def next_message(
     core: Core, path: Path, unit_of_work: UnitOfWork | None, requester: Requester
 ) -> Message | None:
-    """Take the next message without waiting; None for an empty queue; raises as :func:`get`."""
+    """Take the next message without waiting; None for an empty queue.
+
+    Same errors as :func:`get`.
+    """
     try:
         return obtain(core, Getter(core, path, _NEXT, unit_of_work, requester)).message
     except NoMessage:
@@ -109,8 +112,9 @@ def next_message(
 def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) -> GetResult:
     """Run a get: take a message, search in parts if the search is long, wait if it asks for that.
 
-    Raises MQRC_NO_MSG_AVAILABLE when none came, else as :func:`get`. A list ``left`` receives the
-    transaction that makes the get final; the caller runs it then.
+    Raises MQRC_NO_MSG_AVAILABLE when no message came, else the errors of :func:`get`. If a list
+    ``left`` is passed, it receives the transaction that makes the get final, and the caller runs
+    it.
     """
     path, requester = getter.path, getter.requester
     is_over = False
@@ -148,7 +152,7 @@ def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) ->
 
 
 def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester) -> Waiter:
-    """Add the get to the waits on a queue, under the lock."""
+    """Add a get to the waits on a queue; return its entry. Needs the engine lock."""
     waiter = Waiter(getter.attempt, getter.until_ms, requester, takes_any=getter.takes_any)
     requester.wait(queue.number, waiter)
     if getter.until_ms is not None:
@@ -159,10 +163,11 @@ def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester
 def _outcome_of(
     core: Core, getter: Getter, waiter: Waiter
 ) -> tuple[GetResult, Transaction | None] | None:
-    """Run deferred transactions, then wait; return the outcome, or None to search again.
+    """Wait for the outcome of a get; return it, or None if the caller must search again.
 
     When the wait is interrupted, or the session or handle is closed, the message goes back to its
-    queue. A unit of work that the close has committed keeps it.
+    queue. A unit of work that the close has committed keeps it. Raises MQRC_HCONN_ERROR or
+    MQRC_HOBJ_ERROR after a close.
     """
     requester = getter.requester
     try:
@@ -188,14 +193,20 @@ def _outcome_of(
 
 
 def _take_back(core: Core, waiter: Waiter) -> None:
-    """Undo a get whose message has come but which nobody will receive."""
+    """Return a message to its queue that a wait has taken but no program will receive.
+
+    Does nothing if the wait has taken none. Needs the engine lock.
+    """
     outcome, waiter.result = waiter.result, None
     if outcome is not None and outcome[1] is not None:
         core.committer.take_back(outcome[1])
 
 
 class Getter:
-    """One get: it tries to take a message at once, and again whenever a message arrives."""
+    """One get: it tries to take a message at once, and again whenever a message arrives.
+
+    It is one verb call, with the state of its search and of its wait.
+    """
 
     def __init__(
         self,
@@ -210,8 +221,8 @@ class Getter:
     ) -> None:
         """Prepare a get on a resolved name; raises MQRC_WAIT_INTERVAL_ERROR.
 
-        A request with a selector needs a ``place``. With ``only_looks`` the get finds the message
-        that it would take and leaves it on the queue.
+        A request with a selector needs a ``place``, the progress of its search. With ``only_looks``
+        the get finds the message that it would take and leaves it on the queue.
         """
         if request.wait_ms < MQWI_UNLIMITED:
             raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
@@ -253,16 +264,17 @@ class Getter:
         return SEARCH_UNLOCKED if self.is_cut else outcome
 
     def search_on(self) -> None:
-        """Evaluate the selector without the lock on the rows that a cut search has left.
+        """Evaluate the selector, without the engine lock, on rows for which a search had no time.
 
-        The next :meth:`take` checks that the rows are still there. Raises MQRC_CONNECTION_BROKEN,
-        and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once session or handle is closed.
+        The next :meth:`take` checks that the rows are still there. Does nothing without a selector.
+        Raises MQRC_CONNECTION_BROKEN, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once session or
+        handle is closed.
         """
         if self.place is not None:
             self.place.search_ahead(self.requester)
 
     def checked_queue(self) -> LocalQueue:
-        """Return the queue of the get; raises what forbids a get from it now.
+        """Return the queue of the get; raises the error that forbids a get from it now.
 
         That is MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_OBJECT_CHANGED,
         MQRC_SYNCPOINT_LIMIT_REACHED or MQRC_HCONN_ERROR.
@@ -277,11 +289,12 @@ class Getter:
         return path.queue
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Take a message now, under the lock; return result and transaction, or None for none.
+        """Take a message now, under the engine lock; return result and transaction.
 
-        The caller runs the transaction without the lock, which makes the get final; it is None
-        where nothing is left to do. With ``in_parts`` the search stops after DISCARD_BATCH expired
-        messages or a long evaluation of the selector, and sets ``is_cut``.
+        Returns None if no message matches. The caller runs the transaction without the lock, which
+        makes the get final; the transaction is None where nothing is left to do. With ``in_parts``
+        the search stops after DISCARD_BATCH expired messages or a long evaluation of the selector,
+        and sets ``is_cut``. Raises the errors of :meth:`checked_queue`.
         """
         core, unit_of_work = self._core, self._unit_of_work
         queue, now_ms = self.checked_queue(), now_ms_of(core)
@@ -308,9 +321,10 @@ class Getter:
     def _next_live(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> tuple[tuple[StoredMessage, int] | None, UncommittedPut | None]:
-        """Return the next live message and None, or None and the own put that precedes it.
+        """Return the next live message and None, or None and an earlier put of this unit of work.
 
-        Both are None when nothing is there or the search was cut.
+        Both are None when no message matches or the search stopped early. Expired messages before
+        it are hidden now and discarded after the lock.
         """
         core, place = self._core, self.place
         unit_of_work = self._unit_of_work
@@ -352,7 +366,7 @@ class Getter:
     def _own_put(
         self, unit_of_work: UnitOfWork, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> UncommittedPut | None:
-        """Return the first uncommitted put of the own unit of work that matches, else None.
+        """Return the first matching uncommitted put of the get's unit of work, else None.
 
         Returns None as well when rows are left for which the selector must be evaluated without the
         lock.
@@ -384,7 +398,11 @@ class Getter:
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:
-        """Return the result of an own uncommitted put, which becomes put and got."""
+        """Take an uncommitted put of the get's unit of work; its record becomes "put and got".
+
+        Returns the result and None for the transaction. A message that stays, for example because
+        it is too long for the buffer, is not taken.
+        """
         result = result_for(self._core, self._request, own.queue, own.row, now_ms)
         if not result.stays:
             assert self._unit_of_work is not None
@@ -394,7 +412,10 @@ class Getter:
 
 
 class PreparedGet(NamedTuple):
-    """A get or browse that may wait; ``finish`` changes its result before it is returned."""
+    """A get or browse that may wait and has not run; ``finish`` is called with its result.
+
+    The caller receives the return value of ``finish``.
+    """
 
     getter: Getter
     finish: Callable[[GetResult], GetResult]
@@ -403,10 +424,10 @@ class PreparedGet(NamedTuple):
 def result_for(
     core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> GetResult:
-    """Return what a getter or browser receives of a row that was alive at ``now_ms`` (G5).
+    """Return the result of a get or browse for a row that had not expired at ``now_ms`` (G5).
 
-    It has the data as its view and buffer allow, a truncation warning, or why the properties cannot
-    be returned. ``now_ms`` also gives the remaining expiry, which so is never 0 (E4).
+    It has the data as view and buffer allow, a truncation warning, or the error why properties
+    cannot be returned. ``now_ms`` also gives the remaining expiry, which so is never 0 (E4).
     """
     if queue.is_staging:
         row = shown(core, row)
@@ -432,7 +453,10 @@ def result_for(
 
 
 def _with_extension(row: StoredMessage) -> StoredMessage:
-    """Return a row whose group and segment fields are in an MQMDE before the data."""
+    """Return a row with its group and segment fields in an MQMDE before the data.
+
+    A row whose MsgFlags are 0 is returned unchanged.
+    """
     descriptor = unpack_descriptor(row.descriptor)
     if not descriptor.msg_flags:
         return row
@@ -450,7 +474,7 @@ def take_row(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> Transaction | None:
-    """Take a message under the lock and add the COD report that it owes.
+    """Take a message under the engine lock, and add the COD report that it asks for.
 
     With a unit of work the message becomes part of it, and the result is None. Without one, returns
     the transaction that the caller runs to make the get final.
@@ -474,7 +498,10 @@ def add_cod_report(
     unit_of_work: UnitOfWork | None,
     now_ms: int,
 ) -> None:
-    """Add the COD report that a got message owes to the getter's unit of work or transaction."""
+    """Add the COD report that a got message asks for to the unit of work, or to the transaction.
+
+    Does nothing if the message asks for none, or is on the staging queue. Needs the engine lock.
+    """
     queue, row, _side = found
     if row.descriptor == core.unconfirmed_descriptor:
         return

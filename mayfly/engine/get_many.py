@@ -1,6 +1,6 @@
-"""Gets of many messages: those that come next are picked by one search in a turn of the lock.
+"""Getting many messages: one search under the engine lock finds those that come next.
 
-They are taken together by one call (:func:`get_many`), or each is to be settled alone
+They are taken together by one call (:func:`get_many`), or each is acknowledged separately
 (:func:`take_each`).
 """
 
@@ -54,9 +54,9 @@ Got: TypeAlias = UnitOfWork | Found
 
 
 class Picked(NamedTuple):
-    """What one search has found.
+    """The messages that one search has found; nothing is taken yet.
 
-    ``confirmed`` are those of ``alive`` that owe a COD report. ``expired`` are those that the
+    ``confirmed`` are those of ``alive`` that ask for a COD report. ``expired`` are those that the
     getter may discard. ``is_cut`` is True when the search ended before the last message of the
     queue.
     """
@@ -78,11 +78,12 @@ def pick(
     body_bytes: int,
     stop_at_cod: bool,
 ) -> Picked:
-    """Return up to ``max_messages`` live messages in get order, about ``body_bytes`` of bodies.
+    """Return up to ``max_messages`` messages that have not expired, in get order; take none.
 
-    ``own`` are rows that the getter's unit of work has put. The search also ends after
-    DISCARD_BATCH expired messages. With ``stop_at_cod`` it ends behind a message that owes a COD
-    report, since that report may arrive on this queue.
+    The bodies have about ``body_bytes`` together. ``own`` are rows that the getter's unit of work
+    has put. The search also ends after DISCARD_BATCH expired messages. With ``stop_at_cod`` it ends
+    behind a message that asks for a COD report, since that report may arrive on this queue. Needs
+    the engine lock.
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
     may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
@@ -112,7 +113,7 @@ def pick(
 
 @lru_cache(maxsize=1_024)
 def owes_cod_report(descriptor: bytes) -> bool:
-    """Return True if a message with this packed descriptor owes a COD report."""
+    """Return True if this packed message descriptor asks for a COD report."""
     return bool(unpack_descriptor(descriptor).report & MQRO_COD)
 
 
@@ -129,16 +130,16 @@ def get_many(
 ) -> list[Message]:
     """Take up to ``max_messages`` messages in get order; only the first one is waited for.
 
-    ``getter`` must have no match options. Like a loop of single gets, it takes what is there until
-    the bodies reach ``max_bytes``, own uncommitted puts included (P9). Expired messages on the way
-    are discarded and reported before this returns (E9, E14). A unit of work takes no more than
-    MAXUMSGS allows.
+    ``getter`` must have no match options. Like a loop of single gets, it takes the present messages
+    until the bodies reach ``max_bytes``, uncommitted puts of the unit of work included (P9).
+    Expired messages before them are discarded and reported before this returns (E9, E14). A unit of
+    work takes no more than MAXUMSGS allows.
 
     Without a unit of work one transaction takes them all, with their COD reports. All are gone on
     return; after a kill before that, either all or none are.
 
-    Returns [] when none came. When not even one was taken, raises as ``get.get``. When the
-    transaction fails, raises its error, and all are on the queue.
+    Returns [] when no message came. When not even one was taken, raises the errors of ``get.get``.
+    When the transaction fails, raises its error, and all are on the queue.
     """
     batch = _Batch(core, getter, unit_of_work, max_messages, max_bytes)
     try:
@@ -156,7 +157,7 @@ def get_many(
 
 
 class _Batch:
-    """The messages of one call of :func:`get_many`, as they are taken."""
+    """The messages that one call of :func:`get_many` has taken so far."""
 
     def __init__(
         self,
@@ -166,6 +167,7 @@ class _Batch:
         max_messages: int,
         max_bytes: int,
     ) -> None:
+        """Begin with no message; ``max_bytes`` limits the bodies together."""
         self._core, self._getter, self._unit_of_work = core, getter, unit_of_work
         self._requester = getter.requester
         self.messages: list[Message] = []
@@ -174,12 +176,12 @@ class _Batch:
         self._transaction = Transaction()
 
     def take(self) -> None:
-        """Take what is there until a limit is reached."""
+        """Take present messages until a limit is reached or the queue has no more."""
         while self._left > 0 and self._left_bytes > 0 and self._take_some():
             pass
 
     def wait(self) -> None:
-        """Wait for the first message and take it; raises as ``get.get``."""
+        """Wait for the first message and take it; raises the errors of ``get.get``."""
         left = list[Transaction]()
         result = obtain(self._core, self._getter, left)
         self._note([result.message])
@@ -190,7 +192,7 @@ class _Batch:
             self._left = 0
 
     def make_final(self) -> None:
-        """Run the transaction that ends their lives, without a unit of work.
+        """Run the transaction that removes the messages from the queue; nothing in a unit of work.
 
         Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
@@ -207,7 +209,7 @@ class _Batch:
             core.committer.run(transaction)
 
     def give_back(self) -> None:
-        """Return the messages to the queue, except those in a unit of work."""
+        """Return the messages to the queue, except those in a unit of work, which stay in it."""
         core = self._core
         if _has_work(self._transaction):
             with core.engine_lock:
@@ -228,7 +230,10 @@ class _Batch:
         return picked.is_cut or bool(picked.alive and picked.expired)
 
     def _ready(self) -> LocalQueue | None:
-        """Return the queue; None when no more can be got; raises why if nothing was got so far."""
+        """Return the queue; None if an error forbids further gets, but some messages were taken.
+
+        Raises that error if no message was taken so far, or the unit of work was backed out.
+        """
         try:
             self._requester.check()
             return self._getter.checked_queue()
@@ -238,7 +243,7 @@ class _Batch:
             return None
 
     def _take_next(self, queue: LocalQueue, now_ms: int) -> Picked:
-        """Take the next live messages, and discard the expired ones between them."""
+        """Take the next unexpired messages, and discard the expired ones between them."""
         core, unit_of_work, max_messages = (
             self._core,
             self._unit_of_work,
@@ -265,7 +270,7 @@ class _Batch:
         return picked
 
     def _own_puts(self, queue: LocalQueue, max_messages: int, now_ms: int) -> list[UncommittedPut]:
-        """Return the live puts of the own unit of work on a queue, up to ``max_messages``."""
+        """Return the unexpired puts of this unit of work on a queue, up to ``max_messages``."""
         if self._unit_of_work is None:
             return []
         # An expired one stays until the commit: no discard and no report before it (E17).
@@ -274,7 +279,10 @@ class _Batch:
         return [*islice(live, max_messages)]
 
     def _end(self, picked: Picked, own: list[UncommittedPut], now_ms: int) -> None:
-        """Take the messages into the unit of work or the transaction, and add their COD reports."""
+        """Take the messages into the unit of work or the transaction, and add their COD reports.
+
+        ``own`` are the uncommitted puts of the unit of work that the search has seen.
+        """
         core, unit_of_work = self._core, self._unit_of_work
         into = self._transaction if unit_of_work is None else unit_of_work
         stored = [found for found in picked.alive if found[2] != OWN] if own else picked.alive
@@ -288,18 +296,22 @@ class _Batch:
             add_cod_report(core, found, transaction, unit_of_work, now_ms)
 
     def _note(self, messages: list[Message]) -> None:
+        """Add messages to the result, and subtract their number and bytes from the limits."""
         self.messages += messages
         self._left -= len(messages)
         self._left_bytes -= sum([len(message.body) for message in messages])
 
 
 def _has_work(transaction: Transaction) -> bool:
-    """Return True if a transaction, here or in a part, removes messages."""
+    """Return True if a transaction removes messages, from this store or another."""
     return bool(transaction.departures or transaction.parts)
 
 
 def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> list[Message]:
-    """Return messages as a getter receives them; nearly all are returned as stored."""
+    """Return messages as a getter receives them: mostly as stored.
+
+    Messages on the staging queue and on transmission queues are shown with their remaining expiry.
+    """
     name, is_staging = queue.definition.name, queue.is_staging
     return [
         result_for(core, _PLAIN, queue, row, now_ms).message
@@ -321,13 +333,17 @@ def take_each(
     max_messages: int,
     max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
-    """Yield up to ``max_messages`` messages that are there, each to be settled alone.
+    """Yield up to ``max_messages`` present messages with their results, each held separately.
 
-    It stops when their bodies reach ``max_bytes``, and earlier where a selector makes a long
-    search. Each item is what holds the message, and the result. ``holder`` holds a message that
-    owes no report and is on a queue of this queue manager; each other one has a unit of work.
-    ``getter_into`` returns a getter that takes into a unit of work. A message that does not fit the
-    buffer stays on its queue. Consume it under the lock. Raises as ``get.get``.
+    Each can then be acknowledged or given back alone. A message is held by ``holder`` (the first
+    item is the message), or by a unit of work for it alone (the first item is that unit of work).
+    The second is used with match options, for a message that asks for a COD report, and on a queue
+    of the queue-sharing group.
+
+    The search stops when the bodies reach ``max_bytes``, and earlier where a selector makes it
+    long. ``getter_into`` returns a getter that takes into a unit of work. A message that does not
+    fit the buffer stays on its queue and is the last item. Consume it under the engine lock. Raises
+    the errors of ``get.get``.
     """
     assert core.engine_lock.is_held()
     held = UnitOfWork(core, holder.terminated_by)
@@ -364,7 +380,7 @@ def _take_each_next(
     max_messages: int,
     max_bytes: int,
 ) -> Iterator[tuple[Got, GetResult]]:
-    """Yield the next live messages, found by one search, for a get without match options."""
+    """Yield the messages of :func:`take_each` for a get without match options, by one search."""
     queue, now_ms, requester = getter.checked_queue(), core.now_ms(), getter.requester
     if max_messages <= 0 or max_bytes <= 0:
         return

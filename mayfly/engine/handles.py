@@ -1,4 +1,4 @@
-"""An open queue: the handle of MQOPEN with its verbs."""
+"""Handles of open queues: the handle of MQOPEN with its verbs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class HandleSession(NamedTuple):
-    """What a handle uses of its session: context, unit of work, authority, and how to close.
+    """The parts of a session that a handle uses: context, unit of work, authority, close function.
 
     It has no reference to the session itself, which can so be collected while handles exist.
     """
@@ -98,7 +98,10 @@ class Handle:
         *,
         selector: Selector | None = None,
     ) -> None:
-        """Take what the session has opened; ``Session.open`` has checked the options."""
+        """Make the handle of a queue that the session has opened.
+
+        ``Session.open`` has checked the options.
+        """
         self._core = core
         self._owner = owner
         self._path = path
@@ -120,12 +123,12 @@ class Handle:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither the handle nor its session was closed."""
+        """True until the handle or its session is closed."""
         return self.opened.is_open
 
     @property
     def owns_queue(self) -> bool:
-        """Whether opening it has made a dynamic queue."""
+        """True if the open of this handle has created a dynamic queue."""
         return self.opened.owns_queue
 
     @property
@@ -140,17 +143,17 @@ class Handle:
 
     @property
     def path(self) -> Path:
-        """What the name of the handle resolves to, with the definitions of this moment.
+        """The resolved name of the handle, with the definitions of this moment.
 
-        Raises MQRC_Q_DELETED when queue or alias is gone, MQRC_OBJECT_CHANGED when an alias leads
-        to another queue by now.
+        Raises MQRC_Q_DELETED when queue or alias was deleted, MQRC_OBJECT_CHANGED when an alias
+        leads to another queue by now.
         """
         if self._path.version != self._core.registry.version:
             self._path = self._core.registry.refreshed(self._path)
         return self._path
 
     def _last_path(self) -> Path:
-        """Return the path, or the last known one where :attr:`path` would raise."""
+        """Return :attr:`path`, or the last valid one where :attr:`path` would raise."""
         try:
             return self.path
         except ObjectError:
@@ -169,11 +172,11 @@ class Handle:
         *,
         completion: Completion | None = None,
     ) -> PutResult:
-        """Put a message (MQPUT) with MQPMO options; raises what ``Session.put`` raises.
+        """Put a message (MQPUT) with MQPMO options; raises the errors of ``Session.put``.
 
-        Also raises MQRC_NOT_OPEN_FOR_OUTPUT (C8), MQRC_OPTIONS_ERROR (P10), and for context options
-        MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_CONTEXT_HANDLE_ERROR,
-        MQRC_CONTEXT_NOT_AVAILABLE (P6).
+        Also raises MQRC_NOT_OPEN_FOR_OUTPUT (C8), MQRC_OPTIONS_ERROR (P10), MQRC_HOBJ_ERROR when
+        closed, and for context options MQRC_NOT_OPEN_FOR_SET_ALL and its like,
+        MQRC_CONTEXT_HANDLE_ERROR, MQRC_CONTEXT_NOT_AVAILABLE (P6).
 
         ``context`` is PMO.Context: the handle, or its number, whose last got message gives the
         context that MQPMO_PASS_IDENTITY_CONTEXT or MQPMO_PASS_ALL_CONTEXT passes on. With a
@@ -217,9 +220,9 @@ class Handle:
     ) -> PutResult | None:
         """Put a message with MQPMO_ASYNC_RESPONSE; return None when the queue refuses it (P13).
 
-        ``Session.status`` then says why, and counts warnings, which the result does not have. A
-        unit of work that lacks the message cannot be committed. A wrong call raises as :meth:`put`
-        does, and a persistent message outside of syncpoint is put synchronously.
+        ``Session.status`` then has the reason, and counts warnings, which the result does not have.
+        A unit of work that lacks the message cannot be committed. A wrong call raises the error of
+        :meth:`put`, and a persistent message outside of syncpoint is put synchronously.
         """
         try:
             result = self.put(body, request, options, context, completion=completion)
@@ -238,10 +241,11 @@ class Handle:
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
         """Get or browse a message (MQGET), as the MQGMO options say.
 
-        A message that the handle's own browse has locked can be got, which ends the lock (B5).
+        A message that the handle's browse has locked can be got, which ends the lock (B5).
         Raises MQRC_NOT_OPEN_FOR_INPUT or MQRC_NOT_OPEN_FOR_BROWSE (C8), MQRC_OPTIONS_ERROR (B8),
         MQRC_NO_MSG_AVAILABLE, MQRC_NO_MSG_UNDER_CURSOR, MQRC_GET_INHIBITED,
-        MQRC_SYNCPOINT_LIMIT_REACHED, and why the properties cannot be returned as asked for.
+        MQRC_SYNCPOINT_LIMIT_REACHED, MQRC_HOBJ_ERROR when closed, and an error when the properties
+        cannot be returned in the requested form.
         """
         self._check_open()
         request = checked_get(request, options, self.options, self._selector)
@@ -267,10 +271,11 @@ class Handle:
         return result
 
     def begin_get(self, request: GetRequest, options: int, on_got: OnGot) -> PendingGet:
-        """Begin a get without waiting; ``on_got`` receives its result or error, and must not raise.
+        """Return a get that ends by a callback; its ``begin`` starts it, and no call waits.
 
-        A wrong call raises as :meth:`get` does, and MQRC_OPTIONS_ERROR for a get under the cursor,
-        which never waits. Begin the next get of this kind on a handle after the last one has ended.
+        ``on_got`` receives the result or the error, and must not raise. A wrong call raises the
+        error of :meth:`get`, and MQRC_OPTIONS_ERROR for a get under the cursor, which never waits.
+        Begin the next get of this kind on a handle after the last one has ended.
         """
         self._check_open()
         if options & _UNDER_CURSOR:
@@ -302,14 +307,18 @@ class Handle:
         return PendingGet(self._core, [getter], on_got, lambda *_taken: None, finish=finished)
 
     def _note(self, result: GetResult, options: int) -> None:
-        """Save the context of a got message if asked to; raise the failure of the result."""
+        """Save a got message for its context (MQOO_SAVE_ALL_CONTEXT).
+
+        A browse deletes the saved one.
+        Raises the failure of the result, if any.
+        """
         if result.failure is not None:
             raise result.failure
         if self.options & c.MQOO_SAVE_ALL_CONTEXT and not result.stays:
             self.opened.saved = None if options & BROWSE else result.message
 
     def view(self, options: int, *, has_handle: bool) -> View:
-        """Return how a get with these MQGMO options returns properties.
+        """Return the form in which a get with these MQGMO options returns properties.
 
         ``has_handle`` is True for a get with a message handle. PROPCTL is that of the opened name:
         of an alias, not of its target.
@@ -320,12 +329,13 @@ class Handle:
         return view_of(options, self._last_path().property_control, has_handle=has_handle)
 
     def _with_groups(self) -> GroupGets:
+        """Create and return the state of this handle's gets in groups."""
         owner, requester = self._owner, self.opened.requester
         self._groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
         return self._groups
 
     def _prepared(self, request: GetRequest, options: int) -> PreparedGet:
-        """Return a get or browse that may wait, without the rules of groups."""
+        """Return a get or browse that may wait and has not run; group options are ignored."""
         if options & BROWSE:
             return self._cursor.prepared(
                 request,
@@ -336,14 +346,14 @@ class Handle:
         return PreparedGet(self._getter(request, options), _unchanged)
 
     def _getter(self, request: GetRequest, options: int) -> Getter:
-        """Return a destructive get, without the rules of groups and cursor."""
+        """Return a destructive get that has not run; group and cursor options are ignored."""
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         path, requester = self.path, self.opened.requester
         self._place = place = place_for(self._place, self._core, path.queue, request.match)
         return Getter(self._core, path, request, unit_of_work, requester, place=place)
 
     def _at_cursor(self, request: GetRequest, options: int) -> GetResult:
-        """Get or browse the message under the cursor, without the rules of groups."""
+        """Get or browse the message under the cursor; group options are ignored."""
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
             lock, marks = bool(options & c.MQGMO_LOCK), options & MARKS
             return self._cursor.browse_under_cursor(request, lock=lock, marks=marks)
@@ -351,11 +361,12 @@ class Handle:
         return self._cursor.get_under_cursor(request, unit_of_work)
 
     def getter(self, request: GetRequest, options: int, unit_of_work: UnitOfWork | None) -> Getter:
-        """Return a get for a wait by callback, under syncpoint if ``unit_of_work`` is given.
+        """Return a get for a wait that ends by a callback.
 
-        With MQGMO_BROWSE_FIRST it only looks, from the start of the queue. Raises
-        MQRC_OPTIONS_ERROR for a browse with a cursor, a get of groups or under a cursor, and
-        MQRC_NOT_OPEN_FOR_INPUT or MQRC_NOT_OPEN_FOR_BROWSE.
+        With a unit of work it is under syncpoint. With MQGMO_BROWSE_FIRST it leaves the message on
+        the queue, and searches from the start. Raises MQRC_OPTIONS_ERROR for a browse with a
+        cursor, a get of groups or under a cursor, and MQRC_NOT_OPEN_FOR_INPUT or
+        MQRC_NOT_OPEN_FOR_BROWSE, MQRC_HOBJ_ERROR when closed.
         """
         self._check_open()
         if options & ~_WITH_CALLBACK or request.match.group_id is not None:
@@ -382,18 +393,23 @@ class Handle:
         return self._standing
 
     def unlock(self) -> int:
-        """Release the browse lock (MQGMO_UNLOCK); return 0, or MQRC_NO_MSG_LOCKED for none (B6)."""
+        """Release the browse lock (MQGMO_UNLOCK).
+
+        Returns 0, or MQRC_NO_MSG_LOCKED without a lock (B6).
+        Raises MQRC_NOT_OPEN_FOR_BROWSE, MQRC_HOBJ_ERROR when closed.
+        """
         self._check_open()
         if not self.options & c.MQOO_BROWSE:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         return rc.MQRC_NONE if self._cursor.unlock() else rc.MQRC_NO_MSG_LOCKED
 
     def close(self, options: int = c.MQCO_NONE) -> int:
-        """Close the handle (MQCLOSE), end its browse lock, delete a dynamic queue as asked (C9).
+        """Close the handle (MQCLOSE) and end its browse lock; delete a dynamic queue (C9).
 
         MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue. Returns 0, or
         MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP when its puts or gets in logical order stopped
-        within a message or group. Raises as ``Session.close_handle``.
+        within a message or group. Raises MQRC_HOBJ_ERROR when closed already, and the errors of
+        ``Session.close_handle``.
         """
         self._check_open()
         self._owner.close_handle(self, options)
@@ -402,7 +418,10 @@ class Handle:
         return max(left, default=rc.MQRC_NONE)
 
     def _check_open(self) -> None:
-        """Raise MQRC_HOBJ_ERROR for a closed handle."""
+        """Raise MQRC_HOBJ_ERROR for a closed handle.
+
+        Also closes objects that programs have dropped unclosed.
+        """
         if not self.opened.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self._path.name} is closed")
         if self._core.left_behind.queues:
@@ -410,4 +429,5 @@ class Handle:
 
 
 def _unchanged(result: GetResult) -> GetResult:
+    """Return the result itself, for a get whose result needs no further step."""
     return result

@@ -28,9 +28,10 @@ BOUNDS_MS: Final = (
 
 
 class LatenessCounts(NamedTuple):
-    """A histogram: ``counts`` has one number for each bound of BOUNDS_MS, and one for later ones.
+    """A histogram of lateness: ``counts[i]`` counts messages late by at most ``BOUNDS_MS[i]``.
 
-    Each counts what was at most so late and later than the bound before; ``sum_ms`` adds all.
+    Each counts only messages later than the bound before; one more number is for later ones.
+    ``sum_ms`` is the sum of all latenesses in ms.
     """
 
     counts: tuple[int, ...]
@@ -38,16 +39,16 @@ class LatenessCounts(NamedTuple):
 
 
 class Lateness:
-    """Counts lateness since the queue manager was opened; under its lock."""
+    """Counts how late messages were handled, since the queue manager was opened; under its lock."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS_MS) + 1)
         self._sum_ms = 0
 
     def note(self, moments_ms: Iterable[int], now_ms: int) -> None:
-        """Count moments that are handled at ``now_ms``: deadlines or delivery times.
+        """Count messages that are handled at ``now_ms``, by their deadlines or delivery times.
 
-        One in the future is not late.
+        A moment in the future counts as 0 ms late.
         """
         ordered = sorted(moments_ms)
         if ordered and ordered[-1] > now_ms:

@@ -1,7 +1,7 @@
 """Browse marks: those of one handle, and those of the co-operating handles of a queue (B7).
 
 A mark hides a message from browses of unmarked messages only. It is in memory, and ends with its
-handle. All of it is under the engine's lock.
+handle. The engine lock protects all of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ OnDeparture: TypeAlias = Callable[[Collection[int]], object]
 
 
 class _Marked:
-    """The marks on one message: of single handles, and of one handle for its co-operating set."""
+    """The marks on one message: of single handles, and of one handle for its co-operating set.
+
+    ``marker`` is the handle that marked it for the set, None without such a mark.
+    """
 
     __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
@@ -50,7 +53,7 @@ class _CoOperatingSet:
 
 
 class Marks:
-    """All browse marks of a queue manager, by message key."""
+    """All browse marks of a queue manager, by message key; callers hold the engine lock."""
 
     def __init__(self, on_departure: list[OnDeparture]) -> None:
         """Begin without marks; :meth:`_forget` is on ``on_departure`` only while some exist."""
@@ -60,11 +63,14 @@ class Marks:
         self._sets: dict[int, _CoOperatingSet] = {}
 
     def join(self, queue: LocalQueue) -> None:
-        """Count a handle with MQOO_CO_OP."""
+        """Add a handle with MQOO_CO_OP to the co-operating set of a queue."""
         self._sets.setdefault(queue.number, _CoOperatingSet()).handle_count += 1
 
     def leave(self, queue: LocalQueue, requester: object, *, co_operates: bool) -> None:
-        """End the marks of a closed handle; the last one of a co-operating set ends the set's."""
+        """Remove the marks of a handle that is closed.
+
+        If it is the last handle of the co-operating set, the marks of the set end too.
+        """
         for key in self._keys.pop(requester, ()):
             self.marked[key].handles.discard(requester)
             self._drop_unmarked(key)
@@ -83,7 +89,7 @@ class Marks:
         self._keys.setdefault(requester, set()).add(found[1].k)
 
     def mark_for_set(self, found: Found, requester: object, until_ms: int | None) -> None:
-        """Mark a message for the co-operating set until ``until_ms``, None for ever."""
+        """Mark a message for the co-operating set until a time in ms, or for ever if None."""
         queue, row, _side = found
         marked, co_operating = self._marked(found), self._sets[queue.number]
         marked.marker, marked.until_ms = requester, until_ms
@@ -98,7 +104,7 @@ class Marks:
                 heapify(lease_ends)
 
     def unmark(self, key: int, requester: object) -> None:
-        """Remove the mark of one handle, if it has marked the message."""
+        """Remove the mark of one handle from a message; does nothing without such a mark."""
         marked = self.marked.get(key)
         if marked is not None and requester in marked.handles:
             marked.handles.discard(requester)
@@ -107,7 +113,10 @@ class Marks:
             note_visible(marked.queue, key, marked.persistence)
 
     def unmark_for_set(self, key: int) -> None:
-        """Remove the mark of the co-operating set, if there is one."""
+        """Remove the mark of the co-operating set from a message.
+
+        Does nothing without such a mark.
+        """
         marked = self.marked.get(key)
         if marked is not None and marked.marker is not None:
             marked.marker = None
@@ -127,19 +136,25 @@ class Marks:
         self._unsubscribe_if_empty()
 
     def is_of_another(self, key: int, requester: object) -> bool:
-        """Return True if another handle has marked a message for its co-operating set."""
+        """Return True if a handle other than ``requester`` has marked a message for its set.
+
+        The set is the co-operating handles of the queue. Returns False without such a mark.
+        """
         marked = self.marked.get(key)
         return marked is not None and marked.marker not in (None, requester)
 
     def next_lease_end_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
-        """Return when the next mark ends on a queue that is waited on; None for none."""
+        """Return when the next mark of a set ends, in ms, on a queue with a waiting get or browse.
+
+        ``is_waited_on`` says that for a queue number. Returns None without such a mark.
+        """
         return min(
             (s.lease_ends[0][0] for n, s in self._sets.items() if s.lease_ends and is_waited_on(n)),
             default=None,
         )
 
     def end_expired_leases(self, now_ms: int, offer: Callable[[int], None]) -> None:
-        """End the marks whose MARKINT is over, and ``offer`` their queues, by number."""
+        """End the marks whose MARKINT is over; call ``offer`` with the number of each queue."""
         for number, co_operating in list(self._sets.items()):
             lease_ends = co_operating.lease_ends
             has_ended = False
@@ -152,7 +167,7 @@ class Marks:
                 offer(number)
 
     def _is_current(self, lease_end: tuple[int, int]) -> bool:
-        """Return True if a mark with this end still exists."""
+        """Return True if (until_ms, key) is the end of a mark that still exists."""
         until_ms, key = lease_end
         marked = self.marked.get(key)
         return marked is not None and marked.marker is not None and marked.until_ms == until_ms
@@ -165,20 +180,21 @@ class Marks:
         return self.marked.setdefault(row.k, _Marked(queue, persistence))
 
     def _drop_unmarked(self, key: int) -> None:
+        """Forget a message without marks; with the last one, stop listening to departures."""
         marked = self.marked[key]
         if not marked.handles and marked.marker is None:
             del self.marked[key]
             self._unsubscribe_if_empty()
 
     def _unsubscribe_if_empty(self) -> None:
-        """Hear of departures no longer, once nothing is marked."""
+        """Remove :meth:`_forget` from the departure functions, if no message is marked."""
         if not self.marked:
             self._on_departure.remove(self._forget)
 
 
 @weakly_held
 class Unmarked:
-    """The messages that neither a handle nor its co-operating set has marked, for one handle.
+    """The messages of a queue that neither one handle nor its co-operating set has marked.
 
     It remembers the lowest key where such a message may be, so that a browse from the start skips
     the marked ones. The queue calls it when messages become visible below that key.
@@ -204,6 +220,10 @@ class Unmarked:
         *,
         co_operates: bool,
     ) -> None:
+        """Begin with no marked message known, as a watcher of the queue.
+
+        ``requester`` is the handle.
+        """
         self._marks = marks
         self._queue = queue
         self._holder = requester
@@ -217,7 +237,7 @@ class Unmarked:
         queue.watchers.add(self)
 
     def hides(self, row: StoredMessage) -> bool:
-        """Return True if a message is marked and has not expired."""
+        """Return True if this handle or its set has marked a message that is not expired."""
         marked = self._marks.marked.get(row.k)
         if marked is None or is_expired(row.expire_at_ms, self._now_ms()):
             return False
@@ -229,11 +249,11 @@ class Unmarked:
         return False
 
     def lower(self, key: int) -> None:
-        """Note that the message with this key has become visible."""
+        """Record that the message with this key has become visible."""
         self._first = min(self._first, key)
 
     def lower_from(self, key: int) -> None:
-        """Note that messages with this key and above may have become visible."""
+        """Record that messages with this key and above may have become visible."""
         self.lower(key)
 
     def start_from(self, low: int) -> int:
@@ -246,6 +266,6 @@ class Unmarked:
         return max(low, self._first)
 
     def reach(self, low: int, key: int) -> None:
-        """Note that a search from ``low`` for any unmarked message has ended at ``key``."""
+        """Record that a search for unmarked messages from ``low`` has found none before ``key``."""
         if low <= self._first:
             self._first = key

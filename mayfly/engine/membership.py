@@ -1,4 +1,4 @@
-"""The membership of a queue manager in a queue-sharing group, or in none."""
+"""Membership of a queue manager in a queue-sharing group, or in none."""
 
 from __future__ import annotations
 
@@ -13,22 +13,32 @@ _Engine = TypeVar("_Engine", bound=Core)
 
 
 class Membership(Generic[_Engine]):
-    """What an engine asks of its queue-sharing group; this one is of no group.
+    """The calls of an engine to its queue-sharing group.
 
-    ``engine/sharing`` has the membership in a group.
+    This class is for an engine without a group.
+    Its methods do nothing, or check. ``engine/sharing`` has the membership in a group.
     """
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether decided transactions wait until the disk has space."""
+        """True while transactions that the group has decided wait for space on the disk.
+
+        False here.
+        """
         return False
 
     def lock(self, runtime: Runtime) -> EngineLock:
-        """Return the engine's lock; all members of a group share one."""
+        """Return the lock for the engine.
+
+        All members of a group share one, here it is a new one.
+        """
         return runtime.engine_lock()
 
     def join(self, engine: _Engine) -> None:
-        """Join the group, once the store is open; raises StoreError for another group's folder."""
+        """Join the group, once the store is open.
+
+        Here it only raises StoreError if the folder belongs to a member of a group.
+        """
         group, folder = group_of(engine.store.persistent), engine.store.folder
         if group and folder is not None:
             text = (
@@ -37,20 +47,29 @@ class Membership(Generic[_Engine]):
             raise StoreError(text, folder)
 
     def recover(self) -> None:
-        """Complete transactions that the group decided while the queue manager was closed."""
+        """Complete transactions that the group decided while the queue manager was closed.
+
+        Here nothing.
+        """
 
     def admit(self) -> None:
-        """Make the queue manager known in the group by its name, now that it is open."""
+        """Make the queue manager known in the group by its name, now that it is open.
+
+        Here nothing.
+        """
 
     def finish(self) -> None:
-        """Complete decided transactions that a full disk has delayed."""
+        """Complete decided transactions that a full disk has delayed. Here nothing."""
 
     def may_bring(self, end_ms: int) -> bool:
-        """Return True if another member may release a message to a shared queue by ``end_ms``."""
+        """Return True if another member may release a message to a shared queue by ``end_ms``.
+
+        Without a group it returns False.
+        """
         return False
 
     def end_waits(self) -> None:
-        """End waits for which the group waited until the due work was done."""
+        """End the gets whose wait the group prolonged until the due work was done. Here nothing."""
 
     def end(self) -> None:
-        """Leave the group, as the queue manager is closed."""
+        """Leave the group, as the queue manager is closed. Here nothing."""

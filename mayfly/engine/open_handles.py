@@ -1,6 +1,6 @@
-"""The open handles of a session: what each takes from its queue, and their close.
+"""Open handles of a session: their options and counters on the queues, and their close.
 
-Nothing here refers to the session or a Handle, so that a dropped session can be collected.
+This module has no reference to the session or a Handle, so that a dropped session can be collected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _numbers = count()
 
 
 class OpenQueue:
-    """One open handle of a queue, as the queue sees it: its options and counters."""
+    """One open handle of a queue, as the queue counts it: its options and its requester."""
 
     __slots__ = (
         "is_input",
@@ -67,7 +67,7 @@ class OpenQueue:
 
     @property
     def takes_queue_along(self) -> bool:
-        """Whether its close deletes the queue, a temporary dynamic one."""
+        """True if its close deletes the queue: a temporary dynamic queue of this handle."""
         kind = self.queue.definition.definition_type
         return self.owns_queue and kind == c.MQQDT_TEMPORARY_DYNAMIC
 
@@ -95,9 +95,14 @@ class HandleView(NamedTuple):
 
 
 class OpenQueues:
-    """All open handles and subscriptions of one session."""
+    """All open handles and subscriptions of one session.
+
+    ``open`` and ``close`` are for queues, ``open_object`` and ``close_object`` for other objects.
+    ``hold`` and ``leave`` open and close a subscription.
+    """
 
     def __init__(self, core: Core, unit_of_work: UnitOfWork) -> None:
+        """Begin without open handles; ``unit_of_work`` is that of the session."""
         self._core = self.core = core
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()
@@ -115,7 +120,7 @@ class OpenQueues:
         return len(self._all) + len(self._objects)
 
     def views(self) -> list[HandleView]:
-        """Return the open handles for display, queues first."""
+        """Return the open handles for display, queues first; needs the engine lock."""
         assert self._core.engine_lock.is_held()
         queues = [HandleView(QUEUE, opened.queue.name, opened.options) for opened in self._all]
         return queues + [HandleView(each.kind, each.name, each.options) for each in self._objects]
@@ -125,7 +130,11 @@ class OpenQueues:
         return opened in self._all
 
     def open(self, queue: LocalQueue, options: int, *, owns_queue: bool) -> OpenQueue:
-        """Open a queue for a handle; raises MQRC_OBJECT_IN_USE for exclusive input (C4)."""
+        """Open a queue for a handle, and count it in the queue's input and output counts.
+
+        ``owns_queue`` is True when the open has created a dynamic queue. Needs the engine lock.
+        Raises MQRC_OBJECT_IN_USE for exclusive input (C4).
+        """
         assert self._core.engine_lock.is_held()
         requester = Requester(self._core, self.requester.terminated_by)
         opened = OpenQueue(requester, queue, options, owns_queue=owns_queue)
@@ -187,9 +196,10 @@ class OpenQueues:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
 
     def open_object(self, kind: str, name: str, options: int) -> OpenObject:
-        """Open a topic, process or the queue manager.
+        """Open a topic, process or the queue manager, and return its handle.
 
-        Raises MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_HCONN_ERROR.
+        ``name`` is the object name, of a topic its topic string. Raises MQRC_HANDLE_NOT_AVAILABLE
+        (MAXHANDS), and MQRC_HCONN_ERROR after a close of the session.
         """
         with self._core.engine_lock:
             self.check_capacity()
@@ -200,16 +210,16 @@ class OpenQueues:
             return opened
 
     def close_object(self, opened: OpenObject) -> None:
-        """Close a handle of a topic, process or the queue manager."""
+        """Close a handle of a topic, process or the queue manager; a second call does nothing."""
         with self._core.engine_lock:
             opened.is_open = False
             self._objects.discard(opened)
 
     def hold(self, subscription: Subscription) -> SubscriptionHandle:
-        """Open a subscription.
+        """Open a subscription, and return its handle.
 
-        Raises MQRC_NO_SUBSCRIPTION if it is gone, MQRC_SUBSCRIPTION_IN_USE if it is open and not
-        shared.
+        Raises MQRC_NO_SUBSCRIPTION if it was removed, MQRC_SUBSCRIPTION_IN_USE if it is open and
+        not shared.
         """
         with self._core.engine_lock:
             if self._core.registry.subscriptions.by_id(subscription.sub_id) is None:
@@ -222,9 +232,9 @@ class OpenQueues:
             return hold
 
     def leave(self, hold: SubscriptionHandle) -> None:
-        """Close a subscription; a non-durable one is removed with its last handle.
+        """Close a handle of a subscription; a non-durable one is removed with its last handle.
 
-        ``drop_doomed`` deletes its managed queue later.
+        ``drop_doomed`` deletes its managed queue later. A second call does nothing.
         """
         with self._core.engine_lock:
             self._holds.discard(hold)
@@ -235,7 +245,10 @@ class OpenQueues:
                     forget_subscription(self._core, subscription)
 
     def end_waits(self, error: MQError, *, is_backed_out: bool) -> None:
-        """Refuse further gets of the session and end its waiting ones with an error."""
+        """Refuse further gets of the session, and end its waiting ones with this error.
+
+        ``is_backed_out`` says that messages got in the unit of work return to their queues.
+        """
         with self._core.engine_lock:
             self._unit_of_work.is_ended = True
             for requester in (self.requester, *(opened.requester for opened in self._all)):
@@ -257,10 +270,10 @@ class OpenQueues:
         drop_doomed(self._core)
 
     def abandon(self) -> None:
-        """Close all for a session that was dropped without a close, and back it out (G9).
+        """Back out a session that was dropped without a close, and close all its handles (G9).
 
         Temporary queues are left to :func:`drop_ownerless`, because the calling thread may hold
-        what a delete waits for.
+        a lock for which a delete waits.
         """
         try:
             self._unit_of_work.backout()
@@ -272,6 +285,7 @@ class OpenQueues:
                 self._finish_close(opened)
 
     def _end_subscriptions(self) -> None:
+        """Close all subscription handles of the session."""
         with self._core.engine_lock:
             for hold in list(self._holds):
                 self.leave(hold)
@@ -284,7 +298,10 @@ class OpenQueues:
             )
 
     def _finish_close(self, opened: OpenQueue) -> None:
-        """Release the browse lock, the marks and the input and output counts of a handle."""
+        """Release the browse lock, the marks and the input and output counts of a handle.
+
+        A second call does nothing more.
+        """
         queue = opened.queue
         with self._core.engine_lock:
             self._end_waits(opened)
@@ -305,9 +322,9 @@ class OpenQueues:
 
 
 def begin_verb(core: Core) -> None:
-    """Raise what hinders every verb, and end what programs have dropped unclosed.
+    """Raise the error that forbids every verb, and end objects that programs have dropped unclosed.
 
-    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING. Call it without locks.
     """
     # Before any lock: in a forked child a lock may be held by a thread that is not there. As
     # ensure_running does, without a call: every verb comes here.
@@ -319,9 +336,9 @@ def begin_verb(core: Core) -> None:
 
 
 def drop_ownerless(core: Core) -> None:
-    """End objects that programs have dropped unclosed, and delete their temporary queues.
+    """Close objects that programs have dropped unclosed, and delete their temporary queues.
 
-    Call it without locks.
+    A queue that cannot be deleted is logged. Call it without locks.
     """
     end_all(core.left_behind.objects)
     core.committer.run_deferred()
@@ -335,18 +352,22 @@ def drop_ownerless(core: Core) -> None:
 
 
 def _next_ownerless(core: Core) -> LocalQueue | None:
-    """Return a temporary queue that a dropped session has left, None for none."""
+    """Remove and return a temporary queue that a dropped session has left; None without one."""
     with core.engine_lock:
         return core.left_behind.queues.pop() if core.left_behind.queues else None
 
 
 def _next_number() -> int:
-    """Return a number for a handle, MQHOBJ, from 1 on."""
+    """Return the next number for a handle, MQHOBJ: 1 to 2147483647, then from 1 again."""
     return next(_numbers) % _LARGEST_NUMBER + 1
 
 
 def _open_input(opened: OpenQueue) -> None:
-    """Count a handle for input; raises MQRC_OBJECT_IN_USE when it or another is exclusive (C4)."""
+    """Count a handle for input.
+
+    Raises MQRC_OBJECT_IN_USE when this handle or an open one is exclusive and the other is open for
+    input (C4).
+    """
     queue, inputs = opened.queue, opened.options & _INPUT
     if inputs == c.MQOO_INPUT_AS_Q_DEF:
         inputs = queue.definition.defsopt

@@ -1,6 +1,6 @@
-"""The time of a queue manager and the clock of its machine: their difference, and how to end it.
+"""Own time: the time that a queue manager keeps, and its difference to the wall clock.
 
-A queue manager keeps its own time when the wall clock steps back, or too far forward. A restart
+The time of a queue manager does not follow the wall clock back, or too far forward. A restart
 continues from the time in the store. An operator who trusts the wall clock again accepts it.
 """
 
@@ -27,7 +27,10 @@ _LOG = logging.getLogger("mayfly.clock")
 
 
 def warn_if_ahead(core: Core) -> None:
-    """Warn if the time in a queue manager's store is ahead of the wall clock."""
+    """Log a warning if the time in a queue manager's store is ahead of the wall clock.
+
+    A small difference, up to SLEW_MS, is not logged.
+    """
     if core.ahead_ms > SLEW_MS:
         _LOG.warning(
             "%s is %d ms ahead of the wall clock, by the time in its folder; "
@@ -38,7 +41,10 @@ def warn_if_ahead(core: Core) -> None:
 
 
 def own_time(core: Core) -> OwnTime:
-    """Return own time, wall clock, and the messages that their difference affects."""
+    """Return the queue manager's time, the wall clock, and counts of messages that they affect.
+
+    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    """
     # Another clock than the machine's is the wall clock itself, and takes no steps.
     system = core.clock if isinstance(core.clock, SystemClock) else None
     with core.engine_lock:
@@ -66,7 +72,7 @@ def advance_clock(core: Core, ms: int) -> OwnTime:
     """Advance a virtual clock by ``ms``, do the work that falls due, and return the times.
 
     All queue managers of the clock are advanced. Raises MQRC_ENVIRONMENT_ERROR for another clock,
-    MQRC_OPTIONS_ERROR for ``ms`` below 0 or above the longest life.
+    MQRC_OPTIONS_ERROR for ``ms`` below 0 or above LONGEST_LIFE_MS.
     """
     core.check_running()
     if not isinstance(core.clock, VirtualClock):
@@ -80,11 +86,12 @@ def advance_clock(core: Core, ms: int) -> OwnTime:
 
 
 def follow_wall(core: Core) -> OwnTime:
-    """Set own time forward to the wall clock, however far; return the times from before.
+    """Set the queue manager's time forward to the wall clock; return the times from before.
 
     Delayed messages that fall due are released at once; expired ones are discarded as usual. Raises
-    MQRC_ENVIRONMENT_ERROR if own time is ahead, since time cannot go back under programs (see
-    :func:`return_to_wall_clock`); MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+    MQRC_ENVIRONMENT_ERROR if the queue manager is ahead, since time cannot go back under programs
+    (see :func:`return_to_wall_clock`); MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+    Without a difference it changes nothing.
     """
     found = _checked(core)
     if found.difference_ms < 0:
@@ -102,12 +109,12 @@ def follow_wall(core: Core) -> OwnTime:
 
 
 def return_to_wall_clock(core: Core, close: Callable[[], None]) -> OwnTime:
-    """Set own time back to the wall clock and ``close``; return the times from before.
+    """Set the queue manager's time back to the wall clock and call ``close``; return the old times.
 
-    Expired messages are discarded first, so none lives again. A message with a put time in the
-    future gets put time and deadline moved back, and keeps its life. Other deadlines and delivery
-    times stay, and so come later. Raises MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group,
-    MQRC_STORAGE_MEDIUM_FULL.
+    Expired messages are discarded first, so none becomes valid again. A message with a put time in
+    the future gets put time and deadline moved back, and keeps its time to live. Other deadlines
+    and delivery times stay, and so come later. Raises MQRC_FUNCTION_NOT_SUPPORTED in a
+    queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
     """
     found = _checked(core)
     core.do_due()
@@ -124,7 +131,10 @@ def return_to_wall_clock(core: Core, close: Callable[[], None]) -> OwnTime:
 
 
 def _checked(core: Core) -> OwnTime:
-    """Return the times; raises MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group."""
+    """Return the times of :func:`own_time`.
+
+    Raises MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+    """
     if core.committer.multi_store is not None:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,

@@ -1,4 +1,4 @@
-"""Gets and waits that call a function at their end and block no thread."""
+"""Pending gets and waits: they call a function at their end and block no thread."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _numbers = itertools.count(-(2**58))
 class PendingGet:
     """One get on one or several queues that ends by a message, its WaitInterval or a cancel.
 
-    Earlier getters are asked first. The thread that brings the message, ends the wait or cancels
-    makes the decision, once, under the lock. ``on_got`` is called afterwards without the lock, when
-    a get outside of syncpoint is durable; after a cancel never. With ``on_refused`` an error of one
-    getter does not end the whole: it is asked again when definitions change.
+    Earlier getters are tried first. The thread that brings the message, ends the wait or cancels
+    makes the decision, once, under the engine lock. ``on_got`` is called afterwards without the
+    lock, when a get outside of syncpoint is durable; after a cancel never. With ``on_refused`` an
+    error of one getter does not end the get: that getter is tried again when definitions change.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class PendingGet:
         *,
         finish: Callable[[GetResult | MQError], GetResult | MQError] | None = None,
     ) -> None:
-        """Prepare the get for :meth:`begin`.
+        """Prepare the get for :meth:`begin`, which runs it.
 
-        ``on_taken`` is called under the lock with the result and the index of the getter.
+        ``on_taken`` is called under the engine lock with the result and the index of the getter.
         ``finish`` changes the outcome before ``on_got`` receives it.
         """
         self._core, self._getters = core, getters
@@ -63,15 +63,19 @@ class PendingGet:
         self._is_decided = False
 
     def begin(self) -> None:
-        """Take a message that is there, or begin to wait; ``on_got`` receives errors too."""
+        """Take a present message, or begin to wait; return at once.
+
+        ``on_got`` receives the result or the error.
+        """
         with self._core.engine_lock:
             self._step()
         self._core.committer.run_deferred()
 
     def begin_at_once(self) -> GetResult | MQError | None:
-        """Do as :meth:`begin`, but return an outcome that needs no disk.
+        """Begin like :meth:`begin`, but return an outcome that needs no disk write.
 
-        Returns None when the outcome comes later, by a call of ``on_got``.
+        Returns None when the outcome comes later, by a call of ``on_got``; otherwise ``on_got`` is
+        not called.
         """
         with self._core.engine_lock:
             self._is_awaited = True
@@ -82,11 +86,14 @@ class PendingGet:
         return outcome if outcome is None or self._finish is None else self._finish(outcome)
 
     def is_pending(self) -> bool:
-        """Return False once it is decided, even if ``on_got`` is still to be called."""
+        """Return True until the outcome is decided; the call of ``on_got`` may come later."""
         return not self._is_decided
 
     def cancel(self) -> bool:
-        """End it without a message; return False if it was decided: ``on_got`` is called then."""
+        """End the get without a message; return True, and ``on_got`` is never called.
+
+        Returns False if the get was decided already: then ``on_got`` is called.
+        """
         with self._core.engine_lock:
             if self._is_decided:
                 return False
@@ -95,7 +102,10 @@ class PendingGet:
         return True
 
     def _step(self) -> None:
-        """Ask each getter once; continue in the background if a search was cut."""
+        """Try each getter once; continue in the background if a search was cut, else begin to wait.
+
+        Without wait time the outcome is MQRC_NO_MSG_AVAILABLE. Needs the engine lock.
+        """
         core, is_cut = self._core, False
         if self._is_decided:
             return
@@ -120,7 +130,10 @@ class PendingGet:
             self._decide(mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message on {names}"))
 
     def _ask(self, place: int, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
-        """Ask one getter and report a refusal to ``on_refused``; return its outcome or None."""
+        """Try the getter with this index; return result and transaction, or None without a message.
+
+        With ``on_refused``, an error of the getter is passed to that function instead of raised.
+        """
         getter, on_refused = self._getters[place], self._on_refused
         if on_refused is None:
             return getter.take(in_parts=in_parts)
@@ -134,13 +147,17 @@ class PendingGet:
         return outcome
 
     def _attempt(self, place: int) -> object:
-        """Ask one getter for its waiter, which a message or a definition has woken."""
+        """Try the getter with this index for its waiter, which a message or a definition has woken.
+
+        Returns its outcome, None without a message, or SEARCH_UNLOCKED for a search too long for
+        the lock.
+        """
         getter = self._getters[place]
         outcome = self._ask(place, in_parts=getter.has_selector)
         return SEARCH_UNLOCKED if getter.is_cut else outcome
 
     def _begin_wait(self) -> None:
-        """Add a waiter for each getter."""
+        """Add a waiter for each getter to its queue; needs the engine lock."""
         asks_all = self._on_refused is None
         for place, getter in enumerate(self._getters):
             waiter = Waiter(
@@ -157,7 +174,10 @@ class PendingGet:
                 self._core.must_wake = True
 
     def _end_wait(self, place: int, waiter: Waiter) -> None:
-        """Decide by the waiter that has ended, or continue a long search in the background."""
+        """Decide the get when one of its waiters has ended: by error or by message.
+
+        A waiter with neither has a long search to do, which continues in the background.
+        """
         self._leave()
         if waiter.error is not None:
             self._decide(waiter.error)
@@ -167,6 +187,7 @@ class PendingGet:
             self._decide(waiter.result, place)
 
     def _leave(self) -> None:
+        """Remove all waiters of this get from their queues."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             # A waiter that is asked just now must not be asked again.
@@ -174,7 +195,7 @@ class PendingGet:
             self._core.waits.withdraw(waiter)
 
     def _continue_search(self) -> None:
-        """Evaluate selectors without the lock, then ask again."""
+        """Evaluate selectors without the engine lock, then try all getters again."""
         core = self._core
         try:
             core.committer.run_deferred()
@@ -190,7 +211,11 @@ class PendingGet:
     def _decide(
         self, outcome: tuple[GetResult, Transaction | None] | MQError, place: int = 0
     ) -> None:
-        """Record the outcome and queue the call of ``on_got``."""
+        """Record the outcome, a result or an error, and queue the call of ``on_got``.
+
+        ``place`` is the index of the getter. A caller of :meth:`begin_at_once` takes the outcome
+        itself if it needs no disk write. Needs the engine lock.
+        """
         core = self._core
         self._end()
         result: GetResult | MQError
@@ -212,13 +237,17 @@ class PendingGet:
             core.background.do(lambda: None)
 
     def _end(self) -> None:
-        """Mark it and its getters as decided."""
+        """Mark the get and its getters as decided."""
         self._is_decided = True
         for getter in self._getters:
             getter.is_over = True
 
     def _run(self, result: GetResult | MQError, transaction: Transaction, getter: Getter) -> None:
-        """Make a get final, then call ``on_got``; a requester closed meanwhile gets no message."""
+        """Make a get final, then call ``on_got``.
+
+        If session or handle was closed meanwhile, the message returns to its queue, and ``on_got``
+        receives the error.
+        """
         core, requester = self._core, getter.requester
         with core.engine_lock:
             is_ended = requester.is_ended
@@ -238,26 +267,31 @@ class PendingGet:
         core.background.end_with(completion, end)
 
     def _report(self, outcome: GetResult | MQError) -> None:
+        """Call ``on_got`` with the outcome, changed by ``finish`` if there was one."""
         self._on_got(outcome if self._finish is None else self._finish(outcome))
 
 
 class PendingWaits:
-    """The waits of one connection that end by a callback; the end of the connection ends them."""
+    """The waits of one connection that end by a callback; :meth:`end` ends them all."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._requester = Requester(core)
 
     def until(self, moment_ms: int | None, on_end: OnEnd) -> PendingWait:
-        """Wait until the queue manager's time reaches ``moment_ms``; None waits for ever.
+        """Wait until the queue manager's time reaches ``moment_ms``, None for ever.
 
+        Returns the wait.
         ``on_end`` receives None, or the error that ended the wait.
         """
         number, nothing = next(_numbers), lambda: None
         return PendingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
 
     def for_definitions(self, on_end: OnEnd) -> PendingWait:
-        """Wait until any definition changes."""
+        """Wait until the definition of any object changes; return the wait.
+
+        ``on_end`` receives None, or the error that ended the wait.
+        """
         registry = self._core.registry
         version = registry.version
 
@@ -267,14 +301,17 @@ class PendingWaits:
         return PendingWait(self._core, self._requester, DEFINITIONS, has_changed, None, on_end)
 
     def end(self) -> None:
-        """End all waits with MQRC_HCONN_ERROR, and each later one at once."""
+        """End all waits with MQRC_HCONN_ERROR, and each later one as soon as it begins."""
         with self._core.engine_lock:
             self._requester.end(rc.MQRC_HCONN_ERROR, "the connection is closed")
         self._core.committer.run_deferred()
 
 
 class PendingWait:
-    """One wait, decided once under the lock; ``on_end`` is called afterwards without it."""
+    """One wait that ends once, under the engine lock.
+
+    ``on_end`` is called afterwards without it.
+    """
 
     def __init__(
         self,
@@ -285,7 +322,10 @@ class PendingWait:
         until_ms: int | None,
         on_end: OnEnd,
     ) -> None:
-        """Begin to wait under ``number`` until ``take`` returns something or ``until_ms``."""
+        """Begin to wait under ``number`` until ``take`` returns a value, or until ``until_ms``.
+
+        ``number`` is a queue number or another key of the waits. ``until_ms`` None has no end.
+        """
         self._core, self._on_end = core, on_end
         self._is_decided = False
         self._waiter = waiter = Waiter(take, until_ms, requester, on_decided=self._decide)
@@ -304,7 +344,7 @@ class PendingWait:
         core.committer.run_deferred()
 
     def cancel(self) -> bool:
-        """End it without calling ``on_end``; return False if it is over already."""
+        """End the wait without calling ``on_end``; return False if it has ended already."""
         with self._core.engine_lock:
             if self._is_decided:
                 return False
@@ -314,7 +354,10 @@ class PendingWait:
         return True
 
     def _decide(self, waiter: Waiter) -> None:
-        """Mark it as decided and queue the call of ``on_end``; the end of its time is no error."""
+        """Mark the wait as decided and queue the call of ``on_end``.
+
+        ``on_end`` receives None when the time has come, else the error of the waiter.
+        """
         self._is_decided = True
         error = None if isinstance(waiter.error, NoMessage) else waiter.error
         core = self._core

@@ -44,7 +44,8 @@ def with_properties(
 ) -> tuple[Descriptor, bytes]:
     """Return descriptor and body of a message with these properties in an MQRFH2.
 
-    Raises MQRC_PROPERTIES_TOO_BIG if names and values exceed MAXPROPL bytes, else as ``joined``.
+    Raises MQRC_PROPERTIES_TOO_BIG if names and values exceed MAXPROPL bytes, and the errors of
+    ``joined``.
     """
     limit_bytes = core.registry.queue_manager.maxpropl
     if properties and limit_bytes != MQPROP_UNRESTRICTED_LENGTH:
@@ -93,9 +94,10 @@ _OF_OPTION = {
 
 @lru_cache(maxsize=256)
 def view_of(options: int, property_control: int, *, has_handle: bool) -> View:
-    """Return how a get with these MQGMO options and this PROPCTL returns properties.
+    """Return the form in which a get with these MQGMO options and this PROPCTL returns properties.
 
-    Without an option PROPCTL decides; a message handle then receives them, unless it is FORCE.
+    Without a properties option PROPCTL decides; a get with a message handle then receives the
+    properties in the handle, unless PROPCTL is FORCE.
     """
     option = options & _OPTION_BITS
     if option in _OF_OPTION:
@@ -106,10 +108,10 @@ def view_of(options: int, property_control: int, *, has_handle: bool) -> View:
 
 
 def seen_as(view: View, row: StoredMessage) -> MessageView:
-    """Return a row as a view shows it.
+    """Return a row with its properties in the form of a view.
 
-    An MQRFH2 that cannot be read makes a ``failure`` where the getter asked for its properties;
-    where only the queue does, the message is returned unchanged.
+    For an MQRFH2 that cannot be read, the row is unchanged; ``failure`` is set if the getter, and
+    not only PROPCTL of the queue, asked for its properties.
     """
     if view is View.AS_STORED:
         return MessageView(row)
@@ -130,14 +132,17 @@ def seen_as(view: View, row: StoredMessage) -> MessageView:
 
 
 def _with_topic(row: StoredMessage, properties: list[Property]) -> list[Property]:
-    """Return the properties with the topic string of a publication, if any (MQTopicString)."""
+    """Return the properties, and the topic string of a publication as MQTopicString.
+
+    A message that is no publication adds nothing.
+    """
     if row.topic is None:
         return properties
     return overridden(properties, [Property(TOPIC, Typed("string", row.topic))])
 
 
 def _without(row: StoredMessage, descriptor: Descriptor, parts: Parts) -> StoredMessage:
-    """Return a row without its property folders."""
+    """Return a row without its property folders; unchanged if it has none."""
     if not parts.has_property_folder:
         return row
     plain, body = without_properties(descriptor, parts)

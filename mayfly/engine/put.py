@@ -1,4 +1,4 @@
-"""MQPUT: a message goes onto a queue, or, with a delivery delay, onto the staging queue."""
+"""MQPUT: put a message on a queue, or, with a delivery delay, on the staging queue."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
 
 
 class PutRequest(NamedTuple):
-    """What a put asks for: descriptor, ids, life and delay in ms, context.
+    """The options of one put: descriptor, ids, time to live and delay in ms, context.
 
-    Ids are as stored (``stored_id``): 24 bytes, empty for none. ``life_ms`` None never expires.
-    ``context_option`` is an MQPMO_*_CONTEXT option. ``capped_by`` names the cap that shortened the
-    life on an earlier queue.
+    Ids are as stored (``stored_id``): 24 bytes, empty for none. ``life_ms`` is the time to live in
+    ms; with None the message never expires. ``context_option`` is an MQPMO_*_CONTEXT option.
+    ``capped_by`` names the CAPEXPRY limit that shortened the expiry on an earlier queue.
     """
 
     descriptor: Descriptor
@@ -76,7 +76,7 @@ def plain_request(
     msg_type: int,
     format_name: str,
 ) -> PutRequest:
-    """Return the request of a put without ids, life or delay; cached.
+    """Return the request of a put without ids, expiry or delay; cached.
 
     ``priority`` and ``persistent`` None are the defaults of the queue. Raises the reason code of a
     wrong value.
@@ -96,7 +96,7 @@ def put(
     unit_of_work: UnitOfWork | None,
     completion: Completion | None = None,
 ) -> PutResult:
-    """Put a message on the queue that a path leads to, or on the staging queue if it is delayed.
+    """Put a message on the queue of a resolved name, or on the staging queue if it is delayed.
 
     In a unit of work the message is visible at the commit, else when this returns. With a
     ``completion``, a put that would wait for the disk leaves its transaction there for the caller
@@ -151,7 +151,7 @@ def result_of(
     prepared: Prepared,
     window: Window,
 ) -> PutResult:
-    """Return the result of a put: MsgId, CorrelId, descriptor, window, and the resolved queue.
+    """Return the result of a put: MsgId, CorrelId, descriptor, put and expiry times, queue.
 
     A delayed message and one for another queue manager have another MsgId in the store than the one
     returned here.
@@ -177,7 +177,8 @@ def prepared_for(
 ) -> Prepared:
     """Return the descriptor of a put, checked and completed from queue and context.
 
-    Checks the data too if the Format announces a header, or the path leads to a transmission queue.
+    Checks the data too if the Format announces a header, or the queue is a transmission queue.
+    Raises the reason code of the first error.
     """
     asked, known = request.descriptor, path.prepared
     is_plain = not request.context_option
@@ -204,7 +205,7 @@ def new_put(
 ) -> tuple[LocalQueue, StoredMessage, bool]:
     """Return the queue where a message goes now, its row, and whether it is persistent.
 
-    Reserves nothing; raises as :func:`put`.
+    Nothing is stored or counted yet. Raises the errors of :func:`put`. Needs the engine lock.
     """
     persistent = prepared.persistent
     queue = path.queue
@@ -240,10 +241,10 @@ def new_put(
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
-    """Return staging queue, row and persistence for a message that is put there by name.
+    """Return staging queue, row and persistence for a message put on the staging queue by name.
 
-    It begins with its delay header. Raises MQRC_OPTIONS_ERROR for a ``delay_ms``, and what
-    :func:`put` raises.
+    Its data begin with a delay header. Raises MQRC_OPTIONS_ERROR for a ``delay_ms``, and the errors
+    of :func:`put`.
     """
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
@@ -257,7 +258,10 @@ def _on_staging(
 
 
 def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
-    """Return the descriptor with ReplyToQMgr completed from a remote queue that ReplyToQ names."""
+    """Return the descriptor with ReplyToQMgr from the remote queue definition that ReplyToQ names.
+
+    Without such a definition it is returned unchanged.
+    """
     address = reply_address(core.registry.find, asked.reply_to_q)
     if address is None:
         return asked
@@ -265,10 +269,10 @@ def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
 
 
 def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError:
-    """Return the error of a delayed message that its target refuses now (D19).
+    """Return the error for a delayed message that its target queue refuses now (D19).
 
-    The reason code is the target's; the text adds the reason if the staging queue would refuse it
-    too (D14).
+    The reason code is the target's; the text adds the reason if the staging queue would refuse the
+    message too (D14).
     """
     try:
         staging_path(core, body_bytes)
@@ -279,7 +283,7 @@ def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError
 
 
 def check_delay(core: Core, descriptor: Descriptor, body: bytes) -> None:
-    """Raise the error of a message that must not be delayed at all.
+    """Raise the error for a message that cannot be delayed; nothing if it can.
 
     MQRC_FUNCTION_NOT_SUPPORTED below the command level of delivery delay (D5), MQRC_OPTIONS_ERROR
     for a message in a group (D9).
@@ -307,7 +311,10 @@ def add_coa_report(
     transaction: Transaction | None,
     unit_of_work: UnitOfWork | None,
 ) -> None:
-    """Add the COA report that a message owes to the putter's unit of work or transaction."""
+    """Add the COA report that a message asks for to the putter's unit of work or transaction.
+
+    Does nothing if the message asks for none. Needs the engine lock.
+    """
     if not is_owed(Cause.COA, descriptor):
         return
     left_ms = None if row.expire_at_ms is None else row.expire_at_ms - row.put_ms
@@ -331,13 +338,13 @@ class AsyncPuts:
         self._success_count = 0
 
     def take(self) -> Status:
-        """Return the status and start counting anew."""
+        """Return the counts and first error, and reset them, as MQSTAT does."""
         status = self._status._replace(success_count=self._success_count)
         self._status, self._success_count = Status(), 0
         return status
 
     def done(self, path: Path, result: PutResult) -> None:
-        """Count a successful put, perhaps with a warning."""
+        """Count a successful put; keep its warning if it has one and nothing worse came before."""
         if not result.warning:
             self._success_count += 1
             return
@@ -350,7 +357,7 @@ class AsyncPuts:
         self._note(path, c.MQCC_FAILED, error.reason)
 
     def _note(self, path: Path, comp: int, reason: int) -> None:
-        """Keep a completion and reason code with its object, if it is worse than the last."""
+        """Keep completion code, reason code and object, if the code is worse than the last."""
         if comp <= self._status.comp:
             return
         definition = self._core.registry.find(path.name)
@@ -369,7 +376,7 @@ class AsyncPuts:
 def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
     """Return True if a put with MQPMO_ASYNC_RESPONSE may report its outcome later.
 
-    That is one in a unit of work or of a non-persistent message.
+    Such a put is in a unit of work or of a non-persistent message. Returns False for all others.
     """
     persistence = request.descriptor.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:

@@ -1,16 +1,19 @@
-"""The counters of queues, and which messages are hidden by whom; only this module changes them.
+"""Queue state: the counters of queues, and which messages are hidden.
 
-Each change is an event of a message. It is put and arrives; a unit of work, a channel, a claim or a
-browse holds it; it is given back; it moves to another queue; its life ends. The table in
+Only this module changes them.
+Each change is an event of a message. It is put and arrives; a unit of work, a channel, a Spark
+batch or a browse holds it; it is given back; it moves to another queue; it ends. The table in
 ``lifetime/life.py`` says which event may follow in which state. The state follows from the hold:
 without one the message is AVAILABLE, on the staging queue DELAYED; under a hold that locks it is
 LOCKED; any other hold does not change its state.
 
 Changes of a transaction have two steps: they are announced while the transaction is built, and
 ``take_effect`` or ``take_back`` follows when it is durable or has failed. All functions need the
-engine's lock. An event that the table does not allow raises TransitionError: a bug of the engine.
+engine lock. An event that the table does not allow raises TransitionError: a bug of the engine.
 
-The order of this file: records of lives, puts, messages one by one, many messages, effects.
+A *life* is the stay of one message on one queue, until it is got, expires or moves on; a life
+record is its row in the ledger. The order of this file: life records, puts, messages one by one,
+many messages, effects.
 """
 
 from __future__ import annotations
@@ -48,10 +51,10 @@ _ALIKE_MIN: Final = 8
 def life_records(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> list[EndedLives]:
-    """Return the records of the lives of messages of one queue that end at ``ended_ms``.
+    """Return the ledger records of messages of one queue whose stay there ends at ``ended_ms``.
 
     ``found`` is not empty. Persistent messages beside each other with the same descriptor, eight or
-    more, make one record together; every other message makes its own.
+    more, make one record together; every other message makes a separate one.
     """
     queue = found[0][0]
     lives: list[EndedLives] = []
@@ -78,7 +81,7 @@ def life_records(
 def _ended_messages(
     found: Sequence[Found], ended_ms: int, outcome: str, terminated_by: TerminatedBy
 ) -> EndedMessages:
-    """Return one record for persistent messages of one queue that have the same descriptor."""
+    """Return one ledger record for persistent messages of one queue with the same descriptor."""
     queue, first, _side = found[0]
     descriptor = unpack_descriptor(first.descriptor)
     return EndedMessages(
@@ -105,7 +108,7 @@ def life_record(
     *,
     reason: int = 0,
 ) -> LifeRecord:
-    """Return the ledger record of one life that ends at ``ended_ms``.
+    """Return the ledger record of one message whose stay on a queue ends at ``ended_ms``.
 
     ``outcome`` is the value of the last State, ``reason`` the MQRC_* or MQFB_* of a message that
     was dead-lettered or discarded, else 0. A message on the staging queue is recorded with the ids
@@ -149,13 +152,13 @@ def life_record(
 
 
 def reserve(queue: LocalQueue, message_count: int = 1) -> None:
-    """Count puts that are not effective yet as part of CURDEPTH and as uncommitted (P9)."""
+    """Count puts that are not effective yet in CURDEPTH and as uncommitted (P9)."""
     queue.depth += message_count
     queue.uncommitted += message_count
 
 
 def reserve_in_unit(queue: LocalQueue) -> None:
-    """Count one put of an open unit of work.
+    """Count one put of an open unit of work on a queue.
 
     On an ordinary queue CURDEPTH includes it at once. On the staging queue CURDEPTH includes it
     only from the commit on (D12).
@@ -168,7 +171,7 @@ def reserve_in_unit(queue: LocalQueue) -> None:
 
 
 def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
-    """Undo :func:`reserve`: the puts were never visible on the queue.
+    """Undo :func:`reserve` for puts that were never visible on the queue.
 
     Raises TransitionError when the queue has fewer uncommitted puts.
     """
@@ -178,7 +181,7 @@ def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
 
 
 def withdraw_from_unit(queue: LocalQueue) -> None:
-    """Undo :func:`reserve_in_unit`, at a backout or because the put gets another time."""
+    """Undo :func:`reserve_in_unit`, at a backout or when the put gets another delivery time."""
     if queue.is_staging:
         queue.uncommitted_staged -= 1
     else:
@@ -186,7 +189,7 @@ def withdraw_from_unit(queue: LocalQueue) -> None:
 
 
 def withdraw_all(transaction: Transaction) -> None:
-    """Undo the reservations of all puts of a transaction, those for other members of the group too.
+    """Undo the reservations of all puts of a transaction, also on queues of other group members.
 
     The messages that the transaction was to remove stay hidden.
     """
@@ -196,7 +199,7 @@ def withdraw_all(transaction: Transaction) -> None:
 
 
 def withdraw_here(transaction: Transaction) -> None:
-    """Undo the reservations of a transaction's puts and moves, without those of its ``parts``."""
+    """Undo the reservations of a transaction's puts and moves, but not those of its ``parts``."""
     for queue, _row, _side in transaction.arrivals:
         withdraw(queue)
     for moving in transaction.moves:
@@ -211,9 +214,9 @@ def arrive(
     *,
     persistent: bool,
 ) -> None:
-    """Reserve space for a message on a queue and add its put to a transaction of ``owner``.
+    """Add the put of a message to a transaction of ``owner``, and count it on the queue now.
 
-    A queue of another member of the queue-sharing group gets it in that member's part.
+    For a queue of another member of the queue-sharing group it is added to that member's part.
     """
     queue.depth += 1
     queue.uncommitted += 1
@@ -234,7 +237,7 @@ def add_reserved(
     *,
     persistent: bool,
 ) -> None:
-    """Add the put of a message whose space is reserved already to a transaction of ``owner``."""
+    """Add the put of a message to a transaction of ``owner``; the queue counts it already."""
     if queue.owner is not owner:
         transaction = transaction.at(queue.owner)
     transaction.unit.put(queue.number, row, persistent=persistent)
@@ -248,7 +251,7 @@ def add_all_reserved(
     transaction: Transaction,
     reserved: Iterable[tuple[LocalQueue, StoredMessage, bool]],
 ) -> None:
-    """Add puts whose space is reserved already to a transaction of ``owner``, grouped by queue.
+    """Add puts that their queues count already to a transaction of ``owner``, grouped by queue.
 
     Each item of ``reserved`` is the queue, the row, and whether the message is persistent.
     """
@@ -269,13 +272,16 @@ def add_all_reserved(
 
 
 def reserve_staged(queue: LocalQueue) -> None:
-    """Count a put of a unit of work on the staging queue as reserved, at its commit (D12)."""
+    """Count a put of a unit of work in the depth of the staging queue, at its commit (D12)."""
     queue.uncommitted_staged -= 1
     reserve(queue)
 
 
 def arrive_in_bulk(transaction: Transaction, queue: LocalQueue, keys: list[int]) -> None:
-    """Add the arrival of reserved persistent messages, by key, whose rows the unit has already."""
+    """Add the arrival of persistent messages, by key, to a transaction.
+
+    The queue counts them already, and the transaction's store unit has their rows.
+    """
     transaction.moves.append(Moving(queue, queue, [], keys))
 
 
@@ -283,7 +289,7 @@ def arrive_in_bulk(transaction: Transaction, queue: LocalQueue, keys: list[int])
 
 
 def get_uncommitted(queue: LocalQueue) -> None:
-    """Count that a unit of work has got a message that it has put itself.
+    """Count that a unit of work has got a message that it put itself.
 
     The message leaves CURDEPTH (P9). Raises TransitionError when the queue has no uncommitted put.
     """
@@ -294,7 +300,10 @@ def get_uncommitted(queue: LocalQueue) -> None:
 
 
 def withdraw_put_and_got(queue: LocalQueue) -> None:
-    """Forget, at a backout, one message that the unit of work has both put and got."""
+    """Subtract one message that a unit of work has both put and got, at its backout.
+
+    Raises TransitionError when the queue has none.
+    """
     _check_put_and_got(queue, Event.WITHDRAW)
     queue.put_and_got -= 1
 
@@ -306,7 +315,10 @@ def end_put_and_got(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
-    """Add to the commit of a unit of work the life of a message that it has put and got."""
+    """Add the ledger record of a message that a unit of work has put and got to its commit.
+
+    The store never has that message. Raises TransitionError when the queue counts none.
+    """
     _check_put_and_got(queue, Event.COMMIT)
     queue.put_and_got -= 1
     life = life_record(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], terminated_by)
@@ -320,7 +332,10 @@ def end_expired_put(
     now_ms: int,
     terminated_by: TerminatedBy,
 ) -> None:
-    """Add the life of a put that expired before its commit: it never reaches its queue (E17)."""
+    """Add the ledger record of a put that expired before its commit; it reaches no queue (E17).
+
+    The queue counts it no longer. Raises TransitionError when the queue has no uncommitted put.
+    """
     queue, row = late
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
@@ -331,17 +346,17 @@ def end_expired_put(
 
 
 def hold_expired(queue: LocalQueue) -> None:
-    """Keep a queue from being deleted until the record of a too late message is written."""
+    """Keep a queue from being deleted until the record of an already expired message is written."""
     queue.put_and_got += 1
 
 
 def withdraw_expired(queue: LocalQueue) -> None:
-    """Undo :func:`hold_expired`, as nothing is recorded."""
+    """Undo :func:`hold_expired`, because no record is written."""
     queue.put_and_got -= 1
 
 
 def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -> None:
-    """Add the life of a too late message to a transaction, and undo :func:`hold_expired`."""
+    """Add the ledger record of an already expired message; undo :func:`hold_expired`."""
     transaction.unit.pass_through(queue.number, life)
     queue.put_and_got -= 1
 
@@ -349,7 +364,7 @@ def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -
 def expired_life_record(
     queue: LocalQueue, row: StoredMessage, now_ms: int, terminated_by: TerminatedBy
 ) -> LifeRecord:
-    """Return the record of a message that has expired before it could be put on its queue."""
+    """Return the ledger record of a message that expired before it could be put on its queue."""
     return life_record(
         queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], terminated_by
     )
@@ -397,7 +412,7 @@ def _check_put_and_got(queue: LocalQueue, event: Event) -> None:
 
 
 class Hold:
-    """An owner of hidden messages: a unit of work, a channel's or a pipeline's batch."""
+    """An owner of hidden messages: a unit of work, or a batch of a channel or a pipeline."""
 
     #: Whether its messages have the state LOCKED: got under syncpoint. If the transaction that ends
     #: them fails, LOCKED ones return to their place; others stay held.
@@ -409,7 +424,10 @@ class Hold:
 
 
 def state_of(queue: LocalQueue, key: int) -> State:
-    """Return the state of a message in the store: DELAYED, AVAILABLE or LOCKED."""
+    """Return the state of a message in the store: DELAYED, AVAILABLE or LOCKED.
+
+    ``key`` is its key; whether the message exists is not checked.
+    """
     requester = queue.owner.hidden.get(key)
     if isinstance(requester, Hold) and requester.locks:
         return State.LOCKED
@@ -417,9 +435,9 @@ def state_of(queue: LocalQueue, key: int) -> State:
 
 
 def hold(found: Found, by: Hold) -> None:
-    """Hide a visible message for ``by``; it keeps its place in the store.
+    """Hide a visible message for a hold; it keeps its place in the store.
 
-    Raises TransitionError when the message is hidden already.
+    It leaves CURDEPTH. Raises TransitionError when the message is hidden already.
     """
     queue, row, _side = found
     hidden = queue.owner.hidden
@@ -431,7 +449,7 @@ def hold(found: Found, by: Hold) -> None:
 
 
 def hold_got(found: Found, by: Hold) -> None:
-    """Hide a message that a get has taken and not made final.
+    """Hide a message that a get has taken and not made final; it leaves CURDEPTH.
 
     A persistent one is noted on disk, so that a start after a kill raises its backout count (G8).
     Raises TransitionError when the message is hidden already.
@@ -449,21 +467,30 @@ def hold_got(found: Found, by: Hold) -> None:
 
 
 def give_back(found: Found, by: Hold) -> None:
-    """Make a message that ``by`` holds visible again, in its old place and unchanged."""
+    """Make a message that ``by`` holds visible again, in its old place and unchanged.
+
+    Raises TransitionError when ``by`` does not hold it.
+    """
     end_hold(found, by)
     queue, row, persistence = found
     note_visible(queue, row.k, persistence)
 
 
 def transfer_hold(found: Found, by: Hold, to: Hold) -> None:
-    """Pass a hidden message from one hold to another, such as a unit of work."""
+    """Pass a hidden message from one hold to another; the message stays hidden.
+
+    Raises TransitionError when ``by`` does not hold it.
+    """
     queue, row, _side = found
     unhide(queue, row.k, by)
     queue.owner.hidden[row.k] = to
 
 
 def end_hold(found: Found, by: Hold) -> None:
-    """End the hold on a message that leaves its queue at once; it does not become visible."""
+    """End the hold on a message that leaves its queue at once; it does not become visible.
+
+    Raises TransitionError when ``by`` does not hold it.
+    """
     queue, row, _side = found
     unhide(queue, row.k, by)
     queue.depth += 1
@@ -481,12 +508,13 @@ def end(
     reason: int = 0,
     by: Hold | None = None,
 ) -> None:
-    """Add the end of a message's life to a transaction of ``owner``.
+    """Add the removal of a message from its queue, with its ledger record, to a transaction.
 
-    ``by`` is the hold that has the message; without it the message is a visible one. It stays
-    hidden until the transaction takes effect. ``event`` gives the outcome, ``terminated_by`` names
-    who ends the life, ``reason`` says why it was dead-lettered or discarded. Raises TransitionError
-    when somebody else hides the message, or the event ends no life in its state.
+    ``owner`` has the transaction. ``by`` is the hold that has the message; None for a visible
+    message. It stays hidden until the transaction takes effect. ``event`` gives the outcome,
+    ``terminated_by`` is the user and program for the ledger, ``reason`` says why it was
+    dead-lettered or discarded. Raises TransitionError when another holder hides the message, or the
+    event does not end a message in its state.
     """
     queue, row, persistence = found
     queue_owner, key, is_staging = queue.owner, row.k, queue.is_staging
@@ -512,7 +540,7 @@ def end(
 
 
 def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
-    """Add the end of a non-persistent message, as lost at a restart, whoever held it."""
+    """Add the removal of a non-persistent message, recorded as lost, whether it is held or not."""
     queue, row, _side = found
     requester = owner.hidden.pop(row.k, None)
     if requester is not None:
@@ -522,7 +550,10 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
 
 
 def is_held(found: Found, by: Hold) -> bool:
-    """Return True if ``by`` holds a message; the close of the queue manager may end a hold."""
+    """Return True if ``by`` holds the message now.
+
+    The close of the queue manager may end a hold.
+    """
     queue, row, _persistence = found
     return queue.owner.hidden.get(row.k) is by
 
@@ -530,10 +561,10 @@ def is_held(found: Found, by: Hold) -> bool:
 def reschedule(
     transaction: Transaction, found: Found, row: StoredMessage, by: Hold | None = None
 ) -> None:
-    """Add to a transaction that a delayed message gets another delivery time, and so another key.
+    """Add a new delivery time of a delayed message, and so a new key, to a transaction.
 
-    ``row`` is the message under the new key; its life continues. ``by`` is the unit of work that
-    holds it, None for a visible message.
+    ``row`` is the message under the new key. ``by`` is the unit of work that holds it, None for a
+    visible message. Raises TransitionError when another holder hides the message.
     """
     queue, old, persistence = found
     queue_owner, unit = queue.owner, transaction.unit
@@ -556,7 +587,10 @@ def reschedule(
 
 
 def lock_for_browse(found: Found, requester: object) -> None:
-    """Hide a message from all but the session or handle that has browsed it (B5)."""
+    """Hide a message from all but the session or handle that has browsed it (B5).
+
+    Raises TransitionError when the message is hidden already.
+    """
     queue, row, _side = found
     if row.k in queue.owner.hidden:
         raise hold_mismatch(queue, row.k)
@@ -565,14 +599,20 @@ def lock_for_browse(found: Found, requester: object) -> None:
 
 
 def unlock(found: Found, requester: object) -> None:
-    """End the lock of a browse; the caller shows or removes the message."""
+    """Remove the browse lock of a requester; the caller shows or removes the message.
+
+    Raises TransitionError when the requester has not locked it.
+    """
     queue, row, _side = found
     unhide(queue, row.k, requester)
     queue.browse_locked -= 1
 
 
 def note_visible(queue: LocalQueue, key: int, persistence: int) -> None:
-    """Make searches start no later than a message that has become visible."""
+    """Let searches and watchers of a queue start no later than this message, now visible.
+
+    On the staging queue its due time is noted, too.
+    """
     if key < queue.first[persistence]:
         queue.first[persistence] = key
     queue.ahead[persistence].lower(key)
@@ -590,14 +630,14 @@ def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
 
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:
-    """Remove the mark that hides a message; raises TransitionError unless ``by`` has set it."""
+    """Make a message no longer hidden; raises TransitionError unless ``by`` hides it."""
     if queue.owner.hidden.get(key) is not by:
         raise hold_mismatch(queue, key)
     del queue.owner.hidden[key]
 
 
 def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
-    """Return the error for a message that is hidden by another than expected, or by nobody."""
+    """Return the error for a message that is hidden by another holder than expected, or by none."""
     requester = queue.owner.hidden.get(key)
     who = "nobody" if requester is None else type(requester).__name__
     return TransitionError(f"message {key} of {queue.name} is held by {who}, and not as expected")
@@ -607,14 +647,17 @@ def hold_mismatch(queue: LocalQueue, key: int) -> TransitionError:
 
 
 def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
-    """Hide visible messages of one queue, by key, for a hold that counts them."""
+    """Hide visible messages of one queue, by key, for a hold that counts them.
+
+    They leave CURDEPTH. Raises TransitionError when a message is hidden already.
+    """
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
     by.count += len(keys)
 
 
 def hold_gets(found: Sequence[Found], by: Hold) -> None:
-    """Hide messages of one queue that a get has taken and not made final.
+    """Hide messages of one queue that a get has taken and not made final; they leave CURDEPTH.
 
     Persistent ones are noted on disk, so that a start after a kill raises their backout counts
     (G8). ``found`` is not empty. Raises TransitionError when a message is hidden already.
@@ -639,9 +682,9 @@ def end_all(
     terminated_by: TerminatedBy,
     by: Hold | None = None,
 ) -> None:
-    """Add the ends of the lives of many messages of one queue to a transaction of ``owner``.
+    """Add the removal of many messages of one queue, with ledger records, to a transaction.
 
-    ``found`` is not empty; event, ``by`` and errors are as in :func:`end`.
+    ``found`` is not empty; parameters and errors are those of :func:`end`.
     """
     queue = found[0][0]
     queue_owner, is_staging = queue.owner, queue.is_staging
@@ -667,7 +710,10 @@ def end_all(
 
 
 def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
-    """Make messages that :func:`hold_keys` has hidden visible again."""
+    """Make messages that :func:`hold_keys` has hidden visible again.
+
+    Raises TransitionError when ``by`` does not hold one of them.
+    """
     for key in keys:
         unhide(queue, key, by)
         for persistence in (VOLATILE, PERSISTENT):
@@ -679,9 +725,10 @@ def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
 
 
 def add_move(transaction: Transaction, moving: Moving) -> None:
-    """Add to a transaction that due messages move from the staging queue to their target.
+    """Add the move of due messages from the staging queue to their target to a transaction.
 
-    The space on the target is reserved, and the unit of the transaction has the rows and lives.
+    The target counts them already, and the transaction's store unit has the rows and ledger
+    records. Raises TransitionError when a message is hidden.
     """
     source, _target, old_keys, _new_keys = moving
     _hide_all(source, old_keys, transaction)
@@ -691,7 +738,10 @@ def add_move(transaction: Transaction, moving: Moving) -> None:
 def count_released(
     transaction: Transaction, queue: LocalQueue, number: int, message_count: int
 ) -> None:
-    """Subtract released messages from the staged count of the queue with ``number``, if known."""
+    """Subtract released messages from the count of delayed messages for a target queue.
+
+    ``number`` is that of the target; does nothing if no queue has it.
+    """
     target = queue.owner.target(number)
     if target is not None:
         transaction.unit.delta(-number).present -= message_count
@@ -699,9 +749,9 @@ def count_released(
 
 
 def claim(transaction: Transaction, claiming: Claiming) -> None:
-    """Add to a transaction that visible messages move from their queue to a claim.
+    """Add to a transaction that a Spark batch reserves visible messages, which leave their queue.
 
-    They are LOCKED from now on.
+    They are LOCKED from now on. Raises TransitionError when a message is hidden.
     """
     queue, keys, _volatile_count = claiming
     _hide_all(queue, keys, transaction)
@@ -710,18 +760,21 @@ def claim(transaction: Transaction, claiming: Claiming) -> None:
 
 
 def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int) -> str:
-    """Add the end of claimed messages, as got, to a transaction; return that outcome."""
+    """Add the end of messages reserved by a Spark batch to a transaction.
+
+    Returns their outcome for the ledger, got.
+    """
     transaction.ended_claims.append(Unclaiming(queue, message_count))
     return LOCKED_ENDS[Event.COMMIT]
 
 
 def give_back_claimed(transaction: Transaction, unclaiming: Unclaiming) -> None:
-    """Add to a transaction that claimed messages return to their queue."""
+    """Add to a transaction that messages reserved by a Spark batch return to their queue."""
     transaction.ended_claims.append(unclaiming)
 
 
 def load_claimed(queue: LocalQueue, message_count: int) -> None:
-    """Move messages that were claimed before a restart from ``present`` to the claimed counters."""
+    """Count messages as reserved by a Spark batch, at the start, instead of as present."""
     queue.present[PERSISTENT] -= message_count
     queue.depth -= message_count
     queue.locked += message_count
@@ -729,7 +782,7 @@ def load_claimed(queue: LocalQueue, message_count: int) -> None:
 
 
 def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
-    """Set the counters of an opened queue: its persistent messages, and those staged for it."""
+    """Set the counters of a queue at the start: persistent messages, and delayed ones for it."""
     queue.present[PERSISTENT] = queue.depth = message_count
     queue.staged_for = staged_count
 
@@ -755,7 +808,7 @@ def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
 
 
 def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
-    """Hide the persistent messages that a transaction brings until it takes effect.
+    """Hide the persistent messages of a transaction from gets until the transaction takes effect.
 
     The disk has them a moment earlier, when the transaction's non-persistent messages are not yet
     on their queue. A get would take them out of order (G1), or before they have arrived in memory.
@@ -772,7 +825,7 @@ def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 
 
 def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
-    """End what :func:`hide_arrivals` has begun; messages that others hide by now stay hidden."""
+    """Undo :func:`hide_arrivals`; messages that another holder hides by now stay hidden."""
     hidden = owner.hidden
     for _queue, row, _side in transaction.arrivals:
         key = row.k
@@ -786,7 +839,10 @@ def show_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 
 
 def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
-    """Apply what a durable transaction has announced to counters and hidden messages."""
+    """Apply a durable transaction to the counters and hidden messages of the queues.
+
+    Messages that arrive become visible, those that leave are no longer counted.
+    """
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts or (unit.moves and unit.volatile_inserts):
         show_arrivals(owner, transaction)
@@ -837,9 +893,10 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
 
 
 def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
-    """Undo what a transaction has announced: it failed, or nobody will run it.
+    """Undo the counters and hiding of a transaction that failed or will not be run.
 
-    Returns the messages that were to leave their queue and are visible again.
+    Returns the messages that were to leave their queue and are visible again. Messages of a hold
+    that does not lock them stay hidden.
     """
     hidden, returned = owner.hidden, list[Found]()
     show_arrivals(owner, transaction)
@@ -877,6 +934,7 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
 
 
 def _move(hidden: dict[int, object], moving: Moving) -> None:
+    """Count moved messages on their target queue, where they become visible."""
     source, target, old_keys, new_keys = moving
     for key in old_keys:
         del hidden[key]
@@ -887,6 +945,7 @@ def _move(hidden: dict[int, object], moving: Moving) -> None:
 
 
 def _unclaim(unclaiming: Unclaiming) -> None:
+    """Count messages of a Spark batch as ended, or as visible on their queue again."""
     queue, message_count, returned, _keys = unclaiming
     queue.locked -= message_count
     queue.claimed -= message_count

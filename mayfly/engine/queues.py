@@ -1,6 +1,6 @@
-"""One local queue in memory: its counters, and where searches start.
+"""Queues in memory: the counters of a local queue, and where searches start on it.
 
-All of it is under the engine's lock.
+The engine lock protects all of it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class VisibilityWatcher(Protocol):
     """An object that a queue calls when messages become visible."""
 
     def lower(self, key: int) -> None:
-        """Note that the message with this key has become visible."""
+        """Record that the message with this key has become visible."""
 
     def lower_from(self, key: int) -> None:
-        """Note that messages with this key and above may have become visible."""
+        """Record that messages with this key and above may have become visible."""
 
 
 class QueueOwner(Protocol):
-    """What a queue uses of the engine that stores it."""
+    """The parts of the engine, whose store has a queue, that the queue uses."""
 
     name: str
     engine_lock: EngineLock
@@ -59,8 +59,9 @@ class QueueOwner(Protocol):
 
     @property
     def target(self) -> Callable[[int], LocalQueue | None]:
-        """A function that returns the queue with a number, for which messages are staged, or None.
+        """A function from queue number to the queue that staged messages are for.
 
+        None for no queue.
         It finds a deleted queue too, while messages are staged for it.
         """
 
@@ -69,7 +70,7 @@ class QueueOwner(Protocol):
         """A function to call with the key of each delayed message that becomes visible."""
 
     def messages(self, persistence: int) -> Messages:
-        """Return the persistent messages for PERSISTENT, the others for VOLATILE."""
+        """Return the store of persistent messages for PERSISTENT, of the others for VOLATILE."""
 
 
 class LocalQueue:
@@ -151,17 +152,17 @@ class LocalQueue:
 
     @property
     def transmits(self) -> bool:
-        """Whether it is a transmission queue, USAGE(XMITQ)."""
+        """True for a transmission queue, USAGE(XMITQ)."""
         return self.definition.usage == MQUS_TRANSMISSION
 
     @property
     def is_open(self) -> bool:
-        """Whether a handle for input or output is open on it."""
+        """True while a handle for input or output is open on this queue."""
         return bool(self.input_count or self.output_count)
 
     @property
     def has_uncommitted_work(self) -> bool:
-        """Whether an open unit of work has put or got here."""
+        """True while an open unit of work has put messages here or got messages from here."""
         return bool(self.uncommitted or self.uncommitted_staged or self.locked or self.put_and_got)
 
 
@@ -171,7 +172,7 @@ Found = tuple[LocalQueue, StoredMessage, int]
 
 @weakly_held
 class SearchStarts:
-    """Where searches for a MsgId or CorrelId start: matches before that key are hidden."""
+    """Where searches for a MsgId or CorrelId start on one queue: earlier matches are hidden."""
 
     __slots__ = ("__weakref__", "_highest", "_keys")
 
@@ -180,22 +181,25 @@ class SearchStarts:
         self._highest = 0
 
     def of(self, ids: SearchIds, low: int) -> int:
-        """Return the key where a search for these ids starts, at least ``low``."""
+        """Return the key where a search for these ids starts.
+
+        ``low`` if nothing is known or it is higher.
+        """
         return max(low, self._keys.get(ids, low))
 
     def note(self, ids: SearchIds, key: int) -> None:
-        """Note that a search from the start of the queue has ended at a key."""
+        """Record that a search for these ids from the queue's start found none before ``key``."""
         if len(self._keys) >= _MAX_SEARCHES:
             self._keys.clear()
         self._keys[ids] = key
         self._highest = max(self._keys.values())
 
     def lower(self, key: int) -> None:
-        """Start no later than the message with this key, which has become visible."""
+        """Record that the message with this key has become visible: no search starts behind it."""
         if key < self._highest:
             self._keys = {ids: start for ids, start in self._keys.items() if start <= key}
             self._highest = max(self._keys.values(), default=0)
 
     def lower_from(self, key: int) -> None:
-        """Start no later than this key, as messages there and above may have become visible."""
+        """Record that messages with this key and above may have become visible."""
         self.lower(key)

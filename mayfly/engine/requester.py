@@ -1,4 +1,4 @@
-"""The requester of gets and browses: a session or a handle, with its browse lock."""
+"""Requester of gets and browses: a session or a handle, with its browse lock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class Requester:
     )
 
     def __init__(self, core: Core, terminated_by: TerminatedBy = NOBODY) -> None:
-        """Begin open, with nothing locked; the ledger has ``terminated_by`` for its gets."""
+        """Begin open, with no message locked.
+
+        ``terminated_by`` is the user and program of its gets, for the ledger of ended messages.
+        """
         self._core, self.terminated_by = core, terminated_by
         self.locked: tuple[LocalQueue, StoredMessage, int] | None = None
         #: Whether nothing can be got for it any more.
@@ -45,16 +48,23 @@ class Requester:
             raise self.error()
 
     def error(self) -> MQError:
-        """Return the error with which its gets fail since its close."""
+        """Return the error with which its gets fail after its close.
+
+        Call it only after the close.
+        """
         return mq_error(*self._end)
 
     def wait(self, queue_number: int, waiter: Waiter) -> None:
-        """Add a waiter of one of its gets to a queue, or to another number to wait under."""
+        """Add a waiter to the waits under a queue number; the close of this requester ends it."""
         self._has_waited = True
         self._core.waits.add(queue_number, waiter)
 
     def end(self, reason: int, detail: str, *, is_backed_out: bool = False) -> None:
-        """Refuse further gets, and end waiting ones with this reason code."""
+        """Refuse further gets, and end waiting ones with this reason code.
+
+        A second call does nothing.
+        ``is_backed_out`` says that messages got in a unit of work have returned to their queues.
+        """
         if self.is_ended:
             return
         self._end, self.is_backed_out = (reason, detail), is_backed_out
@@ -68,18 +78,28 @@ class Requester:
         self.is_ended = False
 
     def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
-        """Hide a message from all others."""
+        """Hide a message from all others by the browse lock.
+
+        The caller has released the last one.
+        """
         queue_state.lock_for_browse(found, self)
         self.locked = found
 
     def forget_lock(self, key: int) -> None:
-        """Remove the browse lock on the message with this key, which leaves its queue at once."""
+        """Remove the browse lock from the message with this key, which leaves its queue at once.
+
+        Does nothing if another message, or none, is locked.
+        """
         if self.locked is not None and self.locked[1].k == key:
             queue_state.unlock(self.locked, self)
             self.locked = None
 
     def release_lock(self) -> None:
-        """Make the locked message visible and offer it; the caller runs deferred work."""
+        """Make the locked message visible and offer it to waiting gets.
+
+        Does nothing without a lock.
+        The caller runs deferred transactions afterwards.
+        """
         if self.locked is not None:
             queue, row, persistence = self.locked
             self.forget_lock(row.k)

@@ -1,4 +1,4 @@
-"""What a start reads from the store, and what a close writes for the next start."""
+"""Restart: the data that a start recovers from the store, and that a close writes for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _BATCH = 5_000
 
 
 def recover_totals(core: Core) -> None:
-    """Record non-persistent messages that a crash has lost, and load the counters of all queues."""
+    """Load the counters of all queues; record as lost the messages that a crash has ended.
+
+    These are the non-persistent messages. Deleted queues are loaded, too, while delayed messages
+    are for them.
+    """
     transaction = core.store.ledger_writer.recovery()
     if transaction.deltas or transaction.statements:
         transaction.wants_balances = True
@@ -40,10 +44,11 @@ def recover_totals(core: Core) -> None:
 
 
 def count_interrupted(core: Core) -> None:
-    """Raise the backout counts of messages that units of work held when their process was killed.
+    """Raise by 1 the backout counts of messages that were in open units of work at a kill.
 
     On z/OS, private queues with NOHARDENBO are left out; on other platforms the attribute has no
-    effect (HardenGetBackout). Call it before any get.
+    effect (HardenGetBackout). On a full disk the counts stay, and a line is logged. Call it before
+    any get.
     """
     held = core.store.held_gets
     unit = Unit()
@@ -64,7 +69,10 @@ def count_interrupted(core: Core) -> None:
 
 
 def end_non_persistent(core: Core) -> None:
-    """Record all non-persistent messages as lost, if a folder remains for a restart."""
+    """Remove all non-persistent messages and record them as lost in the ledger.
+
+    Nothing in memory.
+    """
     if core.store.folder is None:
         return
     for queue in core.registry.queues():
@@ -73,7 +81,7 @@ def end_non_persistent(core: Core) -> None:
 
 
 def _end_batch(core: Core, queue: LocalQueue) -> bool:
-    """Record up to 5,000 messages of a queue; return False when none was left."""
+    """Remove up to 5,000 non-persistent messages of a queue; return False when none was left."""
     with core.engine_lock:
         transaction, now_ms = Transaction(), core.now_ms()
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)

@@ -1,4 +1,4 @@
-"""The native verbs: one connection of one user to a queue manager, with its unit of work."""
+"""Session: the connection of a user to a queue manager, with native verbs and a unit of work."""
 
 from __future__ import annotations
 
@@ -167,7 +167,8 @@ class Session(TopicVerbs):
         -1 waits for ever. ``selector`` is a condition like ``"colour = 'red' AND JMSPriority >
         4"``; for many gets with one selector, :meth:`open` a handle, which remembers the refused
         messages. Raises MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
-        and MQRC_OBJECT_IN_USE while another session has the queue open for exclusive input.
+        MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE while another session has the queue open for
+        exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         # As _path_to_get does, without a call.
@@ -186,10 +187,10 @@ class Session(TopicVerbs):
             return None
 
     def get_many(self, queue: str, max_messages: int, *, wait_ms: int = 0) -> list[Message]:
-        """Take up to ``max_messages`` messages that are there; only the first one is waited for.
+        """Take up to ``max_messages`` messages in get order; only the first one is waited for.
 
         Returns [] when none came within ``wait_ms``. Without a unit of work one transaction takes
-        them all. Raises as :meth:`get`.
+        them all. Raises the errors of :meth:`get`.
         """
         check_max_messages(max_messages)
         unit_of_work = self.unit_of_work if self._usable() else None
@@ -206,9 +207,10 @@ class Session(TopicVerbs):
         correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Iterator[Message]:
-        """Yield the matching messages of a queue in get order, each read when it is asked for.
+        """Yield the matching messages of a queue in get order.
 
-        They stay on the queue. Raises as :meth:`get`, when the caller asks for the next message.
+        Each is read when the caller needs it. They stay on the queue. The errors of :meth:`get` are
+        raised at the next message, not at the call.
         """
         self._usable()
         path = self.core.registry.resolve(queue)
@@ -225,7 +227,7 @@ class Session(TopicVerbs):
 
     @property
     def schedule(self) -> SessionSchedule:
-        """The delayed messages, to list, show, cancel, reschedule and release them."""
+        """An object to list, show, cancel, reschedule and release the delayed messages."""
         terminated_by = self._opened.requester.terminated_by
         return SessionSchedule(self.core, terminated_by, self._unit_in_use, self.authority)
 
@@ -244,12 +246,18 @@ class Session(TopicVerbs):
         self.unit_of_work.commit(completion)
 
     def backout(self) -> None:
-        """Back out the unit of work: puts vanish, gets return with their backout count raised."""
+        """Back out the unit of work: its puts are undone, its gets return to their queues.
+
+        The backout counts of the returned messages are raised by 1.
+        """
         self._usable()
         self.unit_of_work.backout()
 
     def status(self) -> Status:
-        """Return the outcome of the asynchronous puts since the last call (MQSTAT, P13)."""
+        """Return counts and first error of the asynchronous puts since the last call (MQSTAT, P13).
+
+        The counts begin anew.
+        """
         self._usable()
         return self._opened.async_puts.take()
 
@@ -327,8 +335,9 @@ class Session(TopicVerbs):
     def close(self, *, commit: bool = True) -> None:
         """Disconnect: commit the open unit of work (MQDISC), or back it out (G9).
 
-        Deliveries that are not settled go back to their queues. Gets that wait on other threads end
-        with MQRC_HCONN_ERROR. A second call does nothing.
+        Messages that are held separately (``deliveries``) and not acknowledged go back to their
+        queues. Gets that wait on other threads end with MQRC_HCONN_ERROR. A second call does
+        nothing.
         """
         if not self.is_open:
             return
@@ -364,8 +373,8 @@ class Session(TopicVerbs):
     ) -> Session:
         """Return another transacted session of the same user and program.
 
-        It has the given unit of work, or a new one for None. ``as_manager`` gives it the authority
-        of the queue manager in place of the user's.
+        Its unit of work is ``unit_of_work``, or a new one for None. ``as_manager`` gives it the
+        authority of the queue manager in place of the user's.
         """
         user, _kind, program, _manager = self.context
         session = Session(self.core, None, transacted=True, program=program, known_as=user)
@@ -375,6 +384,7 @@ class Session(TopicVerbs):
         return session
 
     def _end_unit(self, *, commit: bool) -> None:
+        """Commit or back out the unit of work, then close all handles and subscriptions."""
         try:
             if commit:
                 self.unit_of_work.commit()
@@ -384,14 +394,17 @@ class Session(TopicVerbs):
             self._opened.close_all()
 
     def _usable(self) -> bool:
-        """Begin a verb: raise MQRC_HCONN_ERROR when closed, return True if transacted."""
+        """Begin a verb: return True if the session is transacted.
+
+        Raises MQRC_HCONN_ERROR when closed, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
         if not self.is_open:
             raise mq_error(self.end_error.reason, self.end_error.detail)
         begin_verb(self.core)
         return self.is_transacted
 
     def _path_to_get(self, name: str) -> Path:
-        """Return what a queue name resolves to, for a get.
+        """Return the resolved queue of a name, for a get.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED, and MQRC_OBJECT_IN_USE for exclusive
         input elsewhere.
@@ -418,7 +431,10 @@ def _abandon(opened: OpenQueues, deliveries: Deliveries) -> None:
 
 
 def _match(msg_id: Identifier | None, correl_id: Identifier | None, selector: str | None) -> Match:
-    """Return the match options for ids and a selector; None matches any."""
+    """Return match options for MsgId, CorrelId and selector; None for any of them matches all.
+
+    Raises the error of a wrong id or selector.
+    """
     match = ANY
     if msg_id is not None or correl_id is not None:
         match = Match(

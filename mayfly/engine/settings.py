@@ -87,7 +87,7 @@ MAX_EXPIRY_VARIABLE = "AMQ_ENFORCE_MAX_EXPIRY_ERROR"
 class Settings:
     """The settings in force for one queue manager.
 
-    ``given`` has the settings that were given; others have the default of the platform. Environment
+    ``given`` has the settings that were set; others have the default of the platform. Environment
     variables are read at the start only.
     """
 
@@ -118,7 +118,7 @@ class Settings:
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
     def changed(self, values: Mapping[str, SettingValue]) -> Settings:
-        """Return settings with other given values; raises ValueError for a wrong one."""
+        """Return settings with other set values; raises ValueError for a wrong one."""
         return Settings(values, self._environment, self._platform)
 
 
@@ -155,6 +155,7 @@ def check_settings(values: Mapping[str, SettingValue]) -> None:
 
 
 def _known(name: str) -> Setting:
+    """Return the setting with this name; raises ValueError for an unknown name."""
     setting = _BY_NAME.get(name)
     if setting is None:
         raise ValueError(f"unknown setting {name!r}; known are {', '.join(_BY_NAME)}")

@@ -1,7 +1,8 @@
-"""Deliveries: messages that a session holds one by one and settles each alone.
+"""Settlement of deliveries: messages that a session holds one by one and acknowledges separately.
 
-A delivery is hidden, and neither expires nor is released (E15), until it is settled. If the session
-ends first, it returns to its queue with its backout count raised (G8), also after a kill.
+A delivery is hidden, and neither expires nor is released (E15), until it is settled: acknowledged,
+returned or moved. If the session ends first, it returns to its queue with its backout count raised
+(G8), also after a kill.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ _MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))
 
 
 class Deliveries(Hold):
-    """The unsettled deliveries of one session, by number; a session uses a number once.
+    """The deliveries of one session that are not settled yet, by number; no number is used twice.
 
-    It holds messages that owe no report itself. Each other one has a unit of work, with its report.
+    The message of a delivery is held by this object, or by a unit of work for it alone, which can
+    contain its COD report.
     """
 
     locks = True
 
     def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
-        """Begin with none; ``terminated_by`` is that of the session."""
+        """Begin with none; ``terminated_by`` is the user and program of the session."""
         self._core, self.terminated_by = core, terminated_by
         self._held: dict[int, Got] = {}
         self._numbers = count(1)
@@ -62,8 +64,9 @@ class Deliveries(Hold):
         """Return a get on several handles that calls ``on_done`` with a delivery or an error.
 
         ``getters`` are by handle number and take into the unit of work ``held``. With ``held`` None
-        there is nothing to settle, and the delivery has number 0. ``on_refused`` is called when a
-        handle's queue cannot be got from, once for each reason; the other handles continue.
+        the message needs no settlement, and the delivery has number 0. ``on_refused`` is called
+        when a handle's queue cannot be got from, once for each reason; the other handles continue.
+        With ``on_refused`` None such an error ends the get.
         """
         number, handle = 0, 0
         handles = list(getters)
@@ -95,7 +98,8 @@ class Deliveries(Hold):
     def get(self, handle: int, getter: Getter, held: UnitOfWork) -> Delivery:
         """Get a message into the unit of work ``held``, perhaps waiting; return its delivery.
 
-        Raises as ``get.get``; the message is on its queue again then.
+        A message that stays on the queue, as too long for the buffer, has number 0. Raises the
+        errors of ``get.get``; the message is on its queue again then.
         """
         try:
             result = obtain(self._core, getter)
@@ -125,10 +129,11 @@ class Deliveries(Hold):
         max_messages: int,
         max_bytes: int,
     ) -> list[Delivery]:
-        """Hold up to ``max_messages`` messages that are there, about ``max_bytes`` of bodies.
+        """Hold up to ``max_messages`` present messages, about ``max_bytes`` of bodies; return them.
 
-        It returns fewer where a selector makes a long search. Expired messages are discarded in the
-        background. Raises as ``get.get`` when it would return none.
+        It returns fewer where a selector makes a long search, and [] for an empty queue. Expired
+        messages are discarded in the background. Raises the errors of ``get.get`` if no message was
+        taken before the error.
         """
         core, found = self._core, list[Delivery]()
         with core.engine_lock:
@@ -159,11 +164,12 @@ class Deliveries(Hold):
         put_elsewhere: Callable[[UnitOfWork, Message], None],
         completion: Completion | None = None,
     ) -> None:
-        """Settle deliveries, all or none.
+        """Settle deliveries, all or none: acknowledge, return or move their messages.
 
         ``put_elsewhere`` puts a message that is dead-lettered or set aside on another queue, in a
         unit of work. Raises MQRC_HMSG_ERROR for a number that is not held, and the errors of
-        ``put_elsewhere``; nothing changes then. On a full disk all return to their queue.
+        ``put_elsewhere``; nothing changes then. On a full disk all return to their queue. With a
+        ``completion`` the caller runs the rest.
         """
         with self._core.engine_lock:
             taken = {number: self._held_by(number) for number in numbers}
@@ -194,7 +200,8 @@ class Deliveries(Hold):
     def move_into(self, unit_of_work: UnitOfWork, numbers: Iterable[int]) -> None:
         """Make deliveries part of a unit of work, whose commit or backout settles them.
 
-        Raises MQRC_HMSG_ERROR and MQRC_SYNCPOINT_LIMIT_REACHED; nothing changes then.
+        Raises MQRC_HMSG_ERROR for a number that is not held, and MQRC_SYNCPOINT_LIMIT_REACHED;
+        nothing changes then.
         """
         with self._core.engine_lock:
             moved = {number: self._held_by(number) for number in numbers}
@@ -204,7 +211,10 @@ class Deliveries(Hold):
                 self._absorb(unit_of_work, got)
 
     def end(self) -> None:
-        """Return all unsettled deliveries to their queues, backout counts raised."""
+        """Return all unsettled deliveries to their queues, backout counts raised.
+
+        Accept no more.
+        """
         with self._core.engine_lock:
             self._is_ended = True
             held, self._held = self._held, {}
@@ -221,7 +231,7 @@ class Deliveries(Hold):
             self._joined(taken.values()).backout()
 
     def _joined(self, parts: Collection[Got]) -> UnitOfWork:
-        """Return one unit of work that has all the given messages."""
+        """Return one unit of work with all these messages; an only one is returned itself."""
         if len(parts) == 1:
             (only,) = parts
             if isinstance(only, UnitOfWork):
@@ -233,13 +243,17 @@ class Deliveries(Hold):
         return joined
 
     def _absorb(self, unit_of_work: UnitOfWork, got: Got) -> None:
+        """Move a held message, or the messages of a unit of work, into a unit of work."""
         if isinstance(got, UnitOfWork):
             unit_of_work.absorb(got)
         else:
             unit_of_work.take_over(got, self)
 
     def _held_by(self, number: int) -> Got:
-        """Return what holds a delivery; raises MQRC_HMSG_ERROR for an unknown number."""
+        """Return the message or unit of work of a delivery.
+
+        Raises MQRC_HMSG_ERROR for an unknown number.
+        """
         got = self._held.get(number)
         if got is None:
             raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")

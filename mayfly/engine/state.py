@@ -1,4 +1,4 @@
-"""The state of one open queue manager: definitions, waits, time, and whether it runs."""
+"""State of one open queue manager: definitions, waits, time, and whether it runs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ BROKEN: Final = (StoreError, apsw.Error, OSError, AssertionError)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EngineState:
-    """Data that verbs and transactions share, under the engine's lock.
+    """Data that verbs and transactions share, protected by the engine lock.
 
-    ``hidden`` maps the key of a hidden message to what hides it: a unit of work, a browsing handle,
-    a channel, a claim, or a transaction that is not durable yet.
+    ``hidden`` maps the key of a hidden message to its holder: a unit of work, a browsing handle,
+    a channel, a Spark batch, or a transaction that is not durable yet.
     """
 
     #: Set by the engine at the start, like the next ones.
@@ -99,25 +99,28 @@ class EngineState:
         self.ahead_ms = 0
 
     def _offer_definitions(self) -> None:
-        """Let waits for a change of definitions try again."""
+        """Let waits for a change of definitions try again.
+
+        Called after each change of a definition.
+        """
         with self.engine_lock:
             self.waits.offer(DEFINITIONS)
 
     def messages(self, persistence: int) -> Messages:
-        """Return the persistent messages for PERSISTENT, the others for VOLATILE."""
+        """Return the store of persistent messages for PERSISTENT, of the others for VOLATILE."""
         return self.store.persistent if persistence else self.store.volatile
 
     @property
     def is_usable(self) -> bool:
-        """Whether it runs and is not closing."""
+        """True while the queue manager runs and is not closing."""
         return not (self.is_stopped or self.is_closing)
 
     def now_ms(self) -> int:
-        """Return the time in ms since 1970, UTC; never before a time that the store has."""
+        """Return the time in ms since 1970, UTC; it is never before a time that was stored."""
         return now_ms_of(self)
 
     def note_departure(self, keys: Collection[int]) -> None:
-        """Call features with the keys of messages that are got or leave their queue."""
+        """Call the functions in ``on_departure`` with keys of messages that are got or leave."""
         for notify in tuple(self.on_departure):
             notify(keys)
 
@@ -127,7 +130,7 @@ class EngineState:
             look()
 
     def check_running(self) -> None:
-        """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while it closes."""
+        """Raise MQRC_CONNECTION_BROKEN after a stop, MQRC_Q_MGR_STOPPING during a close."""
         if self.store.group.is_broken and not self.is_stopped:
             # The store has read damage since.
             with self.engine_lock:
@@ -138,7 +141,10 @@ class EngineState:
             raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"queue manager {self.name} is closing")
 
     def stop_in_child(self) -> None:
-        """Stop in a forked child, with new locks: others may be held by missing threads."""
+        """Stop in a forked child process, with new locks.
+
+        The parent's threads may hold the old ones.
+        """
         self.is_stopped = True
         self.engine_lock = self.runtime.engine_lock()
         self.definitions_lock = self.runtime.reentrant_lock("administration")
@@ -154,7 +160,7 @@ class EngineState:
 
 
 def now_ms_of(state: EngineState) -> int:
-    """Return the time of a queue manager, as ``EngineState.now_ms``, for the shortest paths.
+    """Return the time of a queue manager in ms, as ``EngineState.now_ms``, but faster.
 
     Compiled, a method of a class that Python may extend is looked up first, which takes a quarter
     more instructions.
@@ -163,9 +169,9 @@ def now_ms_of(state: EngineState) -> int:
 
 
 def ensure_running(state: EngineState) -> None:
-    """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while it closes.
+    """Raise MQRC_CONNECTION_BROKEN after a stop, MQRC_Q_MGR_STOPPING during a close.
 
-    It is ``EngineState.check_running`` for the shortest paths.
+    It is a faster ``EngineState.check_running``.
     """
     if state.is_stopped or state.is_closing or state.store.group.is_broken:
         state.check_running()
@@ -189,12 +195,12 @@ class LeftBehind:
         self.queues: list[LocalQueue] = []
 
     def share(self, other: LeftBehind) -> None:
-        """Use the lists of sessions and objects of another queue manager: either may end them."""
+        """Use the lists of sessions and objects of another queue manager; either may end them."""
         self.sessions, self.objects = other.sessions, other.objects
 
 
 def end_all(ends: list[Callable[[], None]]) -> None:
-    """Call and remove each function; another thread may do the same with the list."""
+    """Call and remove each function of a list; another thread may do the same at the same time."""
     while ends:
         try:
             end = ends.pop()

@@ -1,4 +1,4 @@
-"""An engine transaction: changes that take effect together, in the store and in memory."""
+"""Engine transaction: changes that take effect together, in the store and in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Moving(NamedTuple):
 
 
 class Claiming(NamedTuple):
-    """Messages that move from their queue to a claim, by key, hidden until then."""
+    """Messages that a Spark batch reserves: by key, they leave their queue and are hidden.
+
+    ``volatile_count`` is how many of them are not persistent.
+    """
 
     queue: LocalQueue
     keys: list[int]
@@ -34,7 +37,7 @@ class Claiming(NamedTuple):
 
 
 class Unclaiming(NamedTuple):
-    """Claimed messages that end, or return to their queue.
+    """Messages reserved by a Spark batch that end, or return to their queue.
 
     ``returned`` has for VOLATILE, then for PERSISTENT, how many return and their lowest key.
     ``keys`` are those that return, where the queue has a trigger.
@@ -47,10 +50,11 @@ class Unclaiming(NamedTuple):
 
 
 class Transaction:
-    """Changes that take effect together: a unit of the store and what follows in memory.
+    """Changes that take effect together: a unit of the store, and the changes in memory after it.
 
-    Space for an arrival is reserved when it is added, a departure is hidden. Both become final when
-    the transaction takes effect, and are undone when it fails. It is built under the lock.
+    A message that arrives is counted on its queue when it is added, one that leaves is hidden. Both
+    become final when the transaction takes effect, and are undone when it fails. It is built under
+    the engine lock.
     """
 
     __slots__ = (
@@ -81,7 +85,10 @@ class Transaction:
         self.parts = _NOWHERE
 
     def at(self, queue_owner: QueueOwner) -> Transaction:
-        """Return the part for another member of the queue-sharing group, made at first use."""
+        """Return the part of this transaction for another member of the queue-sharing group.
+
+        The first call for a member creates its part.
+        """
         part = self.parts.get(queue_owner)
         if part is None:
             part = Transaction()

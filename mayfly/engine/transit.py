@@ -1,4 +1,4 @@
-"""Messages in transit: what a channel takes from its transmission queue, and what it receives."""
+"""Messages in transit: a sender channel takes them from a queue, a receiver channel puts them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Shipment(Hold):
     """The messages of one channel batch, hidden until the batch ends."""
 
     def __init__(self, core: Core, queue: LocalQueue, channel: str) -> None:
-        """Begin an empty batch of a sender channel on its transmission queue."""
+        """Begin an empty batch of sender channel ``channel`` on its transmission queue."""
         self._core = core
         self.queue = queue
         self.terminated_by = TerminatedBy(ended_by=channel)
@@ -68,7 +68,10 @@ class Shipment(Hold):
         return len(self._rows)
 
     def is_from(self, name: str) -> bool:
-        """Return True if the batch is from the queue that a name resolves to now."""
+        """Return True if this name now resolves to the transmission queue of the batch.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
         return self._core.registry.resolve(name).queue is self.queue
 
     def packed_keys(self) -> bytes:
@@ -76,9 +79,9 @@ class Shipment(Hold):
         return packed_keys([row.k for _queue, row, persistence in self._rows if persistence])
 
     def take(self, limit: int) -> list[StoredMessage]:
-        """Add up to ``limit`` live messages to the batch and return them in get order.
+        """Add up to ``limit`` unexpired messages to the batch and return them in get order.
 
-        Expired messages on the way are discarded (E6). Raises MQRC_GET_INHIBITED,
+        Expired messages before them are discarded (E6). Raises MQRC_GET_INHIBITED,
         MQRC_CONNECTION_BROKEN, MQRC_UNKNOWN_OBJECT_NAME.
         """
         core, name = self._core, self.queue.name
@@ -91,7 +94,7 @@ class Shipment(Hold):
         return [row for _queue, row, _side in found]
 
     def _take(self, limit: int) -> list[Found]:
-        """Hide the next live messages, and defer the discard of expired ones."""
+        """Hide and return the next unexpired messages; defer the discard of expired ones."""
         core, queue, now_ms = self._core, self.queue, self._core.now_ms()
         found: list[Found] = []
         expired: list[Found] = []
@@ -110,7 +113,7 @@ class Shipment(Hold):
         return found
 
     def end_volatile(self) -> None:
-        """End the lives of the non-persistent messages now, as they travel outside the batch."""
+        """Remove the non-persistent messages now, as transmitted; they travel outside the batch."""
         core = self._core
         with core.engine_lock:
             going = [taken for taken in self._rows if not taken[2]]
@@ -122,13 +125,19 @@ class Shipment(Hold):
             core.committer.run(transaction)
 
     def hold(self, keys: Iterable[int]) -> None:
-        """Add the persistent messages with these keys, if they still exist, to the batch."""
+        """Add the persistent messages with these keys to the batch; keys of no message are ignored.
+
+        Needs the engine lock.
+        """
         assert self._core.engine_lock.is_held()
         rows = (self._core.messages(PERSISTENT).row(key) for key in keys)
         self._hold((self.queue, row, PERSISTENT) for row in rows if row is not None)
 
     def discard(self, key: int, original: Original) -> None:
-        """End a message of the batch that has expired, and send its report (E26, E19)."""
+        """Remove an expired message from batch and queue, and send the report that it asks for.
+
+        ``original`` is the message as its sender put it, for the report (E26, E19).
+        """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
             terminated_by = self.terminated_by._replace(met_by=MetBy.CHANNEL.value)
@@ -142,7 +151,7 @@ class Shipment(Hold):
         """Discard or dead-letter a message of the batch that cannot be sent, with its report.
 
         The report is about the message behind the MQXQH (R8). Raises ``error`` for a message that
-        must stay, as neither is possible (Q5, R5).
+        must stay in the batch, because neither is possible (Q5, R5).
         """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
@@ -161,7 +170,10 @@ class Shipment(Hold):
         *,
         reason: int = rc.MQRC_NONE,
     ) -> Found:
-        """Add the end of one message of the batch to a transaction."""
+        """Take one message out of the batch; add its removal from the queue to a transaction.
+
+        Returns the message.
+        """
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
         queue_state.end_hold(found, self)
@@ -178,7 +190,7 @@ class Shipment(Hold):
         return found
 
     def end(self, state: ChannelRow) -> None:
-        """End the lives of all messages as transmitted, durably together with the channel's state.
+        """Remove all messages as transmitted, durably together with the channel's state.
 
         After an error they stay hidden, because the partner has them. Raises
         MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
@@ -191,9 +203,10 @@ class Shipment(Hold):
         self._rows = []
 
     def give_back(self, state: ChannelRow | None = None) -> None:
-        """Return all messages to their places, backout counts raised, and save the channel's state.
+        """Return all messages to their queue, backout counts raised, and save the channel's state.
 
-        On a full disk the state and the counts stay unchanged.
+        With ``state`` None only the counts are saved. On a full disk state and counts stay
+        unchanged, and MQRC_STORAGE_MEDIUM_FULL is raised; the messages return anyway.
         """
         core = self._core
         transaction = Transaction()
@@ -214,6 +227,7 @@ class Shipment(Hold):
             core.committer.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:
+        """Hide visible messages and add them to the batch."""
         for taken in found:
             queue_state.hold(taken, self)
             self._rows.append(taken)
@@ -221,7 +235,10 @@ class Shipment(Hold):
     def _transmitted(
         self, found: Iterable[Found], now_ms: int, by: Hold | None = None
     ) -> Transaction:
-        """Return a transaction that ends lives as transmitted."""
+        """Return a transaction that removes messages as transmitted.
+
+        ``by`` is the batch that still holds them, None if they are no longer held.
+        """
         transaction = Transaction()
         for taken in found:
             queue_state.end(
@@ -243,7 +260,7 @@ class Shipment(Hold):
 
 
 def open_transmission_queue(session: Session, name: str) -> Handle:
-    """Open a transmission queue for exclusive input by its channel.
+    """Open a transmission queue for exclusive input by its channel, and return the handle.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR. Raises
     MQRC_OBJECT_TYPE_ERROR for a shared queue, because other members would see messages in doubt
@@ -261,7 +278,7 @@ def open_transmission_queue(session: Session, name: str) -> Handle:
 class Shipments:
     """The states of the channels of a queue manager, and their batches in doubt.
 
-    A state has the last sequence number and unit of work id that both ends have committed.
+    A state has the last sequence number and logical unit of work id that both ends have committed.
     """
 
     def __init__(self, core: Core) -> None:
@@ -270,7 +287,7 @@ class Shipments:
         self._in_doubt: dict[str, Shipment] = {}
 
     def load(self) -> None:
-        """Read the states from the store, and hide the messages that are in doubt."""
+        """Read the channel states from the store, and hide the messages of batches in doubt."""
         for values in self._core.store.persistent.fetch(CHANNELS, ()):
             row = ChannelRow._make(values)
             self._states[row[:3]] = row
@@ -282,27 +299,30 @@ class Shipments:
                     shipment.hold(keys)
 
     def state(self, name: str, partner: str | None = None) -> ChannelRow:
-        """Return the state of a sender, or of a receiver for ``partner``; zeros for a new one."""
+        """Return the state of a sender, or of a receiver for ``partner``.
+
+        Zeros for an unknown channel.
+        """
         row = ChannelRow(name, int(partner is None), partner or "")
         return self._states.get(row[:3], row)
 
     def states(self) -> list[ChannelRow]:
-        """Return all states, by channel name."""
+        """Return the states of all channels, by channel name."""
         return [self._states[key] for key in sorted(self._states)]
 
     def note(self, row: ChannelRow) -> None:
-        """Keep in memory a state that is durable."""
+        """Keep the state of a channel in memory; the caller has made it durable."""
         self._states[row[:3]] = row
 
     def save(self, row: ChannelRow) -> None:
-        """Make a state durable, and keep it in memory."""
+        """Make the state of a channel durable, and keep it in memory."""
         transaction = Transaction()
         transaction.unit.statements.append(save_channel(row))
         self._core.committer.run(transaction)
         self.note(row)
 
     def forget(self, name: str) -> None:
-        """Delete the states of a channel durably."""
+        """Delete all states of a channel durably, as sender and as receiver."""
         transaction = Transaction()
         transaction.unit.statements.append(forget_channel(name))
         self._core.committer.run(transaction)
@@ -310,7 +330,11 @@ class Shipments:
             del self._states[key]
 
     def resolve(self, name: str, shipment: Shipment, *, is_committed: bool) -> None:
-        """End the doubt of a sender: messages that the partner has committed end, others return."""
+        """End the doubt about a batch: remove its messages if ``is_committed``, else return them.
+
+        ``is_committed`` is True if the partner has committed the batch. The state of the sender
+        channel is saved with it.
+        """
         state = self.state(name)
         settled = state._replace(doubt_sequence=0, doubt_luw="", doubt_keys=b"")
         if is_committed:
@@ -321,7 +345,7 @@ class Shipments:
         self.note(settled)
 
     def commit_received(self, session: Session, state: ChannelRow) -> None:
-        """Commit what a receiver has put, durably together with its state."""
+        """Commit the puts of a receiver channel, durably together with its state."""
         session.unit_of_work.note(*save_channel(state))
         session.unit_of_work.commit()
         self.note(state)
@@ -329,14 +353,15 @@ class Shipments:
     def claimed(self, name: str, queue_name: str) -> Shipment:
         """Return the batch that a sender has in doubt since the last start, else a new empty one.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME for the transmission queue.
+        The next call for that sender returns a new one. Raises MQRC_UNKNOWN_OBJECT_NAME for the
+        transmission queue.
         """
         queue = self._core.registry.resolve(queue_name).queue
         in_doubt = self._in_doubt.pop(name, None)
         return Shipment(self._core, queue, name) if in_doubt is None else in_doubt
 
     def keep(self, name: str, shipment: Shipment) -> None:
-        """Keep the batch in doubt of a sender that stops, for the next :meth:`claimed`."""
+        """Keep the batch in doubt of a sender channel that stops, for the next :meth:`claimed`."""
         self._in_doubt[name] = shipment
 
 
@@ -358,7 +383,8 @@ def put_received(
 ) -> None:
     """Put a received message on a queue, or publish it where the name is an alias of a topic.
 
-    The session's user needs authority to set all context. Raises the errors of open and put.
+    The session's user needs authority to set all context. With ``in_unit`` it is part of the
+    session's unit of work. Raises the errors of open and put.
     """
     if topic_alias(core.registry, name) is not None:
         session.publish_as("", body, request, syncpoint=in_unit, alias=name)
@@ -373,8 +399,8 @@ def put_received(
 def report_expiration(core: Core, original: Original, session: Session | None) -> None:
     """Send the expiration report of a message that expired before it arrived here (E19).
 
-    With a session it is part of the unit of work. If it cannot be delivered, it goes to the
-    dead-letter queue (R4).
+    With a session it is part of the unit of work, with None it is put at once. If it cannot be
+    delivered, it goes to the dead-letter queue (R4).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -388,8 +414,8 @@ def report_expiration(core: Core, original: Original, session: Session | None) -
 def refuse(core: Core, message: Undeliverable, error: MQError, session: Session | None) -> None:
     """Discard or dead-letter a received message that cannot be put, with its exception report.
 
-    With a session that is part of the unit of work. Raises ``error`` for a persistent message that
-    must stay where it comes from (Q5, R5).
+    With a session the puts are part of its unit of work, with None they take effect at once. Raises
+    ``error`` for a persistent message that must stay at its sender (Q5, R5).
     """
     transaction = Transaction()
     with core.engine_lock:
@@ -403,11 +429,12 @@ def refuse(core: Core, message: Undeliverable, error: MQError, session: Session 
 def add_refusal(
     core: Core, transaction: Transaction, message: Undeliverable, about: Original, error: MQError
 ) -> bool:
-    """Add the exception report and the dead letter of a message; True with a dead letter.
+    """Add exception report and dead letter of a message to a transaction; True with a dead letter.
 
     The report is about ``about``: for a message in transit, the one inside it. A non-persistent
     message that cannot become a dead letter is dropped. Raises ``error``, and adds nothing, for a
-    persistent message that cannot become a dead letter or whose report reaches no queue.
+    persistent message that cannot become a dead letter or whose report reaches no queue. Needs the
+    engine lock.
     """
     assert core.engine_lock.is_held()
     descriptor = message.original.descriptor
@@ -433,7 +460,10 @@ def add_refusal(
 def _is_dead_lettered(
     core: Core, transaction: Transaction, message: Undeliverable, reason: int
 ) -> bool:
-    """Add a dead letter; return False, and log why, when the dead-letter queue refuses it."""
+    """Add a dead letter to a transaction; return True.
+
+    Returns False, and logs the error, when the dead-letter queue refuses it.
+    """
     original, target = message.original, message.target
     window = window_at_put(core.now_ms(), original.remaining_ms)
     ids = MessageIds(original.msg_id, stored_id(original.correl_id))
@@ -454,27 +484,36 @@ def _is_dead_lettered(
 
 
 class MoveNumbers:
-    """Numbers by which partners move messages exactly once, under names that they choose."""
+    """The number of the last message that a partner moved, by a name that the partner chooses.
+
+    A partner asks for it after a failure, so that each message moves exactly once.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     @property
     def instance_id(self) -> str:
-        """The id of this instance of the queue manager, unlike another of the same name."""
+        """The id of this instance of the queue manager.
+
+        Another one of the same name has another id.
+        """
         return self._core.store.ledger.instance_id
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the queue manager has stopped, and :meth:`last` would raise."""
+        """True after the queue manager has stopped; :meth:`last` then raises an error."""
         return self._core.is_stopped
 
     def note(self, session: Session, name: str, number: int) -> None:
-        """Store a number with what the session commits next."""
+        """Store a number under a name, durably with the next commit of the session."""
         session.unit_of_work.note(_SAVE, (name, number))
 
     def last(self, name: str) -> int | None:
-        """Return the last number under a name, None for none; raises MQRC_CONNECTION_BROKEN."""
+        """Return the last number under a name, None if none is stored.
+
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
         core = self._core
         with core.engine_lock:
             core.check_running()

@@ -1,4 +1,4 @@
-"""Syncpoint: the puts and gets of a session that are not committed yet."""
+"""Unit of work (syncpoint): the puts and gets of a session that are not committed yet."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class UnitOfWork(Hold):
     ) -> None:
         """Begin an empty unit of work.
 
-        ``terminated_by`` names its user and program in the ledger. ``is_part`` is True for the part
+        ``terminated_by`` is its user and program for the ledger. ``is_part`` is True for the part
         on another member of a queue-sharing group: MAXUMSGS does not limit a part.
         """
         self._core, self.terminated_by = core, terminated_by
@@ -76,7 +76,10 @@ class UnitOfWork(Hold):
         self._parts: dict[QueueOwner, UnitOfWork] = {}
 
     def at(self, queue_owner: QueueOwner) -> UnitOfWork:
-        """Return the part for another member of the group, made at first use."""
+        """Return the part of this unit of work for another member of the queue-sharing group.
+
+        The first call for a member creates its part.
+        """
         part = self._parts.get(queue_owner)
         if part is None:
             assert isinstance(queue_owner, Core)
@@ -88,12 +91,13 @@ class UnitOfWork(Hold):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to commit or back out."""
+        """True when the unit of work has nothing to commit or back out, also in its parts."""
         if self._parts and not all(part.is_empty for part in self._parts.values()):
             return False
         return self._is_empty_here()
 
     def _is_empty_here(self) -> bool:
+        """Return True if the unit of work is empty, apart from its parts on other group members."""
         return not (
             self._puts
             or self._takes
@@ -104,9 +108,10 @@ class UnitOfWork(Hold):
         )
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
-        """Add a put; raises as :meth:`check_capacity`.
+        """Add a put, and count it on the queue; it becomes visible at the commit.
 
-        A delayed message reaches the staging queue, and its depth, only at the commit (D12).
+        A delayed message reaches the staging queue, and its depth, only at the commit (D12). Raises
+        the errors of :meth:`check_capacity`. Needs the engine lock.
         """
         self.check_capacity()
         if self.began_ms is None:
@@ -140,7 +145,7 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def adopt(self, transaction: Transaction) -> None:
-        """Take over the puts of a transaction, such as reports, as puts of this unit of work."""
+        """Take over the puts of a transaction, such as reports, which must not be run any more."""
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
             self._add((queue, row, bool(persistence)))
@@ -148,7 +153,10 @@ class UnitOfWork(Hold):
             self.at(queue_owner).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, persistence: int, now_ms: int) -> None:
-        """Add the get of a committed message, which is hidden until commit or backout."""
+        """Add the get of a committed message, which is hidden until commit or backout.
+
+        Needs the engine lock.
+        """
         if self.began_ms is None:
             self.began_ms = now_ms
         if queue.owner is not self._core:
@@ -178,7 +186,10 @@ class UnitOfWork(Hold):
         self._operation_count += len(found)
 
     def take_over(self, taken: Found, by: Hold) -> None:
-        """Take over a message that ``by`` holds and that owes no COD report."""
+        """Take over a message that the hold ``by`` has, as got; it asks for no COD report.
+
+        Needs the engine lock.
+        """
         assert self._core.engine_lock.is_held()
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
@@ -187,7 +198,10 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def absorb(self, held: UnitOfWork) -> None:
-        """Take over all gets and their reports from another unit of work, which ends empty."""
+        """Take over all gets and their reports from another unit of work, which is then empty.
+
+        Needs the engine lock.
+        """
         assert self._core.engine_lock.is_held()
         for taken in held._takes:
             queue_state.transfer_hold(taken, held, self)
@@ -202,7 +216,10 @@ class UnitOfWork(Hold):
         held._clear()
 
     def reschedule(self, taken: Found, row: StoredMessage) -> None:
-        """Add a new delivery time for a committed delayed message, which is hidden from now on."""
+        """Add a new delivery time for a committed delayed message, which is hidden from now on.
+
+        ``row`` is the message with the new time and key. Needs the engine lock.
+        """
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
         queue_state.hold(taken, self)
@@ -211,20 +228,23 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
-        """Call ``undo`` at a backout or failed commit; a second one of an ``owner`` is ignored."""
+        """Register ``undo`` for a backout or failed commit.
+
+        A second one of an ``owner`` is ignored.
+        """
         self._undo.setdefault(owner, undo)
 
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
-        """Add an SQL statement to what the commit makes durable."""
+        """Add an SQL statement for the store, to be run in the transaction of the commit."""
         self._statements.append((sql, bindings))
 
     @property
     def has_puts(self) -> bool:
-        """Whether there may be a put, on any queue, that it has not got again itself."""
+        """True if the unit of work may have an uncommitted put that it has not got again."""
         return bool(self._puts or self._parts)
 
     def own_puts(self, queue: LocalQueue) -> Iterator[UncommittedPut]:
-        """Yield its uncommitted puts on a queue in get order (P9); none for the staging queue."""
+        """Yield the uncommitted puts on a queue in get order (P9); none for the staging queue."""
         if queue.owner is not self._core:
             yield from self.at(queue.owner).own_puts(queue)
         elif not queue.is_staging:
@@ -232,7 +252,11 @@ class UnitOfWork(Hold):
                 yield UncommittedPut(*self._puts[key])
 
     def take_own(self, pending: UncommittedPut) -> None:
-        """Get a message that it has put itself; nobody else will ever see the message."""
+        """Get a message that this unit of work has put, as "put and got".
+
+        Nothing reaches the queue.
+        Needs the engine lock.
+        """
         if pending.queue.owner is not self._core:
             self.at(pending.queue.owner).take_own(pending)
             return
@@ -247,7 +271,7 @@ class UnitOfWork(Hold):
         """Return how many more operations MAXUMSGS of the session's queue manager allows.
 
         Raises MQRC_SYNCPOINT_LIMIT_REACHED if these are fewer than ``operation_count``, and
-        MQRC_HCONN_ERROR once the session is closed.
+        MQRC_HCONN_ERROR once the session is closed. A part on another group member has no limit.
         """
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
@@ -262,10 +286,10 @@ class UnitOfWork(Hold):
         return limit - done_count
 
     def commit(self, completion: Completion | None = None) -> None:
-        """Make its puts visible and its gets final, durably and together.
+        """Make its puts visible and its gets final, durably and together; nothing if it is empty.
 
         A put that has expired meanwhile reaches no queue: the commit discards it and sends the
-        report that it owes (E17).
+        report that it asks for (E17).
 
         Raises MQRC_STORAGE_MEDIUM_FULL when everything was undone, without raised backout counts,
         and MQRC_CONNECTION_BROKEN when the outcome is unknown. After a failed asynchronous put it
@@ -313,7 +337,11 @@ class UnitOfWork(Hold):
         undo: dict[object, Callable[[], None]],
         error: BaseException | None,
     ) -> None:
-        """Finish a commit in memory; after an MQError the undo functions run first."""
+        """Finish a commit in memory: forget the notes on disk about its gets.
+
+        ``error`` is that of the transaction, None without; after an MQError the undo functions run
+        first.
+        """
         if isinstance(error, MQError):
             for each in undo.values():
                 each()
@@ -322,9 +350,9 @@ class UnitOfWork(Hold):
                 part._settle_held_gets(takes)
 
     def backout(self, *, counts: bool = True) -> None:
-        """Withdraw its puts and return its gets to their place, backout counts raised (G8).
+        """Withdraw its puts and return its gets to their queue, backout counts raised (G8).
 
-        It always succeeds. On a full disk, or with ``counts`` False, the counts stay unchanged.
+        On a full disk, or with ``counts`` False, the counts stay unchanged.
         """
         self.failure = None
         undo, self._undo = self._undo, {}
@@ -337,6 +365,7 @@ class UnitOfWork(Hold):
                 backouts.callback(part.backout, counts=counts)
 
     def _backout_here(self, *, counts: bool) -> None:
+        """Back out without the parts on other members of the queue-sharing group."""
         core = self._core
         if self._is_empty_here():
             return
@@ -368,7 +397,7 @@ class UnitOfWork(Hold):
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
     def _settle_held_gets(self, takes: list[Found]) -> None:
-        """Forget the note on disk that this unit of work holds these messages."""
+        """Delete the notes on disk that this unit of work holds these messages."""
         self._core.store.held_gets.settle([row.k for _queue, row, _side in takes])
 
     def _give_back(self, takes: list[Found]) -> None:
@@ -385,7 +414,10 @@ class UnitOfWork(Hold):
         core.committer.run_deferred()
 
     def _build_transaction(self) -> Transaction:
-        """Return the transaction of the commit; puts that have expired go to ``_late`` instead."""
+        """Return the transaction of the commit, without parts.
+
+        Expired puts go to ``_late`` instead.
+        """
         core, transaction, terminated_by = self._core, Transaction(), self.terminated_by
         now_ms = now_ms_of(core)
         in_time: list[tuple[LocalQueue, StoredMessage, bool]] = []
@@ -421,14 +453,20 @@ class UnitOfWork(Hold):
         return [self, *self._parts.values()]
 
     def open_puts(self) -> Iterator[tuple[UncommittedPut, bool]]:
-        """Yield each uncommitted put, and whether this unit of work has got it again (P9)."""
+        """Yield each uncommitted put, and True if this unit of work has got it again (P9).
+
+        Needs the engine lock.
+        """
         assert self._core.engine_lock.is_held()
         for part in self.parts():
             yield from ((UncommittedPut(*put), False) for put in part._puts.values())
             yield from ((pending, True) for pending in part._through)
 
     def has_taken(self, key: int) -> bool:
-        """Return True if it has got, and not rescheduled, the delayed message with this key."""
+        """Return True if this unit of work has got the delayed message with this key.
+
+        A message that it has only rescheduled does not count.
+        """
         return any(row.k == key for _queue, row, _side in self._takes)
 
     def taken(self) -> list[Found]:
@@ -436,12 +474,13 @@ class UnitOfWork(Hold):
         return [taken for part in self.parts() for taken in part._takes]
 
     def _add(self, put: tuple[LocalQueue, StoredMessage, bool]) -> None:
-        """Add a put that its queue counts already."""
+        """Add a put that its queue counts already, in the order of gets."""
         queue, row, _persistent = put
         self._puts[row.k] = put
         insort(self._keys.setdefault(queue.number, []), row.k)
 
     def _clear(self) -> None:
+        """Make the unit of work empty in memory, apart from its parts."""
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
         self._rescheduled, self._statements, self._effects, self._late = [], [], [], []
         self._operation_count = 0

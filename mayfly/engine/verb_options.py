@@ -1,4 +1,4 @@
-"""Options of MQOPEN, MQGET and MQPUT: which go together, and what they make of a request."""
+"""Verb options of MQOPEN, MQGET and MQPUT: which are allowed, and how they change a request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_open_options(name: str, options: int) -> None:
 
 
 def not_open(reason: int, option: str) -> MQError:
-    """Return the error of a verb for which the queue was not opened (C8)."""
+    """Return the error of a verb on a handle that was opened without ``option`` (C8)."""
     return mq_error(reason, f"the queue was not opened with {option}")
 
 
@@ -138,10 +138,10 @@ def check_get_options(options: int) -> None:
 def checked_get(
     request: GetRequest, options: int, opened_with: int, selector: Selector | None
 ) -> GetRequest:
-    """Return the request of a get on a handle as its MQGMO options change it.
+    """Check the MQGMO options of a get on a handle, and return its request changed by them.
 
-    ``opened_with`` are the MQOO options of the handle, ``selector`` its selector. Raises
-    MQRC_NOT_OPEN_FOR_INPUT, MQRC_NOT_OPEN_FOR_BROWSE (C8), MQRC_OPTIONS_ERROR (B8), and
+    ``opened_with`` are the MQOO options of the handle, ``selector`` its selector, None without.
+    Raises MQRC_NOT_OPEN_FOR_INPUT, MQRC_NOT_OPEN_FOR_BROWSE (C8), MQRC_OPTIONS_ERROR (B8), and
     MQRC_MSG_TOKEN_ERROR for a MsgToken with MQGMO_WAIT.
     """
     _check_get(options, opened_with)
@@ -171,7 +171,10 @@ def checked_get(
 
 @lru_cache(maxsize=1024)
 def _check_get(options: int, opened_with: int) -> None:
-    """Raise the error of MQGMO options that a handle opened with these MQOO options cannot have."""
+    """Raise an error if MQGMO options are wrong, or do not fit the MQOO options of the handle.
+
+    MQRC_OPTIONS_ERROR, MQRC_NOT_OPEN_FOR_BROWSE or MQRC_NOT_OPEN_FOR_INPUT.
+    """
     check_get_options(options)
     if options & c.MQGMO_UNLOCK:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
@@ -184,7 +187,7 @@ def _check_get(options: int, opened_with: int) -> None:
 
 
 def quiescing_error(error: MQError, options: int) -> MQError:
-    """Return the error that ends a get while the queue manager closes.
+    """Return the error for a get that ends because the queue manager closes.
 
     MQGMO_FAIL_IF_QUIESCING turns MQRC_Q_MGR_STOPPING into MQRC_Q_MGR_QUIESCING (G4, G11); other
     errors are returned unchanged.
@@ -277,7 +280,7 @@ def check_put_options(options: int, *, publishes: bool = False) -> None:
 
 
 def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
-    """Return the request of a put as its MQPMO options change it: new ids, another context.
+    """Return the request of a put changed by its MQPMO options: new ids, another context.
 
     Raises MQRC_NOT_OPEN_FOR_PASS_ALL, _PASS_IDENT, _SET_ALL or _SET_IDENT when ``open_options`` do
     not allow the context option.
@@ -297,7 +300,7 @@ def with_options(core: Core, request: PutRequest, open_options: int, options: in
 
 @lru_cache(maxsize=256)
 def _context_of(options: int) -> int:
-    """Return the one context option among MQPMO options, MQPMO_NONE without one."""
+    """Return the context option in these MQPMO options, MQPMO_NONE without one."""
     return next((bit for bit in _CONTEXTS if options & bit), c.MQPMO_NONE)
 
 
@@ -314,7 +317,8 @@ def check_context_opened(open_options: int, context_option: int) -> None:
 def with_passed_context(request: PutRequest, got: Message) -> PutRequest:
     """Return a put with the context of a message that was got: all of it, or its identity only.
 
-    The other fields of the descriptor, such as Expiry, stay the putter's.
+    ``request.context_option`` decides, and becomes the MQPMO_SET_* option. The other fields of the
+    descriptor, such as Expiry, do not change.
     """
     source = got.descriptor
     descriptor = request.descriptor._replace(

@@ -1,4 +1,4 @@
-"""Gets that wait: the thread that brings a message, or reaches the deadline, decides them."""
+"""Waiting gets: the thread that brings a message, or reaches the deadline, ends the wait."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _SPARE_ENDS = 64
 class Waiter:
     """One waiting get; ``take`` tries to take a message under the lock, and returns it or None.
 
-    The thread that commits a message or reaches the deadline makes the decision, never the waiting
-    thread; under a virtual clock it so happens at its exact moment. Only when ``take`` returns
-    SEARCH_UNLOCKED, for a long search by a selector, the wait ends without a result and the waiting
-    thread searches.
+    The thread that commits a message or reaches the deadline decides the wait, never the waiting
+    thread; under a virtual clock the decision so happens at its exact moment. Only when ``take``
+    returns SEARCH_UNLOCKED, for a long search by a selector, the wait ends without a result and the
+    waiting thread searches.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class Waiter:
         takes_any: bool = False,
         on_decided: Callable[[Waiter], None] | None = None,
     ) -> None:
-        """Prepare a wait until ``until_ms``, None for ever.
+        """Prepare a wait until ``until_ms``, None for ever; :meth:`Waits.add` begins it.
 
         ``owner`` is the session or handle whose close ends the wait. ``takes_any`` is True when any
-        message satisfies it. ``on_decided`` is called under the lock, where no thread waits.
+        message satisfies it. ``on_decided`` is called under the lock, for a wait without a thread.
         """
         self.until_ms = until_ms
         self.owner = owner
@@ -60,7 +60,10 @@ class Waiter:
         self._decision: Signal | None = None
 
     def attempt(self) -> bool:
-        """Try to take a message; return True once the wait is decided."""
+        """Try to take a message, under the engine lock; return True if the wait is decided now.
+
+        An MQError of ``take`` decides it too. Returns False if no message came.
+        """
         if self._is_decided:
             # It waits on several queues.
             return True
@@ -82,19 +85,20 @@ class Waiter:
             self.fail(mq_error(rc.MQRC_NO_MSG_AVAILABLE, "nothing came while waiting"))
 
     def fail(self, error: MQError) -> None:
-        """Decide the wait by an error, unless it is decided."""
+        """Decide the wait by an error; does nothing if it is decided."""
         if not self._is_decided:
             self.error = error
             self._decide()
 
     def drop(self) -> None:
-        """End the wait without an outcome, because it was decided elsewhere."""
+        """Mark the wait as decided, without result, error or call of ``on_decided``."""
         self._is_decided = True
 
     def wait(self, owner: QueueOwner) -> Any:
-        """Block until decided; return what was taken, None to search again, or raise the error.
+        """Block until the wait is decided.
 
-        Call it without the lock. Raises RuntimeError where certainly nobody will decide it
+        Returns the message, or None if the caller must search again. Raises the error of the wait.
+        Call it without the lock. Raises RuntimeError where certainly no thread can decide it
         (``check_wait``).
         """
         with owner.engine_lock:
@@ -112,6 +116,7 @@ class Waiter:
         return self.result
 
     def _decide(self) -> None:
+        """Mark the wait as decided; wake its thread, or call ``on_decided``."""
         self._is_decided = True
         if self._decision is not None:
             self._decision.set()
@@ -120,7 +125,7 @@ class Waiter:
 
 
 class Waits:
-    """All waits of a queue manager, by queue number; under its lock."""
+    """All waits of a queue manager, by queue number; callers hold the engine lock."""
 
     def __init__(self) -> None:
         #: Those on a queue, longest waiting first.
@@ -134,7 +139,7 @@ class Waits:
         self._last_number = 0
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
-        """Add a wait behind those of the same queue."""
+        """Add a wait of a get on a queue, behind the others of that queue; it is not tried now."""
         self._last_number = number = self._last_number + 1
         waiter.queue_number, waiter.number = queue_number, number
         self._by_owner.setdefault(waiter.owner, {})[waiter] = None
@@ -151,7 +156,7 @@ class Waits:
         return queue_number in self.by_queue
 
     def next_end_ms(self) -> int | None:
-        """Return when the next wait ends; None when no wait has an end."""
+        """Return when the next wait ends, in ms; None when no wait has an end."""
         ends = self._ends
         while ends:
             end_ms, number = ends[0]
@@ -161,7 +166,7 @@ class Waits:
         return None
 
     def offer(self, queue_number: int) -> None:
-        """Offer the messages of a queue to the gets that wait on it, longest waiting first."""
+        """Let the gets that wait on a queue try to take its messages, longest waiting first."""
         waiters = self.by_queue.get(queue_number)
         while waiters:
             first = next(iter(waiters))
@@ -180,11 +185,11 @@ class Waits:
                     self._remove(waiter)
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Remove a wait, if it is there, without an outcome."""
+        """Remove a wait without an outcome; does nothing if it is not in the list."""
         self._remove(waiter)
 
     def end_due(self, now_ms: int, is_decided: Callable[[int, int], bool]) -> None:
-        """End the waits whose deadline has come, in the order of deadlines.
+        """End the waits whose deadline has come, in the order of deadlines; each tries once more.
 
         ``is_decided(queue_number, end_ms)`` returns True when no message can arrive any more that
         would have been in time.
@@ -199,7 +204,7 @@ class Waits:
             self._remove(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
-        """Decide all waits, or those on one queue, by an error."""
+        """End all waits with an error, or those on one queue if ``queue_number`` is not None."""
         numbers = list(self.by_queue) if queue_number is None else [queue_number]
         for number in numbers:
             for waiter in list(self.by_queue.get(number, ())):
@@ -207,13 +212,13 @@ class Waits:
                 waiter.fail(error)
 
     def fail_owner(self, owner: object, error: MQError) -> None:
-        """Decide the waits of a session or handle by an error."""
+        """End the waits of a session or handle with an error."""
         for waiter in list(self._by_owner.get(owner, ())):
             waiter.fail(error)
             self._remove(waiter)
 
     def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
-        """Offer to the gets behind the first, until one that would take any message finds none."""
+        """Let the gets behind the first try, until one that takes any message finds none."""
         for waiter in list(waiters):
             if waiter is first:
                 continue
@@ -223,7 +228,10 @@ class Waits:
                 return
 
     def _due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Return the deadlines that have come, in order, without removing them from the heap."""
+        """Return (deadline, number of the wait) for each deadline that has come, in order.
+
+        The heap is not changed; ended waits may be among them.
+        """
         ends, places, due = self._ends, [0], []
         while places:
             place = places.pop()
@@ -235,6 +243,7 @@ class Waits:
         return due
 
     def _remove(self, waiter: Waiter) -> None:
+        """Remove a wait from all lists; does nothing if it is in none."""
         waiters = self.by_queue.get(waiter.queue_number)
         if waiters is not None:
             waiters.pop(waiter, None)

@@ -1,1 +1,1 @@
-"""The parts of the face of the engine that are each for one kind of neighbour."""
+"""The API of the engine, in one module for each kind of caller."""

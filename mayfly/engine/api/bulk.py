@@ -1,6 +1,6 @@
-"""The engine's API for many messages at once: claims, stages, a queue in ranges.
+"""The engine's API for bulk work: messages reserved by Spark, staged rows, a queue in ranges.
 
-Servers use it for pipelines, and commands to show and end claims.
+Servers use it for pipelines, and commands to show and end reservations ("claims").
 """
 
 from mayfly.engine.bulk.bulk_browse import page as browsable_page

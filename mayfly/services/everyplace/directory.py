@@ -1,4 +1,4 @@
-"""The queues that a queue manager defines, by name, and how they are read from its folder."""
+"""Directory of the queues that a queue manager defines, and how they are read from its folder."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Directory:
         queue.activate()
 
     def add(self, queue: AnyQueue) -> None:
-        """Add the definition of a queue, to be written at the end of the verb."""
+        """Add the definition of a queue; it is written at the end of the verb."""
         self.restore(queue)
         self.note(queue)
 
     def restore(self, queue: AnyQueue) -> None:
-        """Know a queue that was known before a restart."""
+        """Add a queue, in memory only, that was read from the folder."""
         if queue.partner:
             self._remote[queue.name, queue.partner] = queue
         else:
@@ -120,13 +120,13 @@ class Directory:
         self.note(queue)
 
     def note(self, queue: AnyQueue) -> None:
-        """Have the definition written, or its removal, at the end of the verb."""
+        """Register a queue definition, or its removal, to be written at the end of the verb."""
         journal = self._owner.journal
         if journal is not None:
             journal.note(queue, lambda: self._saved(queue))
 
     def _saved(self, queue: AnyQueue) -> list[Statement]:
-        """Return the statements that write the definition, or delete it if the queue is gone."""
+        """Return the statement that writes the definition, or deletes that of a deleted queue."""
         if not self.knows(queue):
             return [(FORGET_QUEUE, (queue.name, queue.partner))]
         rule = queue.awaited_rule or class_of(queue.rule)
@@ -134,16 +134,20 @@ class Directory:
         return [(SAVE_QUEUE, row)]
 
     def check_new(self, name: str, manager: str | None) -> None:
-        """Raise MQRC_OBJECT_ALREADY_EXISTS if the name is taken.
+        """Raise MQRC_OBJECT_ALREADY_EXISTS if the queue is defined.
 
         ``manager`` None is a local queue.
+        Raises MQRC_OBJECT_NAME_ERROR for a wrong name.
         """
         checked_name("queue", name)
         if name in self._local if manager is None else (name, manager) in self._remote:
             raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name}")
 
     def check_other(self, name: str, manager: str) -> None:
-        """Raise MQRC_OBJECT_Q_MGR_NAME_ERROR if ``manager`` is this queue manager."""
+        """Raise MQRC_OBJECT_Q_MGR_NAME_ERROR if ``manager`` is the name of this queue manager.
+
+        Raises MQRC_OBJECT_NAME_ERROR for a wrong name.
+        """
         if checked_name("queue manager", manager) == self._owner.name:
             raise EveryplaceError(
                 rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"queue {name}: {manager} is this queue manager"
@@ -152,11 +156,11 @@ class Directory:
     # Finding
 
     def has(self, name: str) -> bool:
-        """Return True if there is a local queue of this name."""
+        """Return True if a local queue of this name is defined."""
         return name in self._local
 
     def knows(self, queue: AnyQueue) -> bool:
-        """Return True if the definition under the queue's name is this very object."""
+        """Return True if this very object is defined under its name; False for a deleted queue."""
         if queue.partner:
             return self._remote.get((queue.name, queue.partner)) is queue
         return self._local.get(queue.name) is queue
@@ -166,10 +170,9 @@ class Directory:
         return not self.knows(queue) and self._owner.peers.is_linked(queue.partner)
 
     def route(self, queue: str, queue_manager: str | None) -> AnyQueue:
-        """Return the queue that a call with these names is for.
+        """Return the queue for a call with these names.
 
-        A queue with messages here is activated.
-
+        A queue that keeps messages here is activated.
         ``queue_manager`` None means a local queue, else the only remote queue of that name. Raises
         EveryplaceError with MQRC_UNKNOWN_OBJECT_NAME or MQRC_OBJECT_NAME_ERROR.
         """
@@ -181,14 +184,17 @@ class Directory:
         return activated(found) if isinstance(found, MessageQueue) else found
 
     def find(self, queue: str, queue_manager: str | None) -> AnyQueue:
-        """Return the queue that the names mean, without activating it; raises as :meth:`route`."""
+        """Return the queue with these names, without activating it.
+
+        The rules and errors for the names are those of :meth:`route`.
+        """
         return self._remote_of(queue, queue_manager) or self._local_of(queue)
 
     def queue_with_messages(self, queue: str, queue_manager: str | None = None) -> MessageQueue:
         """Return a local or asynchronous remote queue, without activating it.
 
         Raises EveryplaceError with MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue,
-        and as :meth:`route`.
+        and the errors of :meth:`route`.
         """
         found = self.find(queue, queue_manager)
         if not isinstance(found, MessageQueue):
@@ -199,16 +205,17 @@ class Directory:
         return found
 
     def local_queue(self, name: str) -> MessageQueue:
-        """Return a local queue, activated.
+        """Return a local queue, activated; the dead-letter queue is created when missing.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME if there is no such queue.
+        Raises MQRC_UNKNOWN_OBJECT_NAME if no such queue is defined.
         """
         return activated(self._local_of(checked_name("queue", name)))
 
     def queues_for(self, partner: str, queue: str) -> list[MessageQueue]:
         """Activate and return the queues that keep messages here for ``queue`` of ``partner``.
 
-        They are the definition of that remote queue and the local queue ``queue``, if they exist.
+        They are the asynchronous remote queue of that name and the local queue ``queue``, if they
+        exist.
         """
         queues = [self._remote.get((queue, partner)), self._local.get(queue)]
         return [activated(each) for each in queues if isinstance(each, MessageQueue)]
@@ -244,9 +251,10 @@ class Directory:
         return [queue for queue in every if isinstance(queue, MessageQueue)]
 
     def _remote_of(self, queue: str, queue_manager: str | None) -> AnyQueue | None:
-        """Return the remote queue that the names mean, None if they mean a local queue.
+        """Return the remote queue with these names, None if they are the names of a local queue.
 
-        Without a definition for ``queue_manager`` it returns a synchronous queue there.
+        Without a definition for ``queue_manager`` it returns a synchronous queue there. Raises
+        MQRC_UNKNOWN_OBJECT_NAME when several queue managers have the queue.
         """
         checked_name("queue", queue)
         if queue_manager is not None:
@@ -279,10 +287,7 @@ class Directory:
 
 
 def activated(queue: MessageQueue) -> MessageQueue:
-    """Activate a queue if it is not active, which checks its messages for expiry (M8).
-
-    Return it.
-    """
+    """Activate a queue if it is not active, which removes its expired messages (M8); return it."""
     if not queue.is_active:
         queue.activate()
     return queue
@@ -291,7 +296,8 @@ def activated(queue: MessageQueue) -> MessageQueue:
 def checked_name(kind: str, name: object) -> str:
     """Return a name after checking it; ``kind`` is for the error text.
 
-    Raises MQRC_OBJECT_NAME_ERROR for what is no text, empty, or contains half of a surrogate pair.
+    Raises MQRC_OBJECT_NAME_ERROR for a value that is no text, empty, or contains half of a
+    surrogate pair.
     """
     if not isinstance(name, str) or not name or not _is_text(name):
         raise EveryplaceError(rc.MQRC_OBJECT_NAME_ERROR, f"{kind} name {name!r}")
@@ -305,7 +311,7 @@ def _is_text(name: str) -> bool:
 
 
 def check_confirm_id(confirm_id: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless it is an int from 0 to the highest signed 64-bit number."""
+    """Raise MQRC_OPTIONS_ERROR unless a confirm id is an int from 0 to 2**63 - 1."""
     if type(confirm_id) is not int or not 0 <= confirm_id <= LONG_RANGE[1]:
         raise EveryplaceError(
             rc.MQRC_OPTIONS_ERROR, f"confirm_id {confirm_id!r} is not within 0 .. {LONG_RANGE[1]}"
@@ -320,7 +326,10 @@ def read_era(journal: Journal) -> int:
 
 
 def restore(owner: OwnerContext, directory: Directory, journal: Journal) -> None:
-    """Add the definition of a queue that was read from the folder."""
+    """Read the definitions, messages and exchanges in a folder into a new queue manager.
+
+    Raises StoreDamaged, and closes the journal, for content that cannot be read.
+    """
     try:
         with journal:
             _Opening(owner, directory, journal).read()
@@ -342,7 +351,10 @@ class _Opening:
         self._open: dict[str, list[int]] = defaultdict(list)
 
     def read(self) -> None:
-        """Read all tables, in the order in which they refer to each other."""
+        """Read all tables, and add their queues, messages and exchanges to the queue manager.
+
+        Raises an error for content that cannot be read.
+        """
         peers = self._owner.peers
         finished = {row[0]: FinishedExchanges(*row[1:]) for row in self._rows("finished")}
         for beginner, number in self._rows("finished_number"):
@@ -361,6 +373,7 @@ class _Opening:
             peers.begun_with(partner).resume(numbers)
 
     def _read_queues(self) -> None:
+        """Add the queues of the table ``queue``, without messages."""
         for name, partner, kind, attributes, rule in self._rows("queue"):
             queue = self._queue(name, partner, kind, json.loads(attributes))
             queue.awaited_rule = rule
@@ -368,7 +381,7 @@ class _Opening:
             self._directory.restore(queue)
 
     def _queue(self, name: str, partner: str, kind: str, limits: dict[str, Any]) -> AnyQueue:
-        """Return a queue of a kind, empty and without its rule."""
+        """Return a queue of this kind, empty and without its rule."""
         if kind == LOCAL:
             return MessageQueue(self._owner, name, QueueAttributes(**limits), None)
         if kind == ASYNCHRONOUS:
@@ -377,6 +390,7 @@ class _Opening:
         return SynchronousQueue(self._owner, name, partner, None)
 
     def _read_messages(self) -> None:
+        """Add the messages of the table ``message`` to their queues, in their old order."""
         for row in self._rows("message ORDER BY rank, place"):
             row_id, name, partner, body, arrived_ms, state, confirm_id, text, *rest = row
             is_acknowledged, *place = rest
@@ -399,6 +413,7 @@ class _Opening:
                 self._note_open(exchange)
 
     def _read_home_servers(self) -> None:
+        """Add the home-server definitions of the table ``home``, with their unfinished pulls."""
         for name, partner, asked, stored in self._rows("home"):
             home_server = HomeServerQueue(self._owner, name, partner)
             home_server.asked = None if asked is None else exchange_of(asked)
@@ -409,7 +424,7 @@ class _Opening:
             self._directory.restore_home_server(home_server)
 
     def _note_open(self, exchange: Exchange) -> None:
-        """Record an exchange begun here as open."""
+        """Record an exchange as open if it was begun by this queue manager."""
         if exchange.beginner == self._owner.name:
             self._open[exchange.partner].append(exchange.number)
 

@@ -45,5 +45,5 @@ class LinkCut(LinkDown):
 
 
 def may_be_under_way(error: EveryplaceError) -> bool:
-    """Return True if the transmission that failed may have arrived, or may still arrive."""
+    """Return True if the failed transmission may have arrived, or may still arrive; else False."""
     return isinstance(error, LinkDown) and not isinstance(error, LinkCut)

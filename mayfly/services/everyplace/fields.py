@@ -1,4 +1,4 @@
-"""A message of MQ Everyplace: its typed fields, its identity, and its form as JSON.
+"""Fields of a message of MQ Everyplace, with their types, its identity, and its form as JSON.
 
 The JSON is the body of an MQ message, and of a row in the folder of a durable queue manager. It is
 not the format of IBM's MQ Everyplace.
@@ -73,7 +73,7 @@ class MessageUid(NamedTuple):
 
 
 class _Identity:
-    """The identity of a message, shared by all its copies, so that each knows of a put."""
+    """The identity of a message, shared by all its copies, so that each copy knows of a put."""
 
     def __init__(self, uid: MessageUid) -> None:
         self.uid = uid
@@ -108,9 +108,7 @@ _SYSTEM_CLOCK = SystemClock()
 
 
 class MessageFields:
-    """A message: named fields, each of one type.
-
-    A put places a copy of it on the queue.
+    """A message: named fields, each of one type; a put places a copy of it on the queue.
 
     ``put_*`` replaces a field of any type; ``get_*`` requires the type it was put with. A wrong
     name, type or number raises EveryplaceError and leaves the message unchanged.
@@ -129,12 +127,12 @@ class MessageFields:
 
     @property
     def created_ms(self) -> int:
-        """The epoch ms of its creation; a relative expire time always counts from here (M4)."""
+        """The epoch ms of its creation; a relative expire time always counts from this (M4)."""
         return self.uid.created_ms
 
     @property
     def expire_time(self) -> ExpireTime | None:
-        """The expire time of the message itself, None if it has none.
+        """The expire time of the message itself, None without the field Msg_ExpireTime.
 
         An int is relative, a long absolute (M4).
         """
@@ -152,13 +150,13 @@ class MessageFields:
 
     @property
     def is_resend(self) -> bool:
-        """Whether the field Msg_Resend is true: the sender knows that it was put before (M16)."""
+        """True if the field Msg_Resend is true: the sender knows that it was put before (M16)."""
         field = self._fields.get(MSG_RESEND)
         return field is not None and bool(field.value)
 
     @property
     def was_put(self) -> bool:
-        """Whether the message or a copy was put; another put then requires Msg_Resend (M16)."""
+        """True if the message or a copy was put; another put then requires Msg_Resend (M16)."""
         return self._identity.was_put
 
     @was_put.setter
@@ -166,50 +164,50 @@ class MessageFields:
         self._identity.was_put = was_put
 
     def name_origin(self, queue_manager: str) -> None:
-        """Enter the queue manager into the identity, unless one is there already."""
+        """Set the queue manager in the identity; does nothing if the identity has one already."""
         uid = self._identity.uid
         if not uid.origin_queue_manager:
             self._identity.uid = uid._replace(origin_queue_manager=queue_manager)
 
     def put_ascii(self, name: str, value: str) -> None:
-        """Put a str of ASCII characters."""
+        """Set a field to a str of ASCII characters; raises EveryplaceError for any other value."""
         self._put(name, FieldType.ASCII, value)
 
     def put_unicode(self, name: str, value: str) -> None:
+        """Set a field to a str; raises EveryplaceError for any other value."""
         self._put(name, FieldType.UNICODE, value)
 
     def put_boolean(self, name: str, value: bool) -> None:
+        """Set a field to True or False; raises EveryplaceError for any other value."""
         self._put(name, FieldType.BOOLEAN, value)
 
     def put_byte(self, name: str, value: int) -> None:
-        """Put a signed number of 8 bits."""
+        """Set a field to a signed 8-bit number; raises EveryplaceError for any other value."""
         self._put(name, FieldType.BYTE, value)
 
     def put_short(self, name: str, value: int) -> None:
-        """Put a signed number of 16 bits."""
+        """Set a field to a signed 16-bit number; raises EveryplaceError for any other value."""
         self._put(name, FieldType.SHORT, value)
 
     def put_int(self, name: str, value: int) -> None:
-        """Put a signed number of 32 bits.
+        """Set a field to a signed 32-bit number; raises EveryplaceError for any other value.
 
-        Msg_ExpireTime counts it in ms from the creation (M4, M15).
+        As Msg_ExpireTime it is in ms from the creation of the message (M4, M15).
         """
         self._put(name, FieldType.INT, value)
 
     def put_long(self, name: str, value: int) -> None:
-        """Put a signed number of 64 bits.
+        """Set a field to a signed 64-bit number; raises EveryplaceError for any other value.
 
         As Msg_ExpireTime it is a moment in epoch ms (M4, M15).
         """
         self._put(name, FieldType.LONG, value)
 
     def put_datetime(self, name: str, value: datetime) -> None:
-        """Put a moment as a long in epoch ms.
+        """Put a time as a long in epoch ms; as Msg_ExpireTime it is when the message expires (M4).
 
-        As Msg_ExpireTime it is when the message expires (M4).
-
-        Raises EveryplaceError with MQRC_PROPERTY_TYPE_ERROR for what is no datetime, and with
-        MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone.
+        Raises EveryplaceError with MQRC_PROPERTY_TYPE_ERROR for a value that is no datetime, and
+        with MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone.
         """
         check_name(name)
         if not isinstance(value, datetime):
@@ -221,36 +219,46 @@ class MessageFields:
         self.put_long(name, at_ms)
 
     def put_double(self, name: str, value: float) -> None:
+        """Set a field to a float; raises EveryplaceError for any other value."""
         self._put(name, FieldType.DOUBLE, value)
 
     def put_array_of_byte(self, name: str, value: bytes) -> None:
+        """Set a field to bytes; raises EveryplaceError for any other value."""
         self._put(name, FieldType.BYTES, value)
 
     def get_ascii(self, name: str) -> str:
+        """Return an ASCII field; raises EveryplaceError if it is missing or of another type."""
         return str(self._get(name, FieldType.ASCII))
 
     def get_unicode(self, name: str) -> str:
+        """Return a Unicode field; raises EveryplaceError if it is missing or of another type."""
         return str(self._get(name, FieldType.UNICODE))
 
     def get_boolean(self, name: str) -> bool:
+        """Return a boolean field; raises EveryplaceError if it is missing or of another type."""
         return bool(self._get(name, FieldType.BOOLEAN))
 
     def get_byte(self, name: str) -> int:
+        """Return an 8-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.BYTE))
 
     def get_short(self, name: str) -> int:
+        """Return a 16-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.SHORT))
 
     def get_int(self, name: str) -> int:
+        """Return a 32-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.INT))
 
     def get_long(self, name: str) -> int:
+        """Return a 64-bit field; raises EveryplaceError if it is missing or of another type."""
         return int(self._get(name, FieldType.LONG))
 
     def get_datetime(self, name: str) -> datetime:
         """Return a long field, in epoch ms, as a datetime in UTC.
 
-        Raises EveryplaceError as the other ``get_*``, and when the number is no possible date.
+        Raises the errors of the other ``get_*``, and EveryplaceError when the number is no possible
+        date.
         """
         at_ms = self.get_long(name)
         try:
@@ -259,20 +267,22 @@ class MessageFields:
             raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
 
     def get_double(self, name: str) -> float:
+        """Return a float field; raises EveryplaceError if it is missing or of another type."""
         return float(self._get(name, FieldType.DOUBLE))
 
     def get_array_of_byte(self, name: str) -> bytes:
+        """Return a field of bytes; raises EveryplaceError if it is missing or of another type."""
         value = self._get(name, FieldType.BYTES)
         assert isinstance(value, bytes)
         return value
 
     def contains(self, name: str) -> bool:
-        """Return True if there is a field of this name."""
+        """Return True if the message has a field of this name."""
         check_name(name)
         return name in self._fields
 
     def delete(self, name: str) -> None:
-        """Remove a field; nothing happens when there is none."""
+        """Remove a field; does nothing when the message has no such field."""
         check_name(name)
         self._fields.pop(name, None)
 
@@ -281,14 +291,14 @@ class MessageFields:
         return dict(self._fields)
 
     def copy(self) -> MessageFields:
-        """Return a copy with its own fields and the same, shared identity."""
+        """Return a copy with separate fields and the same, shared identity."""
         twin = MessageFields.__new__(MessageFields)
         twin._fields = dict(self._fields)
         twin._identity = self._identity
         return twin
 
     def _put(self, name: str, kind: FieldType, value: Value) -> None:
-        """Put a field after checking it; raises EveryplaceError as :func:`check_field`."""
+        """Put a field after checking it; raises the errors of :func:`check_field`."""
         check_field(name, kind, value)
         self._fields[name] = TypedField(kind, value)
 
@@ -313,7 +323,7 @@ class MessageFields:
 
 
 def restored(uid: MessageUid, fields: dict[str, TypedField]) -> MessageFields:
-    """Return a message read from a body or row, with the identity it had."""
+    """Return a message read from a body or row, with its stored identity."""
     message = MessageFields.__new__(MessageFields)
     message._fields = dict(fields)
     message._identity = _Identity(uid)
@@ -333,7 +343,7 @@ def checked_clock(clock: Timepiece | None) -> Timepiece:
 
 
 def check_name(name: object) -> None:
-    """Raise MQRC_PROPERTY_NAME_ERROR unless the name of a field is a str that is not empty."""
+    """Raise MQRC_PROPERTY_NAME_ERROR unless a field name is a str that is not empty."""
     if not isinstance(name, str) or not name:
         raise EveryplaceError(rc.MQRC_PROPERTY_NAME_ERROR, f"field name {name!r}")
 
@@ -364,13 +374,13 @@ def check_field(name: str, kind: FieldType, value: object) -> None:
 
 
 def check_message(fields: object) -> None:
-    """Raise MQRC_FORMAT_ERROR unless it is an instance of MessageFields."""
+    """Raise MQRC_FORMAT_ERROR unless the value is an instance of MessageFields."""
     if not isinstance(fields, MessageFields):
         raise EveryplaceError(rc.MQRC_FORMAT_ERROR, f"fields {fields!r} is no MessageFields")
 
 
 def check_uid(uid: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless it is a MessageUid."""
+    """Raise MQRC_OPTIONS_ERROR unless the value is a MessageUid."""
     if not isinstance(uid, MessageUid):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"uid {uid!r} is no MessageUid")
 
@@ -415,14 +425,17 @@ def fields_of_row(body: bytes) -> MessageFields:
 
 
 def _parsed(body: bytes) -> tuple[MessageUid, dict[str, TypedField]]:
-    """Return identity and fields from the JSON of a message; raises on other content."""
+    """Return identity and fields from the JSON of a message.
+
+    Raises ValueError, KeyError, TypeError, AttributeError or EveryplaceError for other content.
+    """
     content: dict[str, Any] = json.loads(body)
     fields = {name: _field_of(name, *field) for name, field in content["fields"].items()}
     return MessageUid(*content["uid"]), fields
 
 
 def _check_numbers(uid: MessageUid) -> None:
-    """Raise ValueError unless the parts of an identity from outside are valid."""
+    """Raise ValueError unless origin and numbers of an identity from outside are valid."""
     origin, *numbers = uid
     if type(origin) is not str:
         raise ValueError(f"origin {origin!r}")
@@ -432,7 +445,10 @@ def _check_numbers(uid: MessageUid) -> None:
 
 
 def _field_of(name: str, kind_name: str, value: Any) -> TypedField:
-    """Return a field from its JSON form; raises EveryplaceError if no message may have it."""
+    """Return a field from its JSON form.
+
+    Raises ValueError or EveryplaceError for an invalid one.
+    """
     kind = FieldType(kind_name)
     if kind is FieldType.BYTES:
         value = base64.b64decode(value, validate=True)
@@ -441,5 +457,5 @@ def _field_of(name: str, kind_name: str, value: Any) -> TypedField:
 
 
 def _json_of(value: object) -> object:
-    """Return a value for JSON: bytes as base64."""
+    """Return a value for JSON: bytes as a base64 text, all else unchanged."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""The journal of a durable queue manager: a verb is one transaction of the database in its folder.
+"""Journal of a durable queue manager: a verb is one transaction of the database in its folder.
 
 Verbs work in memory and note their changes. When the outermost verb ends, with an answer or a
 refusal, the present state of each changed record is written and synced. Calls that a rule or
@@ -138,7 +138,11 @@ def open_tables(folder: Path, manager: str, runtime: Runtime) -> apsw.Connection
 
 
 def _prepare(connection: apsw.Connection, folder: Path, manager: str, runtime: Runtime) -> None:
-    """Set up a database: pragmas, tables if it is new, and the check of its version and owner."""
+    """Set pragmas, create the tables of a new database, and check its version and owner.
+
+    Raises NewerSchema for tables of a newer Mayfly, StoreError for the folder of another queue
+    manager.
+    """
     for pragma in _PRAGMAS:
         connection.execute(pragma)
     version: int = connection.pragma("user_version")
@@ -168,7 +172,7 @@ class Closed:
         raise Ended(rc.MQRC_CONNECTION_BROKEN, "the queue manager is closed")
 
     def __exit__(self, *_: object) -> None:
-        """Never called, because nothing can enter."""
+        """Never called, because ``__enter__`` always raises."""
 
 
 class Journal:
@@ -201,9 +205,9 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Whether verbs may begin.
+        """True while verbs may begin; False after a failed write or a verb that was broken off.
 
-        False in a forked child process, since the parent owns the folder.
+        False also in a forked child process, because the parent owns the folder.
         """
         return self._has_ended is None and os.getpid() == self._pid
 
@@ -231,9 +235,10 @@ class Journal:
             self._end(Ended(rc.MQRC_CONNECTION_BROKEN, f"a verb was broken off by {error!r}"))
 
     def note(self, thing: object, saving: Saving, *, before_sending: bool = False) -> None:
-        """Have a changed object written at the end of the verb; ``saving`` returns the statements.
+        """Register a changed object to be written at the end of the verb.
 
-        With ``before_sending`` it is written before the next transmission is sent.
+        ``saving`` returns the statements, when they are written. With ``before_sending`` they are
+        written before the next transmission is sent.
         """
         self._changed[thing] = saving
         self._must_not_leave |= before_sending
@@ -242,7 +247,8 @@ class Journal:
     def sending(self) -> Iterator[None]:
         """Return a context for a transmission; on entry, changes that must precede it are written.
 
-        Verbs that the transmission starts in this queue manager are verbs by themselves.
+        Verbs that the transmission starts in this queue manager are verbs by themselves. Entering
+        it raises Ended if the write fails.
         """
         if self._must_not_leave:
             self._write()
@@ -253,7 +259,7 @@ class Journal:
             self._depth = depth
 
     def restore(self, row_id: int) -> None:
-        """Count a row number that is in the tables already as used."""
+        """Record that the tables use a row number; :meth:`new_id` returns higher ones."""
         self._last_id = max(self._last_id, row_id)
 
     def new_id(self) -> int:
@@ -262,16 +268,19 @@ class Journal:
         return self._last_id
 
     def close(self) -> None:
-        """Close the database and free the folder.
+        """Close the database and free the folder; changes that are not written are lost.
 
-        Changes not written belong to a verb that was broken off.
+        A forked child process closes nothing. A second call does nothing.
         """
         if os.getpid() == self._pid:
             self.connection.close(force=True)
             self._lock.release()
 
     def _write(self) -> None:
-        """Write the noted changes in one transaction; raises Ended if that fails."""
+        """Write the noted changes in one transaction.
+
+        Raises Ended if that fails, or has failed before.
+        """
         if self._has_ended is not None:
             raise self._has_ended
         if not self._changed:
@@ -306,9 +315,9 @@ class Journal:
 
 
 def checked_folder(folder: object) -> Path:
-    """Return the path of a folder on this machine.
+    """Return the path of a folder on this machine; nothing is created.
 
-    Raises MQRC_OPTIONS_ERROR for any other value.
+    Raises MQRC_OPTIONS_ERROR for a value that is no local path.
     """
     if not isinstance(folder, (str, Path)) or not str(folder):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"folder {folder!r} is no path")

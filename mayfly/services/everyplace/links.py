@@ -36,7 +36,10 @@ from mayfly.services.everyplace.verb_lock import VerbLock
 
 
 class Exchange(NamedTuple):
-    """One exchange: the queue manager that began it, its partner, and its number."""
+    """One exchange: a numbered transmission between two queue managers that takes effect once.
+
+    ``beginner`` and ``partner`` are their names; the beginner gives the number.
+    """
 
     beginner: str
     partner: str
@@ -46,7 +49,7 @@ class Exchange(NamedTuple):
 
 
 class BegunExchanges:
-    """The exchanges that a queue manager has begun with one partner."""
+    """The exchanges that a queue manager has begun with one partner, and their next number."""
 
     def __init__(self, beginner: str, partner: str, era: int, next_number: int = 1) -> None:
         """Begin with no open exchange; the first number will be ``next_number``."""
@@ -65,11 +68,14 @@ class BegunExchanges:
         return Exchange(*self._names, number, self._era)
 
     def resume(self, numbers: Iterable[int]) -> None:
-        """Open the exchanges again that had not ended before a restart."""
+        """Open the exchanges with these numbers again, which had not ended before a restart."""
         self._open.update(dict.fromkeys(sorted(numbers)))
 
     def end(self, exchange: Exchange) -> None:
-        """Close an exchange: nothing more is sent with its number, and no answer is awaited."""
+        """Close an exchange: nothing more is sent with its number, and no answer is expected.
+
+        Does nothing for a closed one.
+        """
         self._open.pop(exchange.number, None)
 
     def is_any_open(self) -> bool:
@@ -77,12 +83,12 @@ class BegunExchanges:
         return bool(self._open)
 
     def lowest_open(self) -> int:
-        """Return the lowest open number; if none is open, the next number."""
+        """Return the lowest number of an open exchange; if none is open, the next number."""
         return next(iter(self._open), self.next_number)
 
 
 class FinishedExchanges:
-    """Which exchanges, begun by one partner in one era, are finished here."""
+    """The exchanges begun by one partner in one era that are finished here, by number."""
 
     def __init__(self, era: int, below: int = 1, numbers: Iterable[int] = ()) -> None:
         """Count as finished all numbers less than ``below``, and ``numbers``."""
@@ -96,19 +102,22 @@ class FinishedExchanges:
         return is_over or exchange.era != self.era
 
     def add(self, exchange: Exchange) -> None:
-        """Record an exchange as finished."""
+        """Record an exchange as finished; nothing for one that is finished or of another era."""
         if exchange not in self:
             self.numbers.add(exchange.number)
 
     def forget_below(self, era: int, number: int) -> None:
-        """Drop single numbers less than ``number``: the partner has no open exchange among them."""
+        """Count all numbers less than ``number`` as finished, and forget them singly.
+
+        Does nothing for another era, or a number that is not higher than before.
+        """
         if era == self.era and number > self.below:
             self.below = number
             self.numbers = {n for n in self.numbers if n >= number}
 
 
 def exchange_of(text: str) -> Exchange:
-    """Return the exchange that a JSON list in the tables describes."""
+    """Return the exchange that a JSON list of four values in the tables describes."""
     return Exchange(*json.loads(text))
 
 
@@ -134,10 +143,10 @@ class Peer(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it accepts calls."""
+        """True while it accepts calls."""
 
     def unit(self) -> AbstractContextManager[object]:
-        """Return a context within which all calls together are one verb."""
+        """Return a context within which all calls together are one transaction."""
 
     def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
         """Carry out a request that has arrived over a link, and return the answer."""
@@ -154,9 +163,10 @@ class Link:
         self.is_up = True
 
     def replace_ends(self, one: Peer, other: Peer) -> bool:
-        """Put these two at the ends and return True.
+        """Put these two queue managers at the ends and return True.
 
-        False while another, open namesake is at an end.
+        Returns False, and changes nothing, while another open queue manager of the same name is at
+        an end.
         """
         ends = {one.name: one, other.name: other}
         for name, current in self._ends.items():
@@ -170,13 +180,13 @@ class Link:
         self.is_up = False
 
     def restore(self) -> None:
-        """Restore a link that was cut."""
+        """End a :meth:`cut`: transmissions arrive again."""
         self.is_up = True
 
     def fail_next(self, *faults: Fault) -> None:
-        """Order faults for the next transmissions, one each.
+        """Plan faults for the next transmissions, one each.
 
-        Raises MQRC_OPTIONS_ERROR for a wrong fault.
+        Raises MQRC_OPTIONS_ERROR for a value that is no Fault.
         """
         try:
             self._faults.extend([Fault(fault) for fault in faults])
@@ -186,9 +196,9 @@ class Link:
             ) from None
 
     def deliver_delayed(self) -> int:
-        """Deliver the delayed transmissions in order.
+        """Deliver the delayed transmissions in order; return how many.
 
-        Return how many, which is 0 while the link is cut.
+        Answers and errors are ignored. Returns 0, and delivers nothing, while the link is cut.
         """
         if not self.is_up:
             return 0
@@ -202,10 +212,10 @@ class Link:
         return len(delayed)
 
     def carry(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
-        """Send a request to the other side and return the answer.
+        """Send a request to the other side and return the answer, or apply the next planned fault.
 
-        ``exchange.beginner`` is the sender, in both stages of an exchange. Raises LinkDown when no
-        answer comes, and the EveryplaceError of the other side.
+        ``exchange.beginner`` is the sender, in both stages of a transmission. Raises LinkDown when
+        no answer comes, and the EveryplaceError of the other side.
         """
         between = f"{exchange.beginner} to {exchange.partner}"
 
@@ -240,13 +250,14 @@ class Link:
 
 
 class Peers:
-    """The links of a queue manager and its exchanges with others, by their names.
+    """The links of a queue manager, and its exchanges (numbered transmissions) with others.
 
     ``era`` distinguishes it from other queue managers that had its name. With a journal the numbers
     survive a restart.
     """
 
     def __init__(self, name: str, era: int, journal: Journal | None) -> None:
+        """Begin without links; ``journal`` None keeps the exchange numbers in memory only."""
         self._name = name
         self.era = era
         self._journal = journal
@@ -255,9 +266,7 @@ class Peers:
         self._finished: dict[str, FinishedExchanges] = {}
 
     def connect(self, one: Peer, other: Peer) -> Link:
-        """Return the link between this queue manager (``one``) and another.
-
-        Create it if it is missing.
+        """Return the link between this queue manager (``one``) and another; create it if missing.
 
         Raises EveryplaceError: MQRC_OBJECT_Q_MGR_NAME_ERROR when both have one name,
         MQRC_OPTIONS_ERROR when their runtimes differ, MQRC_OBJECT_ALREADY_EXISTS when the link has
@@ -282,15 +291,15 @@ class Peers:
         return link
 
     def is_linked(self, partner: str) -> bool:
-        """Return True if there is a link to another queue manager, even one that is cut."""
+        """Return True if this queue manager has a link to another, even one that is cut."""
         return partner in self._links
 
     # Exchanges begun here
 
     def begin(self, partner: str) -> Exchange:
-        """Open a new exchange with a linked queue manager.
+        """Open a new exchange with a linked queue manager, and return it.
 
-        Else raises MQRC_UNKNOWN_REMOTE_Q_MGR.
+        Raises MQRC_UNKNOWN_REMOTE_Q_MGR without a link to it.
         """
         if partner not in self._links:
             raise EveryplaceError(
@@ -299,7 +308,7 @@ class Peers:
         return self.begin_move(partner)
 
     def begin_move(self, partner: str) -> Exchange:
-        """Open a new exchange with a partner that needs no link: a move to or from MQ."""
+        """Open and return a new exchange for a move to or from MQ, which needs no link."""
         begun = self.begun_with(partner)
         if self._journal is not None:
             self._journal.note(
@@ -308,7 +317,7 @@ class Peers:
         return begun.begin()
 
     def end(self, exchange: Exchange) -> None:
-        """Close an exchange: nothing more is sent with its number, and no answer is awaited."""
+        """Close an exchange: nothing more is sent with its number, and no answer is expected."""
         self.begun_with(exchange.partner).end(exchange)
 
     def begun_with(self, partner: str, next_number: int = 1) -> BegunExchanges:
@@ -336,17 +345,23 @@ class Peers:
             return link.carry(exchange, lowest_open, request)
 
     def sending(self) -> AbstractContextManager[None]:
-        """Return a context for a transmission: changes before it are written before it is sent."""
+        """Return a context for a transmission: on entry, changes that must precede it are written.
+
+        Without a folder the context does nothing.
+        """
         return self._journal.sending() if self._journal else nullcontext()
 
     # Exchanges finished here
 
     def is_over(self, exchange: Exchange) -> bool:
-        """Return True if an exchange is finished here, so that its transmission has no effect."""
+        """Return True if an exchange is finished here, or of another era: it has no effect then."""
         return exchange in self._finished[exchange.beginner]
 
     def finish(self, exchange: Exchange) -> None:
-        """Record that an exchange begun by another queue manager is finished here."""
+        """Record that an exchange of another queue manager is finished here.
+
+        The same transmission, if it arrives again, then has no effect.
+        """
         beginner, number = exchange.beginner, exchange.number
         finished = self._finished[beginner]
         finished.add(exchange)
@@ -354,7 +369,7 @@ class Peers:
             self._journal.note(exchange, lambda: _save_number(beginner, finished, number))
 
     def forget_below(self, exchange: Exchange, number: int) -> None:
-        """Drop finished numbers less than ``number``: the beginner has none of them open."""
+        """Forget finished numbers less than ``number``; the beginner has none of them open."""
         finished = self._finished[exchange.beginner]
         below = finished.below
         finished.forget_below(exchange.era, number)
@@ -363,11 +378,11 @@ class Peers:
             self._journal.note((finished, below), lambda: _save_finished(beginner, finished))
 
     def finished_of(self, beginner: str) -> FinishedExchanges:
-        """Return which exchanges begun by another queue manager are finished here."""
+        """Return the finished exchanges that another queue manager has begun."""
         return self._finished[beginner]
 
     def _note_era(self, name: str, era: int) -> None:
-        """Record the era of a partner; for a new era its finished exchanges begin empty."""
+        """Record the era of a partner; if it is new, none of its exchanges is finished here."""
         known = self._finished.get(name)
         if known is None or known.era != era:
             # Of the one that had the name before nothing can come any more.
@@ -376,7 +391,7 @@ class Peers:
                 self._journal.note(finished, lambda: _save_new_finished(name, finished))
 
     def restore(self, begun: dict[str, int], finished: dict[str, FinishedExchanges]) -> None:
-        """Enter the numbers before a restart: next numbers and finished exchanges, by partner."""
+        """Set the numbers from before a restart: next ones and finished ones, by partner."""
         for partner, next_number in begun.items():
             self.begun_with(partner, next_number)
         self._finished |= finished
@@ -396,7 +411,10 @@ def _save_new_finished(beginner: str, finished: FinishedExchanges) -> list[State
 
 
 def _save_number(beginner: str, finished: FinishedExchanges, number: int) -> list[Statement]:
-    """Return what writes that one number is over, unless all around it are."""
+    """Return the statement that writes one finished number.
+
+    Returns [] if all numbers around it are finished, and so it is no longer kept singly.
+    """
     if number not in finished.numbers:
         return []
     return [(SAVE_NUMBER, (beginner, number))]

@@ -1,4 +1,4 @@
-"""A queue manager of MQ Everyplace: the verbs on its queues, in memory or durable in a folder.
+"""Manager: a queue manager of MQ Everyplace, with verbs on its queues, in memory or in a folder.
 
 Requests of other queue managers arrive over a link and are carried out here. A request may arrive
 twice, or late. The number of its exchange then shows that it is finished, and nothing is changed. A
@@ -77,8 +77,9 @@ class EveryplaceQueueManager:
         ``clock`` None is the clock of this machine. Queues read from a folder are not active (M8);
         a queue that had a rule waits for ``set_rule``. ``runtime`` supplies thread waits and random
         numbers, None those of this process; linked queue managers need the same one. Raises
-        EveryplaceError for a wrong argument, StoreError for a folder that cannot be used, and
-        FolderInUse when another process or queue manager uses it.
+        EveryplaceError for a wrong argument, StoreError for a folder that cannot be used,
+        StoreDamaged for wrong content, and FolderInUse when another process or queue manager uses
+        it.
         """
         self.name = checked_name("queue manager", name)
         self.clock = checked_clock(clock)
@@ -98,30 +99,33 @@ class EveryplaceQueueManager:
 
     @property
     def is_open(self) -> bool:
-        """Whether it accepts calls: not closed, and not ended by a disk failure."""
+        """True while it accepts calls: not closed, and not ended by a disk failure."""
         return self._verb_gate.is_open
 
     def unit(self) -> AbstractContextManager[object]:
-        """Return a context within which all calls together are one verb, so one transaction."""
+        """Return a context within which all calls together are one verb, so one transaction.
+
+        Entering it raises Ended after a close.
+        """
         return self._verb_gate.unit()
 
     def receive(self, exchange: Exchange, lowest_open: int, request: LinkRequest[R]) -> R:
         """Carry out a request that has arrived over a link, and return the answer.
 
-        A link calls this.
-
-        The beginner of the exchange has no open exchange below ``lowest_open``.
+        A link calls this. ``lowest_open`` is the lowest number of the sender's exchanges that have
+        not ended: this side forgets the numbers below. Returns None for a request that was carried
+        out before.
         """
         self.peers.forget_below(exchange, lowest_open)
         return cast(R, carry_out(self, exchange, request))
 
     def start_trickle(self, interval_ms: int) -> None:
-        """Run both stages of all asynchronous queues, and all pulls, every ``interval_ms``.
+        """Transmit all asynchronous queues, and pull for all home-server queues, at an interval.
 
-        The clock drives it; the first run is one interval from now. Another call changes the
-        interval. From now on verbs of all queue managers of the runtime run one at a time. A folder
-        does not remember it. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a clock that cannot
-        drive work.
+        The clock drives it; the first run is one interval of ``interval_ms`` from now. Another call
+        changes the interval. From now on verbs of all queue managers of the runtime run one at a
+        time. A folder does not remember it. Raises MQRC_OPTIONS_ERROR for a wrong interval, or a
+        clock that cannot drive work.
         """
         with self.unit():
             begun = Trickle(self, interval_ms)
@@ -129,15 +133,18 @@ class EveryplaceQueueManager:
         self._trickle = begun
 
     def stop_trickle(self) -> None:
-        """Stop the trickle, if there is one; on return no run is under way on another thread."""
+        """Stop the trickle; on return no run is under way on another thread.
+
+        Does nothing without a trickle.
+        """
         trickle, self._trickle = self._trickle, None
         if trickle is not None:
             trickle.end()
 
     def close(self) -> None:
-        """Refuse further calls and free the folder.
+        """Stop the trickle, refuse further calls with Ended, and free the folder.
 
-        Another object of this name may then use its links.
+        Another object of this name may then use its links. A second call does nothing.
         """
         self.stop_trickle()
         if self.journal is not None:
@@ -162,9 +169,9 @@ class EveryplaceQueueManager:
         """Return the link to another queue manager, in both directions; each pair has one link.
 
         The link of a closed queue manager passes to a new one of the same name. Raises
-        EveryplaceError with MQRC_OBJECT_Q_MGR_NAME_ERROR for no queue manager or one of the same
-        name, MQRC_OPTIONS_ERROR for another runtime, and MQRC_OBJECT_ALREADY_EXISTS when another
-        open one has that name.
+        EveryplaceError with MQRC_OBJECT_Q_MGR_NAME_ERROR if ``other`` is no queue manager or has
+        the same name, MQRC_OPTIONS_ERROR if it has another runtime, and MQRC_OBJECT_ALREADY_EXISTS
+        when another open one has that name.
         """
         if not isinstance(other, EveryplaceQueueManager):
             raise EveryplaceError(
@@ -203,8 +210,8 @@ class EveryplaceQueueManager:
 
         An asynchronous queue keeps messages here until they are transmitted, and may have
         ``expiry_ms``. A synchronous queue sends each call over the link at once; with ``expiry_ms``
-        it raises MQRC_OPTIONS_ERROR. Raises as ``create_queue`` and MQRC_OBJECT_Q_MGR_NAME_ERROR
-        for this queue manager.
+        it raises MQRC_OPTIONS_ERROR. Raises the errors of ``create_queue``, and
+        MQRC_OBJECT_Q_MGR_NAME_ERROR if ``manager`` is this queue manager.
         """
         self.directory.check_other(name, manager)
         self.directory.check_new(name, manager)
@@ -232,7 +239,8 @@ class EveryplaceQueueManager:
         """Define that ``manager`` keeps messages for local queue ``name``, which ``pull`` fetches.
 
         The local queue is created if missing, with this interval and rule. For an existing queue
-        they raise MQRC_OBJECT_ALREADY_EXISTS.
+        they raise MQRC_OBJECT_ALREADY_EXISTS, as does a second definition for the queue. Raises
+        MQRC_OBJECT_Q_MGR_NAME_ERROR if ``manager`` is this queue manager.
         """
         checked_name("queue", name)
         self.directory.check_other(name, manager)
@@ -250,12 +258,11 @@ class EveryplaceQueueManager:
     def set_rule(
         self, queue: str, rule: QueueRule | None, queue_manager: str | None = None
     ) -> None:
-        """Replace the rule of a queue, None for no rule.
-
-        The queue is neither checked nor activated.
+        """Replace the rule of a queue, None for no rule; the queue is not activated.
 
         A folder records the class of a rule, not its code. After a restart, calls on the queue
-        raise MQRC_ENVIRONMENT_ERROR until its rule is given again.
+        raise MQRC_ENVIRONMENT_ERROR until this method is called. Raises MQRC_OPTIONS_ERROR for a
+        wrong rule, MQRC_UNKNOWN_OBJECT_NAME for a queue that is not defined here.
         """
         check_rule(rule)
         ruled = self.directory.find(queue, queue_manager)
@@ -270,7 +277,7 @@ class EveryplaceQueueManager:
     def alter_queue(
         self, queue: str, queue_manager: str | None = None, **attributes: int | None
     ) -> None:
-        """Change ``expiry_ms`` or ``max_depth``; messages there expire by it at their next check.
+        """Change ``expiry_ms`` or ``max_depth``; present messages expire by it at their next check.
 
         Raises RuleRefused when the rule refuses, MQRC_EXPIRY_ERROR for a wrong interval, and
         MQRC_OPTIONS_ERROR for another attribute or a wrong depth.
@@ -303,20 +310,26 @@ class EveryplaceQueueManager:
 
     @verb
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Activate a queue; its expired messages are removed first, in any state (M8)."""
+        """Activate a queue; its expired messages are removed, also unconfirmed ones (M8).
+
+        Raises MQRC_ENVIRONMENT_ERROR when its rule was not set again after a restart.
+        """
         self.directory.queue_with_messages(queue, queue_manager).activate()
 
     @verb
     def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Deactivate a queue; the next call on it activates and checks it again (M8)."""
+        """Deactivate a queue; the next call on it activates it and checks expiry again (M8).
+
+        Does nothing for a queue that is not active.
+        """
         self.directory.queue_with_messages(queue, queue_manager).deactivate()
 
     @verb
     def add_message_listener(self, queue: str, listener: Listener) -> None:
         """Call ``listener`` with a copy of each message that becomes available on a local queue.
 
-        The listener's errors are logged. Raises RuleRefused, and MQRC_OPTIONS_ERROR if it is not
-        callable.
+        The listener's errors are logged. Raises RuleRefused, and MQRC_OPTIONS_ERROR if the listener
+        is not callable.
         """
         check_listener(listener)
         target = self.directory.local_queue(queue)
@@ -325,9 +338,9 @@ class EveryplaceQueueManager:
 
     @verb
     def remove_message_listener(self, queue: str, listener: Listener) -> None:
-        """Stop calling a listener.
+        """Stop calling a listener with the messages of a local queue.
 
-        Raises MQRC_OPTIONS_ERROR if it does not listen to this queue.
+        Raises MQRC_OPTIONS_ERROR if the listener was not added to this queue, and RuleRefused.
         """
         target = self.directory.local_queue(queue)
         if listener not in target.listeners:
@@ -372,7 +385,8 @@ class EveryplaceQueueManager:
     ) -> None:
         """Make a message available that was put with a confirm id, behind those available now.
 
-        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        An expired message is removed instead. Raises MQRC_NO_MSG_AVAILABLE when the queue has no
+        such message.
         """
         check_uid(uid)
         self.directory.route(queue, queue_manager).confirm_put(uid)
@@ -381,9 +395,10 @@ class EveryplaceQueueManager:
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
     ) -> MessageFields | None:
-        """Return the next message, None when no message is alive and available (M7).
+        """Return the next message, None when no unexpired message is available (M7).
 
         With a confirm id other than 0 it stays, locked, until ``confirm_get_message`` or ``undo``.
+        Raises RuleRefused, and MQRC_OPTION_NOT_VALID_FOR_TYPE for an asynchronous remote queue.
         """
         check_confirm_id(confirm_id)
         return self.directory.route(queue, queue_manager).take(confirm_id)
@@ -394,7 +409,7 @@ class EveryplaceQueueManager:
     ) -> None:
         """Remove a message that was got with a confirm id, even if it has expired since the get.
 
-        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
         """
         check_uid(uid)
         self.directory.route(queue, queue_manager).confirm_get(uid)
@@ -403,7 +418,7 @@ class EveryplaceQueueManager:
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Undo the unconfirmed puts and gets with this confirm id; return their number.
 
-        Raises MQRC_OPTIONS_ERROR for 0.
+        Raises RuleRefused, and MQRC_OPTIONS_ERROR for 0.
         """
         check_confirm_id(confirm_id)
         if not confirm_id:
@@ -414,7 +429,8 @@ class EveryplaceQueueManager:
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
         """Delete an available message by its identity.
 
-        Raises MQRC_NO_MSG_AVAILABLE if it is not there.
+        Raises MQRC_NO_MSG_AVAILABLE if it is not on the queue, not available or expired, and
+        RuleRefused.
         """
         check_uid(uid)
         self.directory.route(queue, queue_manager).delete(uid)
@@ -434,20 +450,24 @@ class EveryplaceQueueManager:
 
     @verb
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
-        """Run the first stage of transmission (M12); return how many messages have arrived."""
+        """Send the available messages of an asynchronous queue; return how many have arrived.
+
+        This is the first stage of transmission (M12): the other side does not show them to gets
+        yet.
+        """
         return self.directory.asynchronous(queue, queue_manager).transmit_put()
 
     @verb
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
-        """Run the second stage of transmission (M12, M13).
+        """Make messages that have arrived available at the other side; return how many.
 
-        Return how many were made available there.
+        This is the second stage of transmission (M12, M13). They are removed here.
         """
         return self.directory.asynchronous(queue, queue_manager).transmit_confirm()
 
     @verb
     def pull(self, queue: str) -> int:
-        """Fetch what the home server keeps for a queue (M6); return how many messages came.
+        """Fetch the messages that the home server keeps for a queue (M6); return how many came.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME when the queue has no home server.
         """
@@ -458,7 +478,11 @@ class EveryplaceQueueManager:
 
 
 def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: object) -> object:
-    """Carry out a request and return the answer; None when its exchange is finished."""
+    """Carry out a request of another queue manager and return the answer.
+
+    Returns None, and changes nothing, when its exchange is finished: the request has arrived
+    before.
+    """
     if receiver.peers.is_over(exchange):
         return None
     match request:
@@ -479,7 +503,7 @@ def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: obj
 
 
 def _call(receiver: EveryplaceQueueManager, name: str, call: object) -> object:
-    """Carry out a call on a local queue and return its answer."""
+    """Carry out a call on a local queue and return its answer, None for calls without one."""
     queue = receiver.directory.local_queue(name)
     match call:
         case requests.Add(_, message, confirm_id):
@@ -506,7 +530,10 @@ def _call(receiver: EveryplaceQueueManager, name: str, call: object) -> object:
 def _hold_message(
     receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
 ) -> None:
-    """Store a message, invisible to gets, unless its exchange is finished or it is here already."""
+    """Store a message, invisible to gets, as the first stage of a transmission.
+
+    Does nothing if its exchange is finished or the message is already here.
+    """
     target = receiver.directory.local_queue(queue)
     # The activation of the queue may have removed the message, and so ended this exchange.
     if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
@@ -514,7 +541,11 @@ def _hold_message(
 
 
 def _admit(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Make the message of an exchange available; if it has expired meanwhile, remove it (M6)."""
+    """Make the message of a transmission available, as its second stage.
+
+    An expired one is removed (M6).
+    Does nothing but finish the exchange if the message is not here.
+    """
     # Activation may write expiries first: the end of the exchange is noted behind them.
     target = receiver.directory.local_queue(queue)
     receiver.peers.finish(exchange)
@@ -527,7 +558,8 @@ def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) 
     """Delete a message that expired at its sender, which will not send the second stage.
 
     A message with an expire time stays until this side detects its expiry (M13). A message that
-    expired by the interval of this queue is reported to the rule.
+    expired by the interval of this queue is reported to the rule. Without the message only the
+    exchange is finished.
     """
     target = receiver.directory.local_queue(queue) if receiver.directory.has(queue) else None
     receiver.peers.finish(exchange)
@@ -541,7 +573,11 @@ def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) 
 def _offer_next(
     receiver: EveryplaceQueueManager, exchange: Exchange, queue: str
 ) -> MessageFields | None:
-    """Lock the next message that is kept and return a copy; for a repeated request the same one."""
+    """Lock the next message for a pull and return a copy; for a repeated request the same one.
+
+    Returns None if no message is available. Raises MQRC_UNKNOWN_OBJECT_NAME when no queue here
+    keeps messages for that queue.
+    """
     queues = receiver.directory.queues_for(exchange.beginner, queue)
     if receiver.peers.is_over(exchange):
         # Its message has expired: the activation above has removed it.
@@ -562,7 +598,7 @@ def _offer_next(
 
 
 def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Delete the message of a pull that its receiver has stored."""
+    """Delete the message of a pull that the other side has stored; nothing if it is gone."""
     # Activation may write expiries first: the end of the exchange is noted behind them.
     queues = receiver.directory.queues_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)
@@ -600,7 +636,7 @@ class Trickle:
         clock.attach(self)
 
     def next_due_ms(self) -> int | None:
-        """Return the epoch ms of the next run by its clock, None when it has ended."""
+        """Return the time of the next run in epoch ms; None when the trickle has ended."""
         return self._due_ms if self._is_running() else None
 
     def run_due(self) -> None:
@@ -615,14 +651,14 @@ class Trickle:
                 verb_lock.leave()
 
     def end(self) -> None:
-        """End it; on return no run is under way on another thread."""
+        """End the trickle; on return no run is under way on another thread."""
         self._is_over = True
         # A run that waits for its turn gives up: the caller may have the turn, and waits below.
         self._owner.verb_lock.wake_waiting()
         self._clock.detach(self)
 
     def _is_running(self) -> bool:
-        """Return True until it is ended or its queue manager is closed."""
+        """Return True until the trickle is ended or its queue manager is closed."""
         return not self._is_over and self._owner.is_open
 
     def _run(self) -> None:

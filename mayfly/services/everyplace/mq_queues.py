@@ -1,8 +1,8 @@
-"""Moves between MQ Everyplace queues and MQ queues of Mayfly, which keep the remaining lifetime.
+"""MQ queues and MQ Everyplace queues: moves between them, which keep the remaining lifetime.
 
 An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE. Its fields are
 written as JSON, with their types. Its remaining lifetime counts on at the other side, by the clock
-there. A message from MQ that expires here still owes the expiration report it asked for (E19).
+there. A message from MQ that expires here still gets the expiration report it asked for (E19).
 
 A move is done once or not at all, even after a crash. It has a number, and the message is locked
 here under that number before MQ commits. MQ writes the number in the transaction that puts or gets
@@ -49,31 +49,40 @@ MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
 
 
 class ReportsToMq(QueueRule):
-    """A queue rule that sends the expiration report a message from MQ has asked for.
+    """A queue rule that sends the expiration report which a message from MQ has asked for.
 
     Without this rule no report is sent, because Everyplace itself knows only rules.
     """
 
     def __init__(self, manager: QueueManager) -> None:
-        """Send the reports through an MQ queue manager."""
+        """Make the rule; it sends the reports through this MQ queue manager."""
         self._manager = manager
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Send the report; if it cannot be delivered, it goes to the dead-letter queue (R4)."""
+        """Send the report that the message asked for, if any.
+
+        If it cannot be delivered, it goes to the dead-letter queue (R4).
+        """
         original = _original_of(message)
         if original is not None:
             report_expiration(self._manager.engine, original, None)
 
 
 def remember_sender(got: Message, message: MessageFields) -> None:
-    """Copy into a message from MQ what an expiration report needs, if the sender asked for one."""
+    """Add the fields that an expiration report needs to a message from MQ.
+
+    Adds nothing if the sender asked for no expiration report.
+    """
     if is_owed(Cause.EXPIRATION, got.descriptor):
         message.put_array_of_byte(MQ_DESCRIPTOR, pack_descriptor(got.descriptor))
         message.put_array_of_byte(MQ_MSG_ID, got.msg_id)
 
 
 def _original_of(message: MessageFields) -> Original | None:
-    """Return the MQ message that a message came from, None if it asked for no report."""
+    """Return the MQ message that an Everyplace message came from.
+
+    Returns None if it asked for no report.
+    """
     if not message.contains(MQ_DESCRIPTOR):
         return None
     data, correl_id = fields_as_body(message), b""
@@ -86,33 +95,39 @@ def _original_of(message: MessageFields) -> Original | None:
 
 
 class Moves(NamedTuple):
-    """The moves between an Everyplace queue manager and one of MQ."""
+    """The moves of messages between an Everyplace queue manager and an MQ queue manager."""
 
     manager: EveryplaceQueueManager
     numbers: MoveNumbers
 
     def begin(self) -> Exchange:
-        """Begin a move with the next number; the partner is the MQ instance, as names may recur."""
+        """Return a new exchange for a move, with the next number.
+
+        The partner is the id of the MQ instance, because names of queue managers may recur.
+        """
         return self.manager.peers.begin_move(self.numbers.instance_id)
 
     def write(self, exchange: Exchange, unit: Session) -> None:
-        """Have MQ write the number with the unit of work.
+        """Add the number of a move to an MQ unit of work, whose commit stores it.
 
-        Not needed for a queue manager in memory.
+        Does nothing for an Everyplace queue manager in memory.
         """
         if self.manager.journal is not None:
             self.numbers.note(unit, _name_of(exchange), exchange.number)
 
     def settle_after(self, error: BaseException) -> None:
-        """Settle a failed move at once, unless it is unknown whether MQ has committed."""
+        """Finish or undo a move that failed, unless it is unknown whether MQ has committed it.
+
+        An unknown move stays open for the next :meth:`settle`.
+        """
         is_known = isinstance(error, MQError) and not self.numbers.is_stopped
         if is_known or self.manager.journal is None:
             self.settle()
 
     def settle(self) -> None:
-        """Finish the moves that MQ has committed, and undo the others.
+        """Finish the open moves that MQ has committed, and undo the others.
 
-        Raises as a call on the queue.
+        Raises the errors of a call on the queue, and MQRC_CONNECTION_BROKEN when MQ has stopped.
         """
         instance_id = self.numbers.instance_id
         if self.manager.peers.begun_with(instance_id).is_any_open():
@@ -129,9 +144,11 @@ class Moves(NamedTuple):
         *,
         is_done: bool,
     ) -> None:
-        """End a move.
+        """End a move: keep or delete the message here, and close the exchange.
 
-        ``is_done`` is whether MQ has committed it, ``queued`` the message here, if any.
+        ``is_done`` is True if MQ has committed the move, ``queued`` the message here, None if it is
+        gone. A message to MQ is deleted if done, else available again; one from MQ available if
+        done, else deleted.
         """
         with self.manager.unit():
             if queued is not None and queued.state is MessageState.PUT_UNCONFIRMED and is_done:
@@ -153,7 +170,7 @@ class Moves(NamedTuple):
 
 
 def _name_of(exchange: Exchange) -> str:
-    """Return the name under which MQ records the numbers of an era."""
+    """Return the name under which MQ records the numbers of moves: ``'everyplace <era>'``."""
     return f"everyplace {exchange.era}"
 
 
@@ -221,11 +238,10 @@ def move_from_mq(
 
 
 def settle_moves(manager: EveryplaceQueueManager, mq_manager: QueueManager) -> None:
-    """Settle the moves that a crash has left open with an MQ queue manager.
+    """Finish or undo the moves that a crash has left open with an MQ queue manager.
 
-    Each move does so first.
-
-    Raises MQRC_ENVIRONMENT_ERROR when the rule of a queue concerned was not given again.
+    Each move does this first. Raises MQRC_ENVIRONMENT_ERROR when the rule of a queue with such a
+    move was not set again.
     """
     Moves(manager, MoveNumbers(mq_manager.engine)).settle()
 
@@ -234,8 +250,8 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
     """Return an MQ message as an Everyplace message; of a foreign type, its body becomes one field.
 
     The remaining lifetime becomes an absolute expire time by ``clock``, because a relative one
-    would start again. If the message has its own expire time, too, the earlier one counts. Raises
-    EveryplaceError with MQRC_FORMAT_ERROR when the body is not written by `fields_as_body`.
+    would start again. If the message has an Everyplace expire time, too, the earlier one counts.
+    Raises EveryplaceError with MQRC_FORMAT_ERROR when the body is not written by `fields_as_body`.
     """
     if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
         message = fields_of_body(got.body)
@@ -263,7 +279,7 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
 
 
 def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
-    """Return the queue of a move to MQ; raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a remote one."""
+    """Return the queue for a move to MQ; raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a remote one."""
     source = manager.directory.queue_with_messages(queue)
     if source.partner:
         raise EveryplaceError(
@@ -273,7 +289,10 @@ def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
 
 
 def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
-    """Store a message, invisible to gets; its expiry is checked when the move ends (M6)."""
+    """Store a message from MQ, invisible to gets; return the exchange of its move.
+
+    Its expiry is checked when the move ends (M6). Raises the error with which the queue refuses it.
+    """
     manager = moves.manager
     with manager.unit():
         message.name_origin(manager.name)
@@ -290,9 +309,9 @@ def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchang
 def _put_once(
     moves: Moves, exchange: Exchange, session: Session, mq_queue: str, message: MessageFields
 ) -> bytes:
-    """Put a message with the number of its move.
+    """Put a message on an MQ queue with the number of its move; return its MsgId.
 
-    Persistent if the queue manager here is durable.
+    It is persistent if the Everyplace queue manager is durable, else as the MQ queue says.
     """
     clock = moves.manager.clock
     if moves.manager.journal is None:
@@ -335,7 +354,7 @@ def _life_ms(message: MessageFields, now_ms: int, longest_ms: int) -> int | None
 
 
 def _reply_to(fields: dict[str, TypedField]) -> str:
-    """Return the reply-to queue as ``session.put`` takes it: ``QUEUE`` or ``QUEUE@MANAGER``."""
+    """Return the reply-to queue for ``session.put``: ``QUEUE``, ``QUEUE@MANAGER`` or empty."""
     queue, manager = _text(fields, MSG_REPLY_TO_Q), _text(fields, MSG_REPLY_TO_Q_MGR)
     return f"{queue}@{manager}" if queue and manager else queue
 
@@ -347,7 +366,10 @@ def _text(fields: dict[str, TypedField], name: str) -> str:
 
 
 def _correl_id(field: TypedField | None) -> bytes | None:
-    """Return a field as a CorrelId of 24 bytes, None if it cannot be one."""
+    """Return a field as a CorrelId of 24 bytes, padded with zeros.
+
+    Returns None for a missing field, one that is not bytes, or a longer one.
+    """
     if field is None or not isinstance(field.value, bytes) or len(field.value) > _CORREL_ID_BYTES:
         return None
     return field.value.ljust(_CORREL_ID_BYTES, b"\0")

@@ -1,4 +1,4 @@
-"""A local queue: its messages, their states, and the moments at which it checks for expiry.
+"""Queues: a local queue, its messages, their states, and when it checks them for expiry.
 
 A message is checked when it is added and when it is removed. All messages are checked when the
 queue is activated, deleted or asked for its size (M6 to M10). Nothing else removes expired messages
@@ -50,10 +50,7 @@ Listener = Callable[[MessageFields], None]
 
 @dataclass(frozen=True)
 class OwnerContext:
-    """The queue manager of a queue, as its queues use it.
-
-    ``journal`` None writes nothing to disk.
-    """
+    """The parts of a queue manager that its queues use; ``journal`` None writes nothing to disk."""
 
     name: str
     clock: Timepiece
@@ -67,7 +64,7 @@ class OwnerContext:
 class QueuedMessage:
     """A message on a queue, with its state; ``arrived_ms`` is the epoch ms of its arrival.
 
-    ``exchange`` is the transmission or move it belongs to, None for none.
+    ``exchange`` is the transmission or move that it belongs to, None without one.
     """
 
     message: MessageFields
@@ -84,7 +81,7 @@ class QueuedMessage:
 
 
 class OrderedMessages:
-    """Messages in the order of their places, which are unique."""
+    """Messages in the order of their places, which are unique: the order of gets."""
 
     def __init__(self) -> None:
         self._placed: list[tuple[tuple[int, int], QueuedMessage]] = []
@@ -94,7 +91,7 @@ class OrderedMessages:
         bisect.insort(self._placed, (queued.place, queued))
 
     def remove(self, queued: QueuedMessage) -> None:
-        """Remove a message that is contained."""
+        """Remove a message; the caller knows that it is contained."""
         del self._placed[bisect.bisect_left(self._placed, (queued.place,))]
 
     def __iter__(self) -> Iterator[QueuedMessage]:
@@ -151,7 +148,7 @@ def warn_of_width(queue: str, message: MessageFields) -> None:
 
 
 def check_listener(listener: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless it can be called."""
+    """Raise MQRC_OPTIONS_ERROR unless the listener can be called."""
     if not callable(listener):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"listener {listener!r} cannot be called")
 
@@ -205,8 +202,7 @@ class MessageQueue:
     ) -> None:
         """Add a message that no other code refers to.
 
-        With a confirm id or exchange it is unconfirmed.
-
+        With confirm id or exchange it is unconfirmed.
         ``taken_over`` is called when the queue owns the message, before listeners and rules are
         called. ``is_checked`` False leaves the expiry check to ``admit``. A message expired on
         arrival is removed at once and its rule called (M6). A message that is on the queue already
@@ -241,7 +237,7 @@ class MessageQueue:
     def confirm_put(self, uid: MessageUid) -> None:
         """Make a message available that was put with a confirm id; if it has expired, remove it.
 
-        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
         """
         queued = self._by_uid.get(uid)
         if (
@@ -253,9 +249,9 @@ class MessageQueue:
         self.admit(queued)
 
     def admit(self, queued: QueuedMessage) -> None:
-        """Make an unconfirmed message available, in the order of this moment.
+        """Make an unconfirmed message available, behind those of its priority.
 
-        If expired, remove it.
+        An expired one is removed instead.
         """
         if self._is_expired(queued):
             self.expire(queued)
@@ -268,7 +264,7 @@ class MessageQueue:
     # Removing
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Return the next message, None when no message is alive and available (M7).
+        """Return the next message, None when no unexpired message is available (M7).
 
         Expired messages in front of it are removed. With a confirm id the message stays, locked,
         until ``confirm_get`` or ``undo``. Raises RuleRefused.
@@ -283,11 +279,10 @@ class MessageQueue:
         return queued.message.copy()
 
     def lock_next(self, begin: Callable[[], Exchange]) -> tuple[Exchange, QueuedMessage] | None:
-        """Lock the next message for a queue manager that takes it over.
+        """Lock the next message for a pull or move, and return it with its exchange.
 
-        None when there is none (M7).
-
-        ``begin`` makes the exchange that the message then belongs to. Raises RuleRefused.
+        Returns None when no unexpired message is available (M7). ``begin`` makes the exchange that
+        the message then belongs to. Raises RuleRefused.
         """
         queued = self._next_permitted()
         if queued is None:
@@ -298,7 +293,7 @@ class MessageQueue:
         return exchange, queued
 
     def release(self, queued: QueuedMessage) -> None:
-        """Make a locked message available again, because its exchange is known to have failed."""
+        """Make a locked message available again, because its pull or move has certainly failed."""
         if queued.exchange is not None:
             del self._by_exchange[queued.exchange]
         queued.exchange = None
@@ -307,7 +302,7 @@ class MessageQueue:
     def confirm_get(self, uid: MessageUid) -> None:
         """Remove a message that was got with a confirm id, even if it has expired since the get.
 
-        Raises MQRC_NO_MSG_AVAILABLE when there is no such message.
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
         """
         queued = self._by_uid.get(uid)
         if (
@@ -322,7 +317,7 @@ class MessageQueue:
         """Undo the unconfirmed puts and gets with this confirm id; return their number.
 
         Undone puts are removed, and may be put again. Undone gets become available at their old
-        places. Raises RuleRefused.
+        places. Raises RuleRefused, and nothing is undone then.
         """
         mine = [queued for queued in self._held if queued.confirm_id == confirm_id]
         for queued in mine:
@@ -355,7 +350,7 @@ class MessageQueue:
         raise self._not_there(f"message {uid}")
 
     def _next_permitted(self) -> QueuedMessage | None:
-        """Return the next available message whose get the rule permits; None if there is none.
+        """Return the next available message whose get the rule permits; None without one.
 
         Raises RuleRefused.
         """
@@ -367,9 +362,9 @@ class MessageQueue:
         return queued
 
     def _next_available(self) -> QueuedMessage | None:
-        """Return the next available message, after removing expired ones in front of it.
+        """Return the next available message, None without one.
 
-        Else None.
+        Expired messages in front of it are removed.
         """
         while True:
             for queued in self._seen_by_get:
@@ -398,31 +393,37 @@ class MessageQueue:
         return len(self._held)
 
     def expire_all(self) -> None:
-        """Remove all expired messages, in any state (M8, M9)."""
+        """Remove all expired messages, also locked and unconfirmed ones (M8, M9)."""
         for queued in [queued for queued in self._held if self._is_expired(queued)]:
             if self.holds(queued):
                 self.expire(queued)
 
     def is_settled(self) -> bool:
-        """Return True if no other queue manager has still to learn what became of a message."""
+        """Return True if no other queue manager waits to learn the end of a message.
+
+        Here always.
+        """
         return True
 
     def of_exchange(self, exchange: Exchange) -> QueuedMessage | None:
-        """Return the message that belongs to an exchange, None if there is no such message here."""
+        """Return the message of an exchange (transmission, pull or move).
+
+        None if it is not here.
+        """
         return self._by_exchange.get(exchange)
 
     def in_order(self) -> Iterator[QueuedMessage]:
-        """Yield the messages that are here now, without those removed during the iteration."""
+        """Yield the present messages in get order, except those removed during the iteration."""
         return filter(self.holds, list(self._held))
 
     def in_exchange(self) -> list[tuple[Exchange, QueuedMessage]]:
-        """Return the messages that belong to an exchange, each with its exchange."""
+        """Return the messages that belong to an exchange (transmission, pull or move), with it."""
         return list(self._by_exchange.items())
 
     def activate(self) -> None:
         """Activate the queue, after removing expired messages (M8).
 
-        Raises MQRC_ENVIRONMENT_ERROR when its rule was not given again after a restart.
+        Raises MQRC_ENVIRONMENT_ERROR when its rule was not set again after a restart.
         """
         check_given(self.name, self.awaited_rule)
         self.expire_all()
@@ -431,13 +432,13 @@ class MessageQueue:
             notify(self.rule.queue_activate, self.name)
 
     def deactivate(self) -> None:
-        """Deactivate the queue; its messages stay."""
+        """Deactivate the queue; its messages stay. Does nothing for a queue that is not active."""
         if self.is_active:
             self.is_active = False
             notify(self.rule.queue_close, self.name)
 
     def entry(self, queued: QueuedMessage) -> QueueEntry:
-        """Return what a rule sees of a message."""
+        """Return the description of a message that a rule receives."""
         return QueueEntry(
             self.owner.rule_owner,
             self.name,
@@ -459,7 +460,7 @@ class MessageQueue:
             self._seen_by_get.add(queued)
 
     def remove(self, queued: QueuedMessage) -> None:
-        """Remove a message, without a check for expiry."""
+        """Remove a message, which must be on the queue, without a check for expiry."""
         if self._journal is not None:
             self.note(queued)
         self._held.remove(queued)
@@ -475,14 +476,14 @@ class MessageQueue:
         self._report_expired(queued)
 
     def expire_if_due(self, queued: QueuedMessage) -> bool:
-        """Remove a message if it has expired; return True if it had."""
+        """Remove a message and call its rule if it has expired; return True if it had."""
         if not self._is_expired(queued):
             return False
         self.expire(queued)
         return True
 
     def note(self, queued: QueuedMessage) -> None:
-        """Have the change of a message written at the end of the verb."""
+        """Register a message whose state has changed, to be written at the end of the verb."""
         journal = self._journal
         if journal is not None:
             journal.note(queued, lambda: self._saved(journal, queued))
@@ -490,7 +491,8 @@ class MessageQueue:
     def _saved(self, journal: Journal, queued: QueuedMessage) -> list[Statement]:
         """Return the statements that insert, update or delete the row of a message.
 
-        The fields of a message on a queue never change, so an update leaves them out.
+        The fields of a message on a queue never change, so an update leaves them out. Returns []
+        for a message that was added and removed before it was written.
         """
         row_id = queued.row_id
         if not self.holds(queued):
@@ -520,14 +522,17 @@ class MessageQueue:
         self._next_order = max(self._next_order, queued.place[1] + 1)
 
     def leave_exchange(self, queued: QueuedMessage, exchange: Exchange) -> None:
-        """End the part of an expired message in an exchange."""
+        """End the exchange (transmission or move) of an expired message."""
         if exchange.beginner == self.owner.name:
             self.owner.peers.end(exchange)
         else:
             self.owner.peers.finish(exchange)
 
     def _report_expired(self, queued: QueuedMessage) -> None:
-        """Call the rule for an expired message that was removed, and end its exchange."""
+        """Call the rule for an expired message that was removed, and end its exchange.
+
+        The rule is not called again for a message that the rule itself puts back.
+        """
         if queued.exchange is not None:
             self.leave_exchange(queued, queued.exchange)
         uid = queued.message.uid
@@ -566,7 +571,7 @@ class MessageQueue:
         return self.holds(queued) and queued.state is MessageState.AVAILABLE
 
     def holds(self, queued: QueuedMessage) -> bool:
-        """Return True if this very object is on the queue."""
+        """Return True if this object, not only an equal message, is on the queue."""
         return self._by_uid.get(queued.message.uid) is queued
 
     def _is_expired(self, queued: QueuedMessage) -> bool:

@@ -1,4 +1,4 @@
-"""Queues of other queue managers: synchronous, asynchronous and home-server queues.
+"""Remote queues, of other queue managers: synchronous, asynchronous and home-server queues.
 
 A synchronous remote queue sends each call over the link at once. An asynchronous one keeps messages
 here and transmits them in two stages (M12). After the first stage the other side holds the message,
@@ -62,7 +62,8 @@ class SynchronousQueue:
     """A queue of another queue manager; no message is stored here, so none expires here.
 
     The rule of the definition here is consulted before a put. The rule of the queue itself decides
-    everything else.
+    everything else. Each call raises LinkDown when no answer comes, MQRC_UNKNOWN_REMOTE_Q_MGR
+    without a link, and the EveryplaceError of the other side.
     """
 
     kind = SYNCHRONOUS
@@ -79,11 +80,15 @@ class SynchronousQueue:
         self.awaited_rule = ""
 
     def limits(self) -> dict[str, int | None]:
-        """Return no attributes, as such a queue has none here."""
+        """Return an empty dict, because such a queue has no attributes here."""
         return {}
 
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
-        """Put a message there, after consulting the rule of the definition here."""
+        """Put a message on the remote queue, after calling the rule of the definition here.
+
+        Raises RuleRefused, and MQRC_ENVIRONMENT_ERROR when the rule was not set again after a
+        restart.
+        """
         check_given(self.name, self.awaited_rule)
         now_ms = self.owner.clock.now_ms()
         state = MessageState.PUT_UNCONFIRMED if confirm_id else MessageState.AVAILABLE
@@ -93,39 +98,39 @@ class SynchronousQueue:
         self._call_remote(requests.Add(self.name, message, confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
-        """Make a message available there that was put with a confirm id."""
+        """Make a message available on the remote queue that was put with a confirm id."""
         self._call_remote(requests.ConfirmPut(self.name, uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Get the next message there, None if there is none."""
+        """Get the next message of the remote queue; None if no message is available."""
         return self._call_remote(requests.Take(self.name, confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
-        """Delete a message there that was got with a confirm id."""
+        """Delete a message of the remote queue that was got with a confirm id."""
         self._call_remote(requests.ConfirmGet(self.name, uid))
 
     def undo(self, confirm_id: int) -> int:
-        """Undo the unconfirmed puts and gets there with this confirm id; return their number."""
+        """Undo the remote unconfirmed puts and gets with this confirm id; return their number."""
         return self._call_remote(requests.Undo(self.name, confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
-        """Delete an available message there."""
+        """Delete an available message of the remote queue."""
         self._call_remote(requests.Delete(self.name, uid))
 
     def browse(self) -> list[MessageFields]:
-        """Return copies of the available messages there."""
+        """Return copies of the available messages of the remote queue."""
         return self._call_remote(requests.Browse(self.name)) or []
 
     def size(self) -> int:
-        """Return the number of messages there, after expired ones were removed (M10)."""
+        """Return the number of messages on the remote queue, after removing expired ones (M10)."""
         return self._call_remote(requests.Size(self.name)) or 0
 
     def delete_remote(self) -> None:
-        """Delete the queue at its queue manager, as ``delete_queue`` there does (M9)."""
+        """Delete the queue at its queue manager, which refuses that unless it is empty (M9)."""
         self._call_remote(requests.DeleteQueue(self.name))
 
     def _call_remote(self, call: QueueCall[R]) -> R | None:
-        """Send a call and return its answer; None if the call was done, or given up, before."""
+        """Send a call and return its answer; None for a call without one, or carried out before."""
         peers = self.owner.peers
         exchange = peers.begin(self.partner)
         try:
@@ -138,7 +143,7 @@ _LOG = logging.getLogger("mayfly.everyplace")
 
 
 class AsynchronousQueue(MessageQueue):
-    """Messages on their way to a queue of the same name at another queue manager."""
+    """Messages that wait here for transmission to the same queue of another queue manager."""
 
     kind = ASYNCHRONOUS
 
@@ -166,7 +171,8 @@ class AsynchronousQueue(MessageQueue):
         """Run the first stage for available messages; return how many are known to have arrived.
 
         Expired messages are removed instead. A message that its rule keeps, or that the other side
-        refuses, stays for the next call. If no answer comes, all later messages stay, too.
+        refuses, stays for the next call. If no answer comes, all later messages stay, too. Errors
+        are logged.
         """
         self._withdraw()
         sent_count = 0
@@ -189,7 +195,8 @@ class AsynchronousQueue(MessageQueue):
         """Run the second stage for arrived messages; return how many were made available there.
 
         A message that has expired since the first stage is removed here and stays invisible there.
-        The other side detects the expiry of its copy at its own next check (M13).
+        The other side detects the expiry of its copy at its next check (M13). The first error is
+        logged and ends the stage.
         """
         self._withdraw()
         done_count = 0
@@ -211,12 +218,18 @@ class AsynchronousQueue(MessageQueue):
         return done_count
 
     def is_settled(self) -> bool:
-        """Send the pending withdrawals; return False if one of them could not be sent."""
+        """Send the pending withdrawals (deletions at the other side).
+
+        Returns False if one could not be sent.
+        """
         self._withdraw()
         return not self._withdrawn
 
     def leave_exchange(self, queued: QueuedMessage, exchange: Exchange) -> None:
-        """End the exchange of an expired message, and withdraw the copy at the other side."""
+        """End the transmission of an expired message: its copy at the other side will be withdrawn.
+
+        The exchange of a pull or move is only closed.
+        """
         if exchange.beginner != self.owner.name or exchange.partner != self.partner:
             super().leave_exchange(queued, exchange)
         else:
@@ -232,14 +245,17 @@ class AsynchronousQueue(MessageQueue):
         return queued.state is not MessageState.GET_UNCONFIRMED and self.expire_if_due(queued)
 
     def _may_send(self, queued: QueuedMessage) -> bool:
-        """Return True if the first stage is to be sent for a message now."""
+        """Return True if the first stage is to be sent for a message now.
+
+        Returns False if it has arrived already, is locked or unconfirmed, or its rule keeps it.
+        """
         if queued.state is MessageState.AVAILABLE:
             # The rule may have deleted it.
             return self._rule_permits_sending(queued) and self._is_free(queued)
         return queued.state is MessageState.SENDING and not queued.is_acknowledged
 
     def _rule_permits_sending(self, queued: QueuedMessage) -> bool:
-        """Return False if the rule keeps or refuses the message."""
+        """Return False if the rule keeps or refuses the message; True also if the rule fails."""
         try:
             return (
                 consult(self.rule.transmit, self.entry(queued), queued.message.copy()) is not False
@@ -249,7 +265,10 @@ class AsynchronousQueue(MessageQueue):
             return False
 
     def _send(self, queued: QueuedMessage, exchange: Exchange) -> None:
-        """Send the first stage for a message; raises the EveryplaceError of the transmission."""
+        """Send the first stage for a message; raises the EveryplaceError of the transmission.
+
+        If it certainly did not arrive at the first try, the message is available here again.
+        """
         is_first_try, queued.exchange = queued.exchange is None, exchange
         self.mark(queued, MessageState.SENDING)
         # As it is now, whenever it arrives: a rule may change what has expired here.
@@ -267,7 +286,10 @@ class AsynchronousQueue(MessageQueue):
         self.note(queued)
 
     def _withdraw(self) -> None:
-        """Send the pending withdrawals, in order, until one fails."""
+        """Send the pending withdrawals, in order, until one fails, which is logged.
+
+        A withdrawal makes the other side delete a message that expired here.
+        """
         while self._withdrawn:
             exchange = next(iter(self._withdrawn))
             try:
@@ -281,11 +303,11 @@ class AsynchronousQueue(MessageQueue):
             self.owner.peers.end(exchange)
 
     def restore_withdrawn(self, exchange: Exchange) -> None:
-        """Enter a withdrawal that was pending before a restart."""
+        """Add a withdrawal that was pending before a restart."""
         self._withdrawn[exchange] = None
 
     def _note_withdrawn(self, exchange: Exchange) -> None:
-        """Have a withdrawal written at the end of the verb: pending or sent."""
+        """Register a withdrawal to be written at the end of the verb, as pending or as sent."""
         journal = self.owner.journal
         if journal is not None:
             journal.note(
@@ -305,6 +327,10 @@ class HomeServerQueue:
     """The definition of a home server: ``partner`` keeps the messages of local queue ``name``."""
 
     def __init__(self, owner: OwnerContext, name: str, partner: str) -> None:
+        """Make the definition of queue ``name`` with home server ``partner``.
+
+        It is not yet in use.
+        """
         self.name = name
         self.partner = partner
         #: Asked for and not answered: asked again, it is the same message.
@@ -333,7 +359,10 @@ class HomeServerQueue:
         return pulled_count
 
     def is_settled(self) -> bool:
-        """Return True if the server has no message locked for an unfinished pull."""
+        """Confirm stored messages.
+
+        Returns True if the server has none locked for an unfinished pull.
+        """
         try:
             self._confirm()
         except LinkDown:
@@ -341,7 +370,7 @@ class HomeServerQueue:
         return self.asked is None
 
     def note(self) -> None:
-        """Have the state of the definition written, before the next transmission is sent."""
+        """Register the definition to be written before the next transmission is sent."""
         if self._owner.journal is not None:
             self._owner.journal.note(self, self._row, before_sending=True)
 
@@ -353,7 +382,11 @@ class HomeServerQueue:
         return [(SAVE_HOME_SERVER, (self.name, self.partner, asked, json.dumps(self.stored)))]
 
     def _fetch(self, target: MessageQueue) -> bool:
-        """Request the next message and store it; return False when the server has no more."""
+        """Request the next message and store it; return False when the server has no more.
+
+        Raises LinkDown without an answer, and the EveryplaceError of the server or of the local
+        queue.
+        """
         peers = self._owner.peers
         asked_before = self.asked
         exchange = self.asked = asked_before or peers.begin(self.partner)
@@ -379,9 +412,10 @@ class HomeServerQueue:
         self._owner.peers.end(exchange)
 
     def _store(self, target: MessageQueue, message: MessageFields, exchange: Exchange) -> None:
-        """Add a fetched message to the local queue.
+        """Add a fetched message to the local queue, and record it as stored.
 
-        A duplicate is dropped, so the server deletes it.
+        A duplicate is dropped and counts as stored, so the server deletes it. Raises the error with
+        which the queue refuses the message.
         """
 
         def taken_over() -> None:
@@ -400,7 +434,10 @@ class HomeServerQueue:
             _LOG.warning("pull of %s: %s", self.name, error)
 
     def _confirm(self) -> None:
-        """Confirm to the server each stored message; raises LinkDown without an answer."""
+        """Confirm each stored message to the server, which deletes it.
+
+        LinkDown without an answer.
+        """
         while self.stored:
             exchange = self.stored[0]
             self._owner.peers.carry(exchange, Stored(self.name))

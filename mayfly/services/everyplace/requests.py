@@ -34,7 +34,10 @@ class HoldMessage(LinkRequest[None]):
 
 @dataclass(frozen=True)
 class Admit(LinkRequest[None]):
-    """Second stage: make the message of this exchange available."""
+    """Second stage: make the message that this exchange has stored available.
+
+    An exchange is a numbered transmission.
+    """
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ class Withdraw(LinkRequest[None]):
 
 @dataclass(frozen=True)
 class Offer(LinkRequest[MessageFields | None]):
-    """Lock the next message for the queue and answer a copy of it; None if there is no message."""
+    """Lock the next message for the queue and answer a copy of it.
+
+    None if no message is available.
+    """
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The queue rule: hooks of the application, called at the events of a message's life."""
+"""Rules of queues: hooks of the application, called when a message is put, got or expires."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class RuleOwner(Protocol):
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Make a message available that was put with a confirm id."""
+        """Make a message available that was put with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
 
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
@@ -61,13 +64,19 @@ class RuleOwner(Protocol):
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
-        """Delete a message that was got with a confirm id."""
+        """Delete a message that was got with a confirm id.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
 
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Undo the unconfirmed puts and gets with this confirm id; return their number."""
 
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
-        """Delete an available message by its identity."""
+        """Delete an available message by its identity.
+
+        Raises MQRC_NO_MSG_AVAILABLE when the queue has no such message.
+        """
 
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
         """Return copies of the available messages."""
@@ -76,23 +85,20 @@ class RuleOwner(Protocol):
         """Return how many messages a queue holds."""
 
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
-        """Run the first stage of transmission; return how many messages have arrived."""
+        """Run the first stage of transmission; return how many messages have arrived there."""
 
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
-        """Run the second stage of transmission.
-
-        Return how many messages were made available there.
-        """
+        """Run the second stage of transmission; return how many messages became available there."""
 
     def pull(self, queue: str) -> int:
-        """Fetch what the home server keeps for a queue; return the number of messages."""
+        """Fetch the messages that the home server keeps for a queue; return their number."""
 
     def stop_trickle(self) -> None:
-        """Stop the trickle: from now on only calls transmit and pull."""
+        """Stop the trickle: from now on messages are transmitted and pulled only by calls."""
 
 
 class QueueEntry(NamedTuple):
-    """What a rule sees of a message on a queue; times are epoch ms of ``owner``'s clock.
+    """A message on a queue, as a rule receives it; times are epoch ms of ``owner``'s clock.
 
     ``expire_at_ms`` None means that it never expires, ``confirm_id`` 0 that it has none.
     """
@@ -109,27 +115,28 @@ class QueueEntry(NamedTuple):
 class QueueRule:
     """The base of queue rules: derive from it and override the hooks you need.
 
-    A hook whose description says "may refuse" refuses the event by raising RuleRefused. Any other
-    error is logged, and the queue works as without a rule (M17). A hook may call the queue manager.
+    A hook refuses its event by raising RuleRefused, where its description allows that. Any
+    other error is logged, and the queue works as without a rule (M17). A hook may call the queue
+    manager.
     """
 
     def put_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before a message is added; may change its fields, may refuse."""
+        """Called before a message is added; may change its fields, or raise RuleRefused."""
 
     def get_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before a message is got; may refuse."""
+        """Called before a message is got; may raise RuleRefused."""
 
     def delete_message(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before delete_message removes a message; may refuse."""
+        """Called before delete_message removes a message; may raise RuleRefused."""
 
     def browse_message(self, entry: QueueEntry, message: MessageFields) -> None:
         """Called before a message is shown to a browser.
 
-        May refuse, which ends the whole browse.
+        May raise RuleRefused, which ends the browse.
         """
 
     def undo(self, entry: QueueEntry, message: MessageFields) -> None:
-        """Called before an unconfirmed put or get is undone; may refuse."""
+        """Called before an unconfirmed put or get is undone; may raise RuleRefused."""
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> object:
         """Called after an expired message was detected and removed from the queue (M2).
@@ -142,7 +149,7 @@ class QueueRule:
         """Called when a message is put that is on the queue already; the put adds nothing."""
 
     def transmit(self, entry: QueueEntry, message: MessageFields) -> bool:
-        """Called before an asynchronous remote queue sends a message.
+        """Called before an asynchronous remote queue sends a message; True, here always, sends it.
 
         False keeps it for the next time.
         """
@@ -161,32 +168,32 @@ class QueueRule:
         """Called when the queue has been deleted."""
 
     def attribute_change(self, queue: str, attribute: str, value: int | None) -> None:
-        """Called before an attribute of the queue is altered; may refuse."""
+        """Called before an attribute of the queue is altered; may raise RuleRefused."""
 
     def add_listener(self, queue: str) -> None:
-        """Called before a message listener is added; may refuse."""
+        """Called before a message listener is added; may raise RuleRefused."""
 
     def remove_listener(self, queue: str) -> None:
-        """Called before a message listener is removed; may refuse."""
+        """Called before a message listener is removed; may raise RuleRefused."""
 
 
 def class_of(rule: QueueRule) -> str:
-    """Return the qualified class name of a rule.
+    """Return the qualified class name of a rule, ``'myapp.rules.MyRule'``.
 
-    Empty for the plain QueueRule, which does nothing.
+    Returns an empty text for QueueRule itself, which does nothing.
     """
     kind = type(rule)
     return "" if kind is QueueRule else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def check_rule(rule: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless it is None or an instance of QueueRule."""
+    """Raise MQRC_OPTIONS_ERROR unless the rule is None or an instance of QueueRule."""
     if rule is not None and not isinstance(rule, QueueRule):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"rule {rule!r} is neither None nor QueueRule")
 
 
 def check_given(queue: str, awaited_rule: str) -> None:
-    """Raise MQRC_ENVIRONMENT_ERROR if a queue's rule was not given again after a restart.
+    """Raise MQRC_ENVIRONMENT_ERROR if a queue's rule was not set again after a restart.
 
     ``awaited_rule`` is the class name of the missing rule, empty if no rule is missing.
     """
@@ -198,11 +205,10 @@ def check_given(queue: str, awaited_rule: str) -> None:
 
 
 def consult(hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-    """Call a hook that may refuse, and return its answer.
+    """Call a hook that may refuse, and return its result.
 
-    None when it failed, which is logged (M17).
-
-    Raises RuleRefused when the hook raises it.
+    Raises RuleRefused when the hook raises it. Any other exception is logged, and the result is
+    None (M17).
     """
     try:
         return hook(*args, **kwargs)
@@ -214,7 +220,7 @@ def consult(hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None
 
 
 def notify(hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Call a hook that cannot refuse: its result is ignored, and its error logged (M2, M17)."""
+    """Call a hook that cannot refuse; ignore its result, and log its exception (M2, M17)."""
     try:
         hook(*args, **kwargs)
     except Exception:  # noqa: BLE001 - an application's code must not stop a queue (M17)
@@ -222,4 +228,5 @@ def notify(hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None
 
 
 def _log_failure(hook: object) -> None:
+    """Log the exception of a hook, inside its ``except`` block."""
     _LOG.exception("%s failed; the default applies", getattr(hook, "__qualname__", hook))

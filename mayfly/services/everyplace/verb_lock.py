@@ -1,4 +1,4 @@
-"""The lock around the verbs of queue managers, so that a trickle can run on a thread.
+"""Verb lock: the lock around the verbs of queue managers, so that a trickle can run on a thread.
 
 Without a trickle a queue manager is used by one thread at a time, and no verb waits. A trickle
 works on a thread of its clock. From the first trickle on, all verbs of all queue managers of one
@@ -20,10 +20,10 @@ from mayfly.services.everyplace.journal import Closed, Journal
 
 
 class TurnQueue:
-    """The threads that wait for a turn, first in, first out; the first of them has it.
+    """The threads that wait for the verb lock of a runtime, first in, first out; the first has it.
 
-    A thread that ends its turn goes to the end of the queue. Otherwise a thread that calls verbs
-    without a pause would keep all others waiting.
+    A thread that releases the lock goes to the end of the queue. Otherwise a thread that calls
+    verbs without a pause would keep all others waiting.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -46,23 +46,20 @@ _lines: WeakKeyDictionary[Runtime, TurnQueue] = WeakKeyDictionary()
 
 
 class VerbLock:
-    """The verb lock of one queue manager.
+    """The verb lock as one queue manager uses it.
 
-    Queue managers of one runtime share its queue of threads.
+    All queue managers of a runtime share one lock.
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Find the queue of threads of a runtime, or create it."""
+        """Use the queue of threads of a runtime, which is created for its first queue manager."""
         line = _lines.get(runtime)
         if line is None:
             line = _lines.setdefault(runtime, TurnQueue(runtime))
         self._thread_id, self._line = runtime.thread_id, line
 
     def join(self, verb_gate: VerbGate) -> None:
-        """Register a queue manager.
-
-        Its verbs take turns once a trickle of the runtime has begun.
-        """
+        """Register the verbs of a queue manager; they take the lock once a trickle has begun."""
         line = self._line
         with line.changed:
             line.verb_gates.add(verb_gate)
@@ -70,11 +67,11 @@ class VerbLock:
                 verb_gate.lock_verbs()
 
     def is_shared_with(self, other: VerbLock) -> bool:
-        """Return True if both queue managers have the same runtime, so their verbs take turns."""
+        """Return True if both queue managers have the same runtime, and so one lock."""
         return self._line is other._line
 
     def begin(self) -> None:
-        """Make the verbs of all queue managers of the runtime take turns from now on."""
+        """Make the verbs of all queue managers of the runtime take the lock from now on."""
         line = self._line
         with line.changed:
             if not line.is_used:
@@ -83,9 +80,9 @@ class VerbLock:
                     verb_gate.lock_verbs()
 
     def enter(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for a turn and return True.
+        """Wait for the lock and return True; a thread that has it enters again at once.
 
-        Return False, without a turn, once ``is_over`` returns True.
+        Returns False, without the lock, once ``is_over`` returns True.
 
         The thread that makes ``is_over`` true must call :meth:`wake_waiting`.
         """
@@ -108,7 +105,7 @@ class VerbLock:
         return has_turn
 
     def leave(self) -> None:
-        """End a verb; if it was the outermost one, the next thread has its turn."""
+        """End a verb; if it was the outermost one, the next thread gets the lock."""
         line = self._line
         with line.changed:
             line.depth -= 1
@@ -117,7 +114,7 @@ class VerbLock:
                 line.changed.notify_all()
 
     def wake_waiting(self) -> None:
-        """Wake the threads that wait in :meth:`enter`, to test ``is_over`` again."""
+        """Wake the threads that wait in :meth:`enter`, so that they test ``is_over`` again."""
         with self._line.changed:
             self._line.changed.notify_all()
 
@@ -141,7 +138,7 @@ def verb(method: Callable[P, R]) -> Callable[P, R]:
 
 
 class _TurnGate:
-    """A gate that waits for a turn before it enters the gate inside it."""
+    """A context that takes the verb lock, then enters the gate (journal or refusal) inside it."""
 
     def __init__(self, gate: Gate, verb_lock: VerbLock) -> None:
         self._gate, self._verb_lock = gate, verb_lock
@@ -169,7 +166,7 @@ class _TurnGate:
 
 
 class VerbGate:
-    """Wraps the verbs of one queue manager in a gate: a journal, a refusal, a wait for a turn."""
+    """The context around each verb of one queue manager: journal, refusal when closed, or lock."""
 
     def __init__(self, manager: object, verb_lock: VerbLock) -> None:
         """Begin without a gate: verbs run at once."""
@@ -179,33 +176,36 @@ class VerbGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether verbs may run: the queue manager is not closed, nor ended by a disk failure."""
+        """True while verbs may run: the queue manager is not closed or ended by a disk failure."""
         return self._gate is None or (isinstance(self._gate, Journal) and self._gate.is_open)
 
     def set_gate(self, gate: Journal | Closed) -> None:
-        """Make each verb enter ``gate`` from now on."""
+        """Make each verb enter ``gate`` from now on: a journal, or Closed, which refuses verbs."""
         self._gate = gate
         self._admit_by(
             _TurnGate(gate, self._verb_lock) if isinstance(self._entry, _TurnGate) else gate
         )
 
     def lock_verbs(self) -> None:
-        """Make each verb wait for its turn from now on."""
+        """Make each verb take the verb lock from now on."""
         self._admit_by(_TurnGate(self._gate, self._verb_lock))
 
     def unit(self) -> AbstractContextManager[object]:
-        """Return a context manager within which all calls together are one verb."""
+        """Return a context within which all calls together are one verb, so one transaction.
+
+        Without a gate the context does nothing.
+        """
         return self._entry or nullcontext()
 
     def _admit_by(self, entry: AbstractContextManager[object]) -> None:
-        """Wrap all verbs of the queue manager in a context."""
+        """Replace all verbs of the queue manager by methods that run within a context."""
         self._entry, manager = entry, self._manager
         for name in _verbs:
             setattr(manager, name, _gated(entry, getattr(type(manager), name).__get__(manager)))
 
 
 def _gated(gate: AbstractContextManager[object], method: Callable[P, R]) -> Callable[P, R]:
-    """Return a method that runs within a context."""
+    """Return a method that enters ``gate``, then calls ``method``."""
 
     @wraps(method)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
