@@ -52,14 +52,17 @@ _LOCK_COUNT = 64
 
 
 class StageMissing(Exception):
-    """A commit names a stage that does not exist or is not complete."""
+    """A commit names a stage that is missing or not complete; nothing of the batch was put."""
 
 
 class StageWriter:
-    """A stage that is being filled, by one thread."""
+    """Fills one stage with blobs of rows, in one thread; end it with ``finish`` or ``discard``."""
 
     def __init__(self, core: Core, place: StagePlace) -> None:
-        """Begin a stage; it is stored together with the first blob that is followed by another."""
+        """Begin a stage in memory.
+
+        It is first stored by ``finish``, or when a second blob is appended.
+        """
         self._core = core
         with core.engine_lock:
             self._id = core.store.sequence.next()
@@ -69,7 +72,10 @@ class StageWriter:
         self._row_count = 0
 
     def append(self, rows: bytes, row_count: int) -> None:
-        """Add a blob of rows at the end; raises the errors of ``Committer.run``."""
+        """Add a blob of rows at the end of the stage, and store the blob before it.
+
+        Raises the errors of ``Committer.run``.
+        """
         if self._has_blob:
             self._write()
         with self._core.engine_lock:
@@ -85,12 +91,12 @@ class StageWriter:
         return self._row_count
 
     def discard(self) -> None:
-        """Remove what is stored of a stage that will not be finished."""
+        """Delete what is stored of a stage that will not be finished; nothing if none is."""
         if self._is_begun:
             _run(self._core, removed([self._id], []))
 
     def _write(self) -> None:
-        """Store what is pending in one transaction."""
+        """Store all pending statements in one transaction."""
         transaction = Transaction()
         transaction.unit.statements, self._pending = self._pending, []
         transaction.unit.brings_data = True
@@ -108,10 +114,10 @@ class Stages:
         self._swept_ms: int | None = None
 
     def begin(self, place: StagePlace) -> StageWriter | None:
-        """Return a new stage; None when its batch is committed already, so nothing must be written.
+        """Return a writer for a new stage; None when its batch is committed already.
 
-        Rows that earlier batches of the query have left are removed. Raises ValueError when the
-        same attempt is written already.
+        Stages of earlier batches that lost are removed. Raises ValueError when a stage of the same
+        query, batch, partition and attempt exists.
         """
         core = self._core
         with core.engine_lock:
@@ -127,7 +133,7 @@ class Stages:
         return StageWriter(core, place)
 
     def state(self, query: str) -> QueryState | None:
-        """Return the progress of a query, None before its first commit."""
+        """Return the stored progress of a query, None before its first commit."""
         with self._core.engine_lock:
             self._core.check_running()
             return self._core.store.stages.query(query)
@@ -164,7 +170,10 @@ class Stages:
             return state if state.batch == batch else state._replace(is_done=state.batch > batch)
 
     def surrendered(self, query: str, batch: int) -> list[Surrendered]:
-        """Return the rows that a batch has left out, until the next batch is written."""
+        """Return the rows that the commit of a batch has left out; empty for none.
+
+        They are kept until a later batch of the query is written.
+        """
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -172,7 +181,10 @@ class Stages:
         return [Surrendered(*row) for blob in blobs for row in json.loads(blob)]
 
     def sweep(self, before_ms: int) -> int:
-        """Remove stages begun before ``before_ms`` that no commit has named; return the number."""
+        """Remove stages begun before ``before_ms`` that no commit has named; return how many.
+
+        Also deletes the progress of bulk jobs that ended before ``before_ms``.
+        """
         core, count = self._core, 0
         with core.engine_lock:
             core.check_running()
@@ -188,11 +200,14 @@ class Stages:
         return count
 
     def _lock(self, query: str) -> Lock:
-        """Return the lock for a query."""
+        """Return the lock that orders the commits of a query; several queries may share one."""
         return self._locks[crc32(query.encode()) % _LOCK_COUNT]
 
     def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
-        """Record the winning stages of a batch, and remove the others; raises StageMissing."""
+        """Record the winning stages of a batch, and remove the others; return the new progress.
+
+        Raises StageMissing, with nothing changed.
+        """
         core, now_ms = self._core, self._core.now_ms()
         with core.engine_lock:
             ids = [self._complete(StagePlace(query, batch, *stage)) for stage in stages]
@@ -204,7 +219,7 @@ class Stages:
         return state
 
     def _complete(self, place: StagePlace) -> int:
-        """Return the id of a complete stage; raises StageMissing."""
+        """Return the id of a stage; raises StageMissing if it is missing or not complete."""
         found = self._core.store.stages.find(place)
         if found is None or found[1] is None:
             what = "is not there: it was swept" if found is None else "is not complete"
@@ -219,7 +234,10 @@ class Stages:
         *,
         surrenders: bool,
     ) -> QueryState:
-        """Put the rows of one transaction, and remove them from their stages with it."""
+        """Put the next rows of a batch in one transaction, and delete them from their stages.
+
+        Returns the new progress. On an error nothing is changed.
+        """
         core = self._core
         blob_ids, stage_ids, is_last = self._next_blobs(state)
         promotion = Promotion(core, dead_letter_queue, surrenders=surrenders)
@@ -255,7 +273,10 @@ class Stages:
         return state
 
     def _kept(self, state: QueryState, surrendered: list[Surrendered]) -> list[Statement]:
-        """Return the statements that store the rows left out, on a stage for them."""
+        """Return the statements that store the rows left out of a batch, empty for none.
+
+        They are stored as a further stage, and :meth:`surrendered` reads them.
+        """
         if not surrendered:
             return []
         core, rows = self._core, json.dumps(surrendered).encode()
@@ -275,9 +296,9 @@ class Stages:
         ]
 
     def _next_blobs(self, state: QueryState) -> tuple[list[int], list[int], bool]:
-        """Return the next transaction's blobs, the stages it empties, and whether it is the last.
+        """Return blobs of the next transaction, stages that it empties, whether it is the last.
 
-        Winning stages are processed one after the other; a blob that exists has not been put.
+        Winning stages are processed in order; a blob that still exists has not been put.
         """
         core = self._core
         blob_ids: list[int] = []
@@ -296,7 +317,7 @@ class Stages:
         return blob_ids, winners, True
 
     def _sweep_left_behind(self, place: StagePlace) -> None:
-        """Remove stages of earlier batches of the query that lost."""
+        """Remove the stages of earlier batches of the same query that no commit has named."""
         core, query, before = self._core, place.query, place.batch - 1
         with core.engine_lock:
             has_losers = bool(core.store.stages.losers(query, before))
@@ -308,14 +329,14 @@ class Stages:
                 self._remove(losers)
 
     def _sweep_sometimes(self) -> None:
-        """Remove orphaned stages, at most once in ``SWEEP_INTERVAL_MS``."""
+        """Remove stages that no commit named within 24 hours; runs once an hour at most."""
         now_ms = self._core.now_ms()
         if self._swept_ms is None or now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
             self._swept_ms = now_ms
             self.sweep(now_ms - ORPHAN_MS)
 
     def _remove(self, stage_ids: Iterable[int]) -> None:
-        """Remove stages with their rows, in transactions of limited size."""
+        """Delete stages with their rows, in transactions of limited size."""
         core = self._core
         for stage_id in stage_ids:
             is_emptied = False
@@ -327,7 +348,7 @@ class Stages:
 
 
 def _run(core: Core, statements: Iterable[Statement]) -> None:
-    """Run statements in one transaction; durable on return."""
+    """Run SQL statements in one transaction; durable on return, errors as of ``Committer.run``."""
     transaction = Transaction()
     transaction.unit.statements.extend(statements)
     core.committer.run(transaction)
