@@ -322,7 +322,10 @@ class BulkPuts:
         return True
 
     def _add_consecutive(self, first: int, after: int) -> bool:
-        """Add the rows ``[first, after)``, alike but for their data; return False if one does not fit."""
+        """Add rows ``[first, after)``, equal but for their data.
+
+        Returns False if one does not fit.
+        """
         batch, edges = self._batch(0), self._rows.offsets[first : after + 1]
         sizes = [end - start for start, end in pairwise(edges)]
         if batch is None or not batch.has_capacity(sizes):

@@ -61,7 +61,7 @@ _TRIM_AUDIT = (
 
 
 def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]:
-    """Return how the delay of a message ended that is no longer delayed, and its sender.
+    """Return how the delay of a message has ended, and its sender.
 
     The receipt is UNKNOWN and the sender None when the ledger no longer has the message. Call it
     without the engine lock.
@@ -91,9 +91,10 @@ class SessionSchedule:
     ) -> None:
         """Act for a session; ``unit_of_work`` checks that it is open and returns its unit, if any.
 
-        ``terminated_by`` names the user and program for the audit and for lives that end. With an
-        ``authority``, messages of other users need BROWSE on the staging queue to be shown and GET
-        to be changed; the user's own need none. ``position`` is that of :meth:`at`.
+        ``terminated_by`` names the user and program for the audit and the records of cancelled
+        messages. With an ``authority``, messages of other users need BROWSE on the staging queue to
+        be shown and GET to be changed; the user's messages need none. ``position`` is that of
+        :meth:`at`.
         """
         self._authority = authority
         self._core = core
@@ -121,7 +122,10 @@ class SessionSchedule:
         )
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
-        """Return the latest changes of the schedule, newest first; ``limit`` is as in ``list``."""
+        """Return the latest ``limit`` changes of the schedule, newest first.
+
+        Raises MQRC_OPTIONS_ERROR for a limit below 1.
+        """
         return [entry for _number, entry in self.audit_before(LAST_POSITION, limit)]
 
     def audit_before(self, number: int, limit: int) -> list[tuple[int, AuditEntry]]:
@@ -156,7 +160,7 @@ class SessionSchedule:
         return found[:limit]
 
     def show(self, msg_id: Identifier) -> Scheduled | None:
-        """Return the delayed message with this MsgId, None without one.
+        """Return the delayed message with this MsgId; None when no message with it is delayed.
 
         Of several messages it is the next one due.
         """
@@ -191,7 +195,7 @@ class SessionSchedule:
         return count
 
     def cancel(self, msg_id: Identifier) -> Receipt:
-        """Cancel the delivery of a message: it is removed, and its life ends as cancelled.
+        """Cancel the delivery of a message: it is removed from the staging queue.
 
         Like :meth:`reschedule` and :meth:`release` it changes all delayed messages with this MsgId
         that the session may change, or none: if one is locked or cannot have the new time, none
@@ -213,7 +217,10 @@ class SessionSchedule:
         return self._change_one(msg_id, change)
 
     def release(self, msg_id: Identifier) -> Receipt:
-        """Release a message to its target now, before its delivery time."""
+        """Release a message to its target now, before its delivery time.
+
+        Returns as :meth:`cancel`.
+        """
         return self._change_one(msg_id, Releasing(self._core, self._ending))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
@@ -247,7 +254,7 @@ class SessionSchedule:
         return self._change_all(where, Releasing(self._core, self._ending))
 
     def _change_one(self, msg_id: Identifier, change: ScheduleChange) -> Receipt:
-        """Change all delayed messages of a MsgId and return the receipt, with an audit entry.
+        """Apply a change to all delayed messages of a MsgId, audit it, and return the receipt.
 
         Messages that are due are released first. When none is left, the receipt comes from the
         ledger.
@@ -286,8 +293,9 @@ class SessionSchedule:
         transaction: Transaction,
         unit_of_work: UnitOfWork | None,
     ) -> Receipt | None:
-        """Change all messages of an id that can be changed; return None when ``found`` is empty.
+        """Apply a change to those messages of a MsgId that can be changed, and return the receipt.
 
+        Returns None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked.
         Raises MQRC_OBJECT_CHANGED when none has the wanted position, and the errors of
         ``change.check``.
         """
@@ -317,7 +325,7 @@ class SessionSchedule:
         return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
-        """Raise MQRC_NOT_AUTHORIZED unless it is the user's own message or the user has ``wanted``.
+        """Raise MQRC_NOT_AUTHORIZED if the user is not the sender and lacks ``wanted``.
 
         ``wanted`` is an authority on the staging queue; ``sender`` None means messages of any user.
         """
@@ -325,9 +333,10 @@ class SessionSchedule:
             self._authority.check_queue(STAGING_QUEUE, wanted)
 
     def _allowed(self, wanted: int, rows: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-        """Return the messages that the user has authority for.
+        """Return those messages that the user may see or change.
 
-        Raises MQRC_NOT_AUTHORIZED when there are none.
+        ``wanted`` is the authority on the staging queue for messages of other users. Raises
+        MQRC_NOT_AUTHORIZED when no message is left.
         """
         if self._authority is None:
             return rows
@@ -347,7 +356,10 @@ class SessionSchedule:
         return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
     def _change_all(self, where: ScheduleFilter, change: ScheduleChange) -> Iterator[int]:
-        """Check all matching messages, then change them batch by batch; yield the running total."""
+        """Check all matching messages, then change them in batches; yield the running total.
+
+        Raises the error of the first message that cannot be changed, before any is changed.
+        """
         core, unit_of_work = self._core, self._unit_of_work()
         self._check(words.GET, where.sender)
         check = Scan(core, where)
@@ -381,7 +393,7 @@ class SessionSchedule:
             yield 0
 
     def _is_possible(self, change: ScheduleChange, found: Found) -> bool:
-        """Return True if a message that was put after the check can be changed as well."""
+        """Return True if a message has not expired and ``change.check`` accepts it."""
         if is_expired(found[1].expire_at_ms, self._core.now_ms()):
             return False
         try:
@@ -391,7 +403,7 @@ class SessionSchedule:
         return True
 
     def _settled(self, msg_id: bytes) -> Sequence[Found]:
-        """Return the delayed messages of an id, once transactions that contain them are on disk."""
+        """Return the delayed messages with a MsgId, after waiting for transactions with them."""
         found: Sequence[Found] = ()
 
         def is_under_way() -> bool:
@@ -404,7 +416,10 @@ class SessionSchedule:
         return found
 
     def _state(self, found: Found, unit_of_work: UnitOfWork | None) -> Receipt | None:
-        """Return the receipt of a message that cannot be changed now, None when it can."""
+        """Return the receipt of a message that cannot be changed now, None when it can be changed.
+
+        The receipt says that a pipeline releases it, it is locked, cancelled, or expired.
+        """
         key = found[1].k
         owner = self._core.hidden.get(key)
         if owner is self._core.staging.releasing:
@@ -418,14 +433,14 @@ class SessionSchedule:
     def _entry(
         self, change: ScheduleChange, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
     ) -> AuditEntry:
-        """Return an audit entry of a change that is made now by this session's user."""
+        """Return a new audit entry, with the present time and the session's user."""
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 
     def _note(
         self, entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Add an audit entry to the unit of work, or to the transaction without one."""
+        """Add an audit entry to the unit of work, or without one to the transaction."""
         if unit_of_work is not None:
             unit_of_work.note(_AUDIT, entry)
         else:
@@ -439,7 +454,7 @@ def _filter_text(where: ScheduleFilter) -> str:
 
 
 class ScheduleChange(ABC):
-    """One kind of change; its methods are called under the engine lock."""
+    """One kind of change of delayed messages; its methods are called under the engine lock."""
 
     #: The name of the change in the audit.
     action: ClassVar[str]
@@ -452,21 +467,21 @@ class ScheduleChange(ABC):
         self.detail = ""
 
     def covers(self, row: StoredMessage) -> bool:
-        """Return True if this change applies to a message, and has not changed it already."""
+        """Return True if a message is to be changed: not yet changed, and of a kind that can be."""
         return True
 
     def check(self, row: StoredMessage) -> None:  # noqa: B027 - most changes are never too late
-        """Raise the reason why a message cannot be changed."""
+        """Raise MQError when a message cannot be changed; by default none is raised."""
 
     @abstractmethod
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Change a visible message in the unit of work, or in the transaction without one."""
+        """Change a visible message in the unit of work, or in the transaction if that is None."""
 
 
 class Cancellation(ScheduleChange):
-    """Removes messages from the schedule; their lives end as cancelled."""
+    """Removes messages from the staging queue; the ledger records them as cancelled."""
 
     action: ClassVar = "cancel"
     receipt: ClassVar = Receipt.CANCELLED
@@ -478,7 +493,7 @@ class Cancellation(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Take the message, as a get from the staging queue does (D3)."""
+        """Remove the message, as a get from the staging queue does (D3)."""
         now_ms = self._core.now_ms()
         if unit_of_work is None:
             queue_state.end(
@@ -490,7 +505,7 @@ class Cancellation(ScheduleChange):
 
 
 class Rescheduling(ScheduleChange):
-    """Gives messages another delivery time: one for all, or moved by the same time."""
+    """Gives messages another delivery time: one for all, or each moved by the same interval."""
 
     action: ClassVar = "reschedule"
     receipt: ClassVar = Receipt.RESCHEDULED
@@ -503,9 +518,9 @@ class Rescheduling(ScheduleChange):
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> None:
-        """Check the new time; exactly one argument must be given, and be within its range.
+        """Set the new time from exactly one argument, all in ms.
 
-        Raises MQRC_OPTIONS_ERROR otherwise.
+        Raises MQRC_OPTIONS_ERROR for none or several arguments, and for one out of range.
         """
         if sum(value is not None for value in (delay_ms, deliver_at_ms, by_ms)) != 1:
             raise mq_error(
@@ -530,7 +545,10 @@ class Rescheduling(ScheduleChange):
             self.detail = f"to {self._due_ms}"
 
     def covers(self, row: StoredMessage) -> bool:
-        """Leave out what this change has moved already, and due messages that cannot go earlier."""
+        """Return False for a message that this change has moved already.
+
+        Also False when a due message is to be moved to an earlier time.
+        """
         due_ms = due_ms_of(row.k)
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
             # There is no earlier.
@@ -561,7 +579,7 @@ class Rescheduling(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Give the message a key of its new time, behind all others of that time."""
+        """Give the message a new key with the new delivery time, behind all others of that time."""
         row = found[1]
         if unit_of_work is not None:
             unit_of_work.check_capacity()
@@ -574,15 +592,15 @@ class Rescheduling(ScheduleChange):
             queue_state.reschedule(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
-        """Return the new delivery time of a message, at least now."""
+        """Return the new delivery time of a message in ms since 1970, at least the present time."""
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms
         assert due_ms is not None
         return max(due_ms, self._core.now_ms())
 
     def _at(self, row: StoredMessage, due_ms: int) -> StoredMessage:
-        """Return the row of a message with another delivery time.
+        """Return the row of a message with another delivery time, under a new key.
 
-        With TTLFROM(RELEASE) the expiry moves along.
+        With TTLFROM(RELEASE) the expiry time moves by the same interval.
         """
         expire_at_ms = row.expire_at_ms
         if row.ttl_from_release and expire_at_ms is not None:
@@ -614,7 +632,10 @@ class Releasing(Rescheduling):
 
 
 def _moment(deliver_at_ms: int | None) -> int:
-    """Return a delivery time in ms since 1970; raises MQRC_OPTIONS_ERROR out of range."""
+    """Return ``deliver_at_ms``.
+
+    Raises MQRC_OPTIONS_ERROR unless it is within 0 .. LATEST_DUE_MS.
+    """
     if type(deliver_at_ms) is not int or not 0 <= deliver_at_ms <= LATEST_DUE_MS:
         raise mq_error(
             rc.MQRC_OPTIONS_ERROR,
