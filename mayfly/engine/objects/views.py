@@ -39,7 +39,7 @@ GENERIC: Final = "*"
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return True if a text equals a pattern, or begins with it when the pattern ends in ``*``."""
+    """Return True if a name equals a pattern, or begins like it: ``A*`` matches ``A.B``."""
     if pattern.endswith(GENERIC):
         return name.startswith(pattern[:-1])
     return name == pattern
@@ -99,7 +99,7 @@ def view_manager(core: Core) -> ManagerDefinition:
 
 
 def view_queue(core: Core, name: str) -> QueueDefinition | None:
-    """Return a copy of a queue definition of any kind, None without one."""
+    """Return a copy of the definition of a queue of any kind, None when it is not defined."""
     with core.engine_lock:
         return copy(core.registry.find(name))
 
@@ -123,7 +123,7 @@ def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
 
 
 def view_queue_status(core: Core, name: str) -> QueueStatus:
-    """Return the status of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the status of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME for any other name."""
     with core.engine_lock:
         queue = core.registry.queue(name)
         counted = counts(core, queue)
@@ -141,10 +141,10 @@ def view_queue_status(core: Core, name: str) -> QueueStatus:
 
 
 def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
-    """Return when the oldest message of a queue was put, None when it is empty.
+    """Return when the oldest message of a queue was put, in ms since 1970; None when it is empty.
 
     It is the first message of one of the priorities, so each priority with messages costs one
-    search.
+    search. The engine lock is held.
     """
     assert core.engine_lock.is_held()
     oldest_ms: int | None = None
@@ -180,7 +180,10 @@ def view_topic_string(core: Core, topic: str) -> TopicView:
 
 
 def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
-    """Return the subscriptions whose names match, sorted by name; those without come first."""
+    """Return the subscriptions whose names match, sorted by name.
+
+    Those without a name come first.
+    """
     with core.engine_lock:
         found = core.registry.subscriptions.all()
     wanted = sorted((s for s in found if matches(s.name, pattern)), key=lambda s: s.name)
@@ -194,16 +197,20 @@ def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
 
 
 def view_neighbours(core: Core) -> tuple[str, list[str]]:
-    """Return the parent in the hierarchy, "" without one, and the children, sorted by name."""
+    """Return the parent in the publish/subscribe hierarchy, "" without one, and its children.
+
+    The children are sorted by name.
+    """
     with core.engine_lock:
         children = [child.name for child in named_of(core, CHILD)]
         return core.registry.queue_manager.parent, children
 
 
 def view_members(core: Core) -> list[MemberView]:
-    """Return the open members of the group, and closed ones with decided units, sorted by name.
+    """Return the open members of the queue-sharing group, and closed ones with work to do.
 
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
+    That work are decided units of work. Sorted by name. Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a
+    queue manager without a group.
     """
     directory, group = core.registry.directory, core.group
     if directory is None or group is None:
@@ -223,9 +230,9 @@ def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
 
 
 def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
-    """Return the entities, each user followed by all groups of that user.
+    """Return users and groups, each user followed by the groups of that user.
 
-    Together they have one authority.
+    Together they have the authority of all of them.
     """
     with core.engine_lock:
         found: list[Entity] = []
@@ -236,13 +243,16 @@ def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
 
 
 def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
-    """Return the authorities, as bits, that users and groups have together on an object."""
+    """Return the authorities, as bits, that users and groups have together on an object.
+
+    0 for none.
+    """
     with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)
 
 
 def manager_definition(core: Core) -> ManagerDefinition:
-    """Return the definition of the queue manager itself, which changes in place."""
+    """Return the definition of the queue manager itself, not a copy: it changes with each ALTER."""
     return core.registry.queue_manager
 
 
@@ -257,7 +267,7 @@ def manager_folder(core: Core) -> Path | None:
 
 
 def target_queue(core: Core, name: str) -> LocalQueue:
-    """Return the queue to which a put under a name goes (C2).
+    """Return the local queue on which a put under a name is stored (C2).
 
     For a queue of another queue manager that is the transmission queue. Raises the errors of
     ``resolve_target``.
@@ -266,7 +276,7 @@ def target_queue(core: Core, name: str) -> LocalQueue:
 
 
 def has_lives_from_release(core: Core) -> bool:
-    """Return True if a queue has TTLFROM(RELEASE), so that a life may be shorter than its delay."""
+    """Return True if a local queue has TTLFROM(RELEASE): expiry may be shorter than delay."""
     with core.engine_lock:
         return any(
             definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND
