@@ -44,7 +44,10 @@ MAX_NEW_BESIDE_RELEASE = 20
 
 
 class Commit:
-    """One caller's units, which share a transaction, and the signal for which that caller waits."""
+    """The units of one caller, which share a transaction, and the signal that caller waits for.
+
+    A unit is a set of changes to the store that become durable together.
+    """
 
     __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
 
@@ -60,7 +63,7 @@ class Commit:
         self.woken: list[Commit] = []
 
     def is_over(self) -> bool:
-        """Return True if the units are decided and no other commit waits for this one to lead."""
+        """Return True if all units are written or failed, and no other commit waits for this one."""
         return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:
@@ -68,7 +71,10 @@ class Commit:
         return any(unit.moves for unit in self.units)
 
     def new_count(self) -> int:
-        """Return the number of messages added; a unit that ends as many as it adds counts as 0."""
+        """Return the number of messages that the units add.
+
+        One that ends as many as it adds counts 0.
+        """
         return sum([unit.new_count() for unit in self.units])
 
 
@@ -98,7 +104,7 @@ def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Comm
 
 
 def holds_release(waiting: Sequence[Commit]) -> bool:
-    """Return True if one of the commits is a release of delayed messages."""
+    """Return True if one of the commits releases delayed messages."""
     return any(commit.is_release() for commit in waiting)
 
 
@@ -122,9 +128,10 @@ _WRONG_UNIT = (
 
 
 class GroupCommit:
-    """Runs units on the writer connection, several to a transaction; one caller at a time leads.
+    """Commits units of several callers in one transaction of the writer connection.
 
-    ``is_broken`` is True once the store has stopped; every later commit then fails.
+    One of the waiting callers at a time leads: it runs the transaction for all. ``is_broken`` is
+    True once the store has stopped; every later commit then fails.
     """
 
     def __init__(
@@ -195,7 +202,7 @@ class GroupCommit:
             self.is_broken = True
 
     def _see_through(self, commit: Commit) -> None:
-        """Wait, or lead, until a commit is over, also when interrupted again.
+        """Wait, or lead, until a commit is over, even when the thread is interrupted again.
 
         An abandoned commit might later be given the lead, and all others would wait for it.
         """
@@ -210,10 +217,10 @@ class GroupCommit:
                 raise
 
     def _lead(self, leader: Commit) -> None:
-        """Run the next transaction and hand the lead on.
+        """Run the next transaction for all waiting callers, wake them, and hand the lead on.
 
-        After an interrupt continue where it stopped. No step may be left out, or the other callers
-        would wait for ever; each step may be done twice.
+        After an interrupt it continues where it stopped. No step may be left out, or the other
+        callers would wait for ever; each step may be done twice.
         """
         if not leader.woken:
             if not leader.shared:
@@ -236,7 +243,10 @@ class GroupCommit:
             leader.shared, self.waiting = now, later
 
     def _run_undecided(self, commits: list[Commit]) -> None:
-        """Run those units of some commits that are not decided yet."""
+        """Run those units that are neither durable nor failed yet, in one transaction.
+
+        A unit that an interrupt has kept from being tried fails with MQRC_UNEXPECTED_ERROR.
+        """
         batch = [unit for commit in commits for unit in commit.units if not unit.is_decided()]
         if not batch:
             return
@@ -249,9 +259,9 @@ class GroupCommit:
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
 
     def _hand_over(self, leader: Commit) -> None:
-        """Give the lead to the first waiting commit.
+        """Make the first waiting commit the leader; without one, nobody leads.
 
-        That may be the leader's own, which was left out.
+        That may be another commit of the same caller, which was left out.
         """
         with self._lock:
             shared, waiting = leader.shared, self.waiting
@@ -311,7 +321,8 @@ class GroupCommit:
     def _transact_with_retry(self, batch: list[Unit]) -> None:
         """Run a transaction.
 
-        On a full disk free space and run it again without the growing units.
+        On a full disk free space and run it again without units that add messages. Raises
+        apsw.FullError when no space can be freed, and other apsw.Error.
         """
         space = self._disk_space
         try:
@@ -324,7 +335,10 @@ class GroupCommit:
             self._transact(space.units_to_retry(batch))
 
     def _transact(self, batch: list[Unit]) -> None:
-        """Write a batch of units in one transaction and commit it; raises apsw.Error."""
+        """Write units in one transaction and commit it; does nothing without units.
+
+        Raises apsw.Error.
+        """
         writer, ledger_writer = self._writer, self._ledger_writer
         if not batch:
             return
@@ -338,15 +352,15 @@ class GroupCommit:
         self._accept(batch)
 
     def _accept(self, batch: list[Unit]) -> None:
-        """Mark the units of a committed batch as safe."""
+        """Mark all units of a committed transaction as durable, except failed ones."""
         self._ledger_writer.accept()
         for unit in batch:
             unit.is_safe = unit.error is None
 
     def _write_all(self, batch: list[Unit]) -> None:
-        """Write the units of a batch, merged into one where their order allows it.
+        """Write the units of a transaction, merged into one where their order allows it.
 
-        Each statement delays all callers of the batch.
+        Each statement delays all callers of the transaction. A wrong unit gets its ``error``.
         """
         if len(batch) == 1:
             self._write(batch[0])
@@ -359,9 +373,9 @@ class GroupCommit:
                 unit.error = self._try(unit)
 
     def _write_first(self, merged: Unit) -> bool:
-        """Write a merged unit at the begin of a transaction.
+        """Write a merged unit at the beginning of a transaction.
 
-        On an error begin anew and return False.
+        When it is wrong, the transaction is begun anew and False is returned.
         """
         try:
             self._write(merged)
@@ -373,7 +387,10 @@ class GroupCommit:
         return True
 
     def _write_mixed(self, batch: list[Unit]) -> None:
-        """Write units in their order, neighbouring ones merged where their order allows it."""
+        """Write units in their order, neighbouring ones merged where that changes nothing.
+
+        A wrong unit gets its ``error``.
+        """
         plain: list[Unit] = []
         for unit in batch:
             if unit.is_plain():
@@ -385,14 +402,17 @@ class GroupCommit:
         self._write_plain(plain)
 
     def _write_plain(self, units: list[Unit]) -> None:
-        """Write plain units, merged into one where their order allows it."""
+        """Write units that only put, end and back out messages, merged where their order allows it.
+
+        A wrong unit gets its ``error``.
+        """
         merged = merged_unit(units) if len(units) > 1 else None
         if merged is None or self._try(merged) is not None:
             for unit in units:
                 unit.error = self._try(unit)
 
     def _write(self, unit: Unit) -> None:
-        """Write what a unit changes to SQLite: life records, messages and counters of queues."""
+        """Write all changes of a unit to SQLite: ledger records, messages, queue counters."""
         if unit.lives:
             self._ledger_writer.write_lives(unit)
         self._apply(unit)
@@ -401,7 +421,8 @@ class GroupCommit:
     def _try(self, unit: Unit) -> Exception | None:
         """Write a unit inside a savepoint.
 
-        On an error of the unit undo it alone and return the error.
+        When the unit is wrong, undo it alone and return the error. Returns None on success. Other
+        errors are raised.
         """
         writer, wrong = self._writer, None
         mark = self._ledger_writer.mark()
@@ -427,6 +448,6 @@ class GroupCommit:
 
 
 def _fail(batch: list[Unit], error: BaseException) -> None:
-    """Give all units of a batch the same error."""
+    """Set the same error in all units of a transaction."""
     for unit in batch:
         unit.error = error
