@@ -63,7 +63,7 @@ class Commit:
         self.woken: list[Commit] = []
 
     def is_over(self) -> bool:
-        """Return True if all units are written or failed, and no other commit waits for this one."""
+        """Return True if all units are written or failed, and no commit waits for this one."""
         return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:
