@@ -60,9 +60,9 @@ class Checkpointer:
         self._worker.join()
 
     def _turn(self) -> bool:
-        """Wait until the log is long, then write it back or lengthen its file: one thread round.
+        """Wait until the log is long, then write it back or lengthen its file.
 
-        Returns False once stopped.
+        This is one round of the thread. Returns False once stopped.
         """
         if self._connection is None and not self._stopped:
             made = self._database.connect()

@@ -253,6 +253,7 @@ def _message(values: tuple[Any, ...]) -> StoredMessage:
 
 
 def _as_json(keys: Sequence[int]) -> str:
+    """Return keys as a JSON list: ``[1, 2]`` -> ``"[1,2]"``."""
     return f"[{','.join(map(str, keys))}]"
 
 

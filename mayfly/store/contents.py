@@ -88,6 +88,7 @@ class Contents:
     """
 
     def __init__(self, writer: apsw.Connection) -> None:
+        """Use ``writer`` for all changes; look whether the database has shared contents already."""
         self._writer = writer
         #: Whether a message may lack what its content has.
         self.are_shared = self._has_trigger()
@@ -116,10 +117,9 @@ class Contents:
         return rest
 
     def _insert(self, content: _Values) -> int | None:
-        """Insert a content and return its number.
+        """Insert a content and return its number; create the trigger that deletes unused contents.
 
-        Returns None when another content has its hash of MsgId. The trigger that deletes unused
-        contents is created when it is missing.
+        Returns None, with nothing inserted, when another content has the same hash of MsgId.
         """
         # The transaction that made the trigger may have been undone.
         if not self._has_trigger():

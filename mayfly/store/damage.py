@@ -89,10 +89,7 @@ def is_available() -> bool:
 
 @cache
 def _kind_of(name: str) -> str | None:
-    """Return how apsw ships an SQLite extra, such as ``"extension"``.
-
-    None if it does not have it.
-    """
+    """Return how apsw ships an SQLite extra, such as ``"extension"``; None if it has none."""
     # It imports much of the standard library, which a queue manager in memory does without.
     from apsw import sqlite_extra
 
@@ -111,11 +108,11 @@ def is_protected(database: Path, files: Files) -> bool:
 
 
 def checksum_vfs(vfs: str | None, folder: Path) -> str:
-    """Return the name of the SQLite VFS that opens databases with checksums.
+    """Return the name of the SQLite VFS that opens databases with checksums; load it at first use.
 
-    Load it at the first call. It is layered on ``vfs``; None is the default of the process. A
-    process can have it over one file system only: StoreError for a folder on another one, or for an
-    unknown ``vfs``. Connections of other code in this process keep their default VFS.
+    It is layered on ``vfs``; None is the default of the process. A process can have it over one
+    file system only: StoreError for a folder on another one, or for an unknown ``vfs``. Connections
+    of other code in this process keep their default VFS.
     """
     with _LOADING:
         known = apsw.vfs_names()
@@ -222,6 +219,7 @@ def write_identity(folder: Path, identity: Identity, files: Files) -> None:
 
 
 def _checksum_of(identity: Identity) -> str:
+    """Return the CRC-32 of an Identity as 8 hexadecimal digits."""
     return f"{zlib.crc32(json.dumps(identity).encode()):08x}"
 
 

@@ -366,6 +366,7 @@ class _EmptyDatabase(threading.local):
     """
 
     def __init__(self) -> None:
+        """Create an empty database in memory, for the thread that asks first."""
         self.connection = apsw.Connection(":memory:")
         self.connection.execute(schema())
 

@@ -39,7 +39,7 @@ class Ballast:
     """
 
     def __init__(self, folder: Path, files: Files) -> None:
-        """Look for the file, without creating it.
+        """Look for the ballast file, without creating it.
 
         A folder to which little was ever written has none.
         """
@@ -51,9 +51,9 @@ class Ballast:
         self.is_given_up = size is not None and not self.is_there
 
     def damage(self) -> str | None:
-        """Return a text if a byte of the file is not zero, None if all is well or no file is kept.
+        """Return a text if a byte of the ballast file is not zero.
 
-        Raises OSError.
+        None if all is well or without a file. Raises OSError.
         """
         if not self.is_there:
             return None
@@ -64,15 +64,16 @@ class Ballast:
         return None
 
     def create(self, owed_bytes: int) -> None:
-        """Create the file unless it exists or was given up; a disk without space for it gets none.
+        """Create the ballast file, zeros that reserve disk space, unless it exists or was given up.
 
-        ``owed_bytes`` more must stay free, for the database when the log is written back.
+        A disk without space for it gets none. ``owed_bytes`` more must stay free, for the database
+        when the log is written back.
         """
         if not self.is_there and not self.is_given_up:
             self.is_there = self._allocate(owed_bytes)
 
     def give_up(self) -> bool:
-        """Cut the file to nothing, which frees its disk space.
+        """Cut the ballast file to nothing, which frees its disk space.
 
         Returns False if nothing could be freed.
         """
@@ -94,7 +95,7 @@ class Ballast:
         return True
 
     def restore(self, owed_bytes: int) -> bool:
-        """Create the file again after it was given up.
+        """Create the ballast file again after it was given up.
 
         Returns False if the disk has no space for it. ``owed_bytes`` more must stay free, for the
         database when the log is written back.
@@ -113,7 +114,7 @@ class Ballast:
         return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
 
     def _allocate(self, owed_bytes: int) -> bool:
-        """Write the file; return False if the disk has no space for it."""
+        """Write the ballast file; return False if the disk has no space for it."""
         if not self.has_capacity(owed_bytes):
             return False
         try:
@@ -142,6 +143,7 @@ class DiskSpace:
     """
 
     def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
+        """Read the free space at the first transaction that adds messages, through ``log``."""
         self._writer, self._log, self._ballast = writer, log, ballast
         self._last_pages = self._look_at_pages = 0
         #: How many pages the database may have after a transaction that adds messages; None: any
@@ -149,10 +151,10 @@ class DiskSpace:
         self.max_pages: int | None = None
 
     def refuse_growth(self, batch: list[Unit]) -> list[Unit]:
-        """Fail the units that add messages if the disk has no space for them.
+        """Fail the units that add messages if the disk has no space for them; return the others.
 
-        Returns the other units. They fail with MQRC_STORAGE_MEDIUM_FULL. With enough space all
-        units are returned. Call it before the transaction begins.
+        The failed units have MQRC_STORAGE_MEDIUM_FULL as their error. With enough space all units
+        are returned. Call it before the transaction begins.
         """
         pages, last_pages, ballast = self._log.pages, self._last_pages, self._ballast
         self._last_pages = pages
@@ -196,7 +198,10 @@ class DiskSpace:
         return self._write_back() or is_given_up
 
     def _has_capacity(self) -> bool:
-        """Return True if the disk has space for puts; else give up the ballast for gets."""
+        """Return True if the disk has space for puts.
+
+        Else give up the ballast to make space for gets.
+        """
         ballast = self._ballast
         if not (
             not ballast.is_given_up

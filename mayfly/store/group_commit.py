@@ -52,6 +52,7 @@ class Commit:
     __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
 
     def __init__(self, units: tuple[Unit, ...], done: Signal) -> None:
+        """Queue ``units`` as not yet written; ``done`` wakes their caller."""
         self.units = units
         #: Set when the units are written, or have failed, or when the caller is to lead.
         self.done = done
@@ -63,7 +64,10 @@ class Commit:
         self.woken: list[Commit] = []
 
     def is_over(self) -> bool:
-        """Return True if all units are written or failed, and no commit waits for this one."""
+        """Return True if the caller may return: its units are written or have failed.
+
+        False also while the caller still has to lead, which is to run the transaction of others.
+        """
         return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:
@@ -71,10 +75,7 @@ class Commit:
         return any(unit.moves for unit in self.units)
 
     def new_count(self) -> int:
-        """Return the number of messages that the units add.
-
-        One that ends as many as it adds counts 0.
-        """
+        """Return how many messages the units add; a unit that ends as many as it adds counts 0."""
         return sum([unit.new_count() for unit in self.units])
 
 
@@ -82,8 +83,9 @@ def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Comm
     """Split waiting commits into those of the next transaction and those that wait.
 
     Both keep the order. A commit that adds no message shares the next transaction always. New
-    messages share it up to MAX_NEW_MESSAGES, or MAX_NEW_BESIDE_RELEASE if a release is among the
-    commits. The first commit with new messages is never too large, unless a release is there.
+    messages share it up to MAX_NEW_MESSAGES, or MAX_NEW_BESIDE_RELEASE if one of the commits is a
+    release of delayed messages. Without a release the first commit with new messages is never too
+    large.
     """
     if len(waiting) == 1:
         return [waiting[0]], []
@@ -146,7 +148,7 @@ class GroupCommit:
     ) -> None:
         """Write units with ``apply``, each transaction inside ``guard``.
 
-        ``disk_space`` refuses puts on a full disk; None in memory.
+        ``disk_space`` refuses puts on a full disk; None for a database in memory.
         """
         self._writer = writer
         self._apply = apply
@@ -202,9 +204,9 @@ class GroupCommit:
             self.is_broken = True
 
     def _see_through(self, commit: Commit) -> None:
-        """Wait, or lead, until a commit is over, even when the thread is interrupted again.
+        """Wait, or run the transaction of others, until a commit is over, despite interrupts.
 
-        An abandoned commit might later be given the lead, and all others would wait for it.
+        An abandoned commit might later be made the leader, and all others would wait for it.
         """
         while not commit.is_over():
             try:
@@ -217,7 +219,7 @@ class GroupCommit:
                 raise
 
     def _lead(self, leader: Commit) -> None:
-        """Run the next transaction for all waiting callers, wake them, and hand the lead on.
+        """Run the next transaction for all waiting callers, wake them, and choose the next leader.
 
         After an interrupt it continues where it stopped. No step may be left out, or the other
         callers would wait for ever; each step may be done twice.
@@ -259,9 +261,10 @@ class GroupCommit:
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
 
     def _hand_over(self, leader: Commit) -> None:
-        """Make the first waiting commit the leader; without one, nobody leads.
+        """Make the first waiting commit the leader, which runs the next transaction.
 
-        That may be another commit of the same caller, which was left out.
+        Without a waiting commit nobody leads. The next leader may be this commit, if it was left
+        out.
         """
         with self._lock:
             shared, waiting = leader.shared, self.waiting

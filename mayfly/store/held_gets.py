@@ -126,7 +126,7 @@ class HeldGets:
     def check(self) -> list[str]:
         """Return a list with one text if the file is damaged, else an empty list.
 
-        The lock is held.
+        The queue manager's lock is held.
         """
         wrong = [
             place
@@ -187,6 +187,7 @@ class HeldGets:
         return True
 
     def _unmap(self) -> None:
+        """Release the mapped memory of the file; does nothing when the file is not mapped."""
         if self._map is not None:
             self._halves.release()
             self._area.release()

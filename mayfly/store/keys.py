@@ -119,9 +119,9 @@ def key_of_generated_id(identifier: bytes, number: int) -> int | None:
 
 
 def may_hold_key(msg_hash: int, key: int) -> bool:
-    """Return False if an id with this index value cannot contain the key of a message.
+    """Return True if an id with the index value ``msg_hash`` may contain the key of a message.
 
-    ``msg_hash`` is the result of :func:`id_hash`. For a staged message it is always True.
+    False is certain. For a staged message it is always True.
     """
     return key < 0 or not (msg_hash ^ key) & _PLACE
 

@@ -44,6 +44,7 @@ class Retention:
     def __init__(
         self, writer: apsw.Connection, ledger_writer: LedgerWriter, group: GroupCommit
     ) -> None:
+        """Read the first position of the ledger from ``writer``; delete rows through ``group``."""
         self.ledger_writer = ledger_writer
         self._group = group
         found: Any = writer.execute(_FIRST).fetchall()[0][0]
@@ -212,7 +213,7 @@ class LedgerIds:
     def _hashes_of(self, block: int) -> list[int]:
         """Return the hashes of the ids in one block, ascending.
 
-        Those of indexed delayed messages are not.
+        Ids of delayed messages, which have an index, are left out.
         """
         after = block * BLOCK_ROWS
         [found] = self._reader.rows(_IDS, (after, after + BLOCK_ROWS))
@@ -303,10 +304,7 @@ class Ledger:
         return self._ledger_writer.last_position
 
     def first_position(self) -> int:
-        """Return the oldest position that is kept.
-
-        One above the newest when the ledger is empty.
-        """
+        """Return the oldest position that is kept; one above the newest in an empty ledger."""
         # Taken before the read: a row written meanwhile is read as well, or has a later position.
         last_position = self._ledger_writer.last_position
         found = self._reader.rows(_FIRST)[0][0]

@@ -66,10 +66,7 @@ class Totals:
     def __init__(
         self, queue: str, puts: int, present: int, present_volatile: int, ended: dict[str, int]
     ) -> None:
-        """Set the counters.
-
-        ``ended`` counts ended messages by outcome, the value of a final ``State``.
-        """
+        """Set the counters; ``ended`` counts ended messages by outcome (final ``State``)."""
         self.queue = queue
         self.puts = puts
         self.present = present
@@ -169,8 +166,8 @@ class TotalsTable:
     def open_queue(self, number: int, queue: str) -> None:
         """Start counters of zero for a queue, unless its number has counters already.
 
-        New ones need a balance row at once, by which a reader of the ledger sees that a queue of a
-        known name was created anew.
+        New ones need a balance row (a ledger row with the counters) at once, by which a reader of
+        the ledger sees that a queue of a known name was created anew.
         """
         known = self._held.get(number)
         if known is not None:
@@ -194,7 +191,7 @@ class TotalsTable:
             self._held.pop(number, None)
 
     def __contains__(self, number: int) -> bool:
-        """Return True if there are totals for a queue number."""
+        """Return True if the table has counters for a queue number."""
         return number in self._held
 
     def __getitem__(self, number: int) -> Totals:
@@ -210,7 +207,10 @@ class TotalsTable:
             return list(self._held.items())
 
     def owing(self) -> list[tuple[int, Totals]]:
-        """Return number and counters of every queue that has changed since its last balance row."""
+        """Return number and counters of every queue that has changed since its last balance row.
+
+        A balance row is a ledger row with the counters of one queue.
+        """
         with self._lock:
             found = [(number, self._held.get(number)) for number in self._owing if number >= 0]
             owing = [(n, totals) for n, totals in found if totals is not None and totals.unbalanced]
@@ -230,7 +230,8 @@ class TotalsTable:
     def changed(self, *, unbalanced: bool) -> list[tuple[int, Totals]]:
         """Return number and counters of the queues that the present transaction changes.
 
-        With ``unbalanced`` all queues that need a balance row are added.
+        With ``unbalanced`` it adds all queues that changed since their last balance row, a ledger
+        row with the counters.
         """
         if unbalanced:
             for number, totals in self.owing():
@@ -322,7 +323,7 @@ class TotalsTable:
     def _load(self) -> None:
         """Read the saved counters, and add the ledger rows after them.
 
-        Errors mean a damaged row.
+        Raises ValueError, LookupError or TypeError for a damaged row.
         """
         by_name: dict[str, tuple[int, int]] = {}
         rows: Any = self._writer.execute(_SAVED).fetchall()
@@ -427,6 +428,10 @@ class LedgerWriter:
         *,
         high_water_ms: int,
     ) -> None:
+        """Continue the ledger behind its last position.
+
+        ``high_water_ms`` is the time stored last.
+        """
         self._writer, self._contents = writer, contents
         self._now_ms = now_ms
         #: The newest time that is durable, and that of the transaction under way.

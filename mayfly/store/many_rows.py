@@ -1,4 +1,4 @@
-"""Insert or delete many rows by few statements.
+"""Inserts or deletes many rows by few SQL statements.
 
 SQLite releases the interpreter lock at each step of a statement, and a busy thread of the program
 then keeps it for 5 ms. Beside one such thread 100 inserts take 20 ms, and took 120 with a step for

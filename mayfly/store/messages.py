@@ -227,9 +227,9 @@ def move_puts_back(after_ms: int, by_ms: int) -> Statement:
 
 @lru_cache(maxsize=256)
 def limited(sql: str, limit: int) -> str:
-    """Return an SQL statement with ``LIMIT limit`` written into its text.
+    """Return an SQL statement with ``LIMIT limit`` added to its text.
 
-    A LIMIT given as a parameter makes SQLite prepare the statement again each time: 12 µs, not 3.
+    A LIMIT passed as a parameter makes SQLite prepare the statement again each time: 12 µs, not 3.
     """
     return f"{sql} LIMIT {limit}"
 
@@ -335,7 +335,7 @@ class Messages:
     def insert(self, rows: list[StoredMessage]) -> None:
         """Insert messages, with the cheapest SQL statement for them; ``rows`` must not be empty.
 
-        Copies of a publication share their content.
+        Copies of a publication share their content: MsgId, descriptor, data and topic.
         """
         sql = _insert_for(rows)
         if sql is INSERT and len(rows) >= LEAST_COPIES:
@@ -434,7 +434,7 @@ class Messages:
         )
 
     def count(self, low: int, high: int) -> int:
-        """Count the messages of a key range by reading it, to check a counter."""
+        """Count the messages of a key range by reading it; slow, used to check a counter."""
         return self._number("SELECT count(*) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def lowest_key(self, low: int, high: int) -> int | None:

@@ -62,7 +62,7 @@ def read_user_groups(messages: Messages) -> dict[str, tuple[str, ...]]:
 def write_user_groups(user: str, groups: tuple[str, ...]) -> Statement:
     """Return the SQL statement that stores the groups of a user.
 
-    For no groups, that deletes them.
+    Without groups it deletes the entry of the user.
     """
     name = _GROUPS + user
     return write_value(name, json.dumps(groups)) if groups else (_ERASE, (name,))

@@ -62,6 +62,7 @@ class NoSpaceToMigrate(StoreError):
     """The disk is too full to migrate a database; ``missing_bytes`` more are needed."""
 
     def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
+        """Keep how many bytes are missing on the disk."""
         super().__init__(message, folder)
         self.missing_bytes = missing_bytes
 

@@ -151,9 +151,9 @@ def removed(stage_ids: Sequence[int], blob_ids: Sequence[int]) -> list[Statement
 
 
 def forgotten(query_pattern: str, before_ms: int) -> Statement:
-    """Return the SQL statement that deletes finished queries which have not changed for long.
+    """Return the SQL statement that deletes finished queries not changed since ``before_ms``.
 
-    ``query_pattern`` is a GLOB pattern, ``before_ms`` the time in ms since 1970 of the last change.
+    ``query_pattern`` is a GLOB pattern, ``before_ms`` a time in ms since 1970.
     """
     return _FORGET, (query_pattern, before_ms)
 
@@ -162,6 +162,7 @@ class StageTable:
     """Reads stages and the progress of queries; call it with the queue manager's lock held."""
 
     def __init__(self, messages: Messages) -> None:
+        """Read the stages in the database of ``messages``."""
         self._fetch = messages.fetch
 
     def query(self, query: str) -> QueryState | None:
@@ -172,9 +173,9 @@ class StageTable:
         return None
 
     def find(self, place: StagePlace) -> tuple[int, int | None] | None:
-        """Return id and row count of a stage, None without such a stage.
+        """Return (id, number of rows) of a stage, None when no such stage exists.
 
-        The count is None until it is complete.
+        The number is None until the stage is complete.
         """
         for stage_id, row_count in self._fetch(_FIND, tuple(place)):
             return stage_id, row_count

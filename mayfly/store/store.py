@@ -235,6 +235,7 @@ class Store:
     def apply(self, unit: Unit) -> None:
         """Make the changes of a unit to non-persistent messages, after :meth:`commit`.
 
+        The ledger records and counters of a unit without a durable part wait for the next commit.
         The queue manager's lock is held.
         """
         messages = self.volatile

@@ -394,7 +394,7 @@ class Unit:
 
 
 def merged_unit(units: Iterable[Unit]) -> Unit | None:
-    """Return one unit with the changes of several, in place of them.
+    """Return one unit with the changes of several, to be written instead of them.
 
     None when their order matters: when a unit is not plain, or one deletes or backs out a message
     that another inserts.

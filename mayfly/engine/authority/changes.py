@@ -66,9 +66,10 @@ def set_authority(
 
 
 def delete_authority(core: Core, key: RecordKey) -> None:
-    """Delete a record; rights from other records stay.
+    """Delete one authority record; durable on return.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME when there is no such record.
+    Authorities from other records stay. Raises MQRC_UNKNOWN_OBJECT_NAME when no record has this
+    key, and the errors of :func:`check_key`.
     """
     core.check_running()
     check_key(core, key)

@@ -199,7 +199,7 @@ class UserAuthority:
             self._refuse(object_type, name, missing)
 
     def _refuse(self, object_type: str, name: str, missing: int) -> NoReturn:
-        """Count and log a refusal, and raise MQRC_NOT_AUTHORIZED."""
+        """Raise MQRC_NOT_AUTHORIZED that names the ``missing`` bits; also count and log it."""
         core = self._core
         with core.engine_lock:
             core.registry.authority.refused_count += 1

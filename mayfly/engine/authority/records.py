@@ -110,6 +110,7 @@ class UserGroups:
     """
 
     def __init__(self) -> None:
+        """Begin without known groups; ``file`` is set later where a file of users exists."""
         self.file: FileOfUsers | None = None
         self._given: Mapping[str, tuple[str, ...]] = {}
 
@@ -144,7 +145,7 @@ class UserGroups:
 
 
 class Entity(NamedTuple):
-    """A user or a group: ``kind`` is PRINCIPAL or GROUP."""
+    """A user or a group that authority is given to: ``kind`` is PRINCIPAL or GROUP."""
 
     kind: str
     name: str

@@ -30,7 +30,7 @@ _PART_ROWS_MIN = 10_000
 def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
     """Return half-open ranges of keys that cover the messages now on a queue, in get order.
 
-    There are about ``count`` of them, fewer for a short queue, none for an empty one. Raises
+    They are about ``count``, fewer for a short queue, none for an empty one. Raises
     MQRC_GET_INHIBITED and the errors of ``resolve``.
     """
     with core.engine_lock:

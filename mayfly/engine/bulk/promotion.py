@@ -95,6 +95,10 @@ class BulkBatch:
     """
 
     def __init__(self, path: Path, prepared: Prepared, put_ms: int) -> None:
+        """Begin without messages.
+
+        All will have the queue of ``path``, one descriptor and one put time.
+        """
         self.queue = path.queue
         self.version = path.version
         self.max_depth = path.max_depth
@@ -322,9 +326,9 @@ class BulkPuts:
         return True
 
     def _add_consecutive(self, first: int, after: int) -> bool:
-        """Add rows ``[first, after)``, equal but for their data.
+        """Add the rows ``[first, after)``, which differ in nothing but their data, to their batch.
 
-        Returns False if one does not fit.
+        Returns False, with nothing added, if one does not fit.
         """
         batch, edges = self._batch(0), self._rows.offsets[first : after + 1]
         sizes = [end - start for start, end in pairwise(edges)]
@@ -478,7 +482,10 @@ class Promotion(UnitOfWork):
             row = after + 1
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
-        """Add the put of one message, which expires exactly at the expiry time of its row."""
+        """Add the put of one message.
+
+        It keeps exactly the expiry time that its staged row names.
+        """
         deadline_ms, expire_at_ms = self._deadline_ms, row.expire_at_ms
         if deadline_ms is not None and expire_at_ms is not None and deadline_ms < expire_at_ms:
             row = row._replace(expire_at_ms=deadline_ms, capped_by=None)
@@ -546,7 +553,7 @@ class Promotion(UnitOfWork):
     def _add_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
         """Put one row; if refused, put it on the dead-letter queue or leave it to its source.
 
-        Raises the MQError when neither is possible.
+        Raises the MQError when neither is possible, or the queue manager stops.
         """
         try:
             self._put_alone(rows, row, kind)
@@ -671,9 +678,8 @@ class Promotion(UnitOfWork):
 def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
     """Return a descriptor that a put on the dead-letter queue accepts.
 
-    It is ``descriptor`` if that is valid, else a default one.
-
-    It is persistent unless the row says otherwise, so that a restart does not lose the message.
+    It is ``descriptor`` if that is valid, else a default one. It is persistent unless the row says
+    otherwise, so that a restart does not lose the message.
     """
     if descriptor.persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         descriptor = descriptor._replace(persistence=c.MQPER_PERSISTENT)

@@ -46,7 +46,10 @@ class StagedRows(NamedTuple):
         return self.bodies[self.offsets[row] : self.offsets[row + 1]]
 
     def kinds(self) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """Return the distinct ``KIND_COLUMNS`` values, and for each row the index in them."""
+        """Return the kinds of rows, and for each row the index of its kind.
+
+        A kind is a distinct combination of values in ``KIND_COLUMNS``: queue, priority and so on.
+        """
         given = {name: self.columns.get(name) for name in KIND_COLUMNS}
         varying = {name: c for name, c in given.items() if c and c.count(c[0]) < self.row_count}
         constant = {name: c[0] for name, c in given.items() if c and name not in varying}

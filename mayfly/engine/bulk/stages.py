@@ -91,7 +91,7 @@ class StageWriter:
         return self._row_count
 
     def discard(self) -> None:
-        """Delete what is stored of a stage that will not be finished; nothing if none is."""
+        """Delete the stored part, if any, of a stage that will not be finished."""
         if self._is_begun:
             _run(self._core, removed([self._id], []))
 
@@ -108,6 +108,7 @@ class Stages:
     """The stages of a queue manager; call the methods without the engine lock."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with the stages in the store of ``core``."""
         self._core = core
         #: Commits of one query run one after the other, in any thread.
         self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
@@ -348,7 +349,10 @@ class Stages:
 
 
 def _run(core: Core, statements: Iterable[Statement]) -> None:
-    """Run SQL statements in one transaction; durable on return, errors as of ``Committer.run``."""
+    """Run SQL statements in one transaction; durable on return.
+
+    Raises the errors of ``Committer.run``.
+    """
     transaction = Transaction()
     transaction.unit.statements.extend(statements)
     core.committer.run(transaction)

@@ -161,22 +161,22 @@ class ConsumerClaims:
             return Claimed(until if rows else after, rows)
 
     def end(self, name: str, epoch: int, until: int) -> int:
-        """Remove the messages of all claims up to number ``until`` as got; return how many.
+        """Close all claims up to number ``until``, and remove their messages as got.
 
-        Claims that are closed already are not counted. Raises ClaimError, as when the reader is
-        fenced.
+        Returns how many. Claims that are closed already are not counted. Raises ClaimError for an
+        unknown consumer, a reader that was replaced (fenced), and a claim that never existed.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(until)
             return self._end(consumer, until)
 
     def end_written(self, name: str, instance_id: str, until: int) -> int:
-        """End all claims up to number ``until``, which a checkpoint records as processed.
+        """Close all claims up to number ``until``, which a checkpoint records as processed.
 
-        Returns the number of messages. Any reader of the consumer may call it, so it needs no
-        epoch. Claims that are closed already are not counted. ``instance_id`` is the store that the
-        checkpoint was made with. Raises ClaimError for another store, an unknown consumer, and a
-        claim that never existed.
+        Their messages are removed as got; returns how many. Any reader of the consumer may call it,
+        so it needs no epoch. Claims that are closed already are not counted. ``instance_id`` is the
+        store that the checkpoint was made with. Raises ClaimError for another store, an unknown
+        consumer, and a claim that never existed.
         """
         consumer = self._known(name)
         with consumer.lock:
@@ -191,10 +191,11 @@ class ConsumerClaims:
             return self._end(consumer, until)
 
     def quiesce(self, name: str, epoch: int) -> None:
-        """Give a reader no further claims, so that it can end; raises ClaimError.
+        """Give a reader no further claims, so that it can end.
 
         The reader may still read the claims it has. The next reader that attaches gets claims
-        again.
+        again. Raises ClaimError for an unknown consumer, and for a reader that was replaced
+        (fenced).
         """
         with self._held(name, epoch) as consumer:
             consumer.quiesced_epoch = epoch
@@ -202,23 +203,22 @@ class ConsumerClaims:
     def renew(self, name: str, epoch: int) -> None:
         """Renew the lease of a reader, as each of its other calls does.
 
-        Raises ClaimError if it is fenced.
+        Raises ClaimError for an unknown consumer, and for a reader that was replaced (fenced).
         """
         self._fenced(name, epoch)
 
     def next_lease_end_ms(self) -> int | None:
-        """Return when the first lease ends unless its reader calls (ms since 1970).
+        """Return when the first lease of open claims ends unless renewed, in ms since 1970.
 
-        None without one.
+        None when no claims have a lease.
         """
         moments = [consumer.lease_end_ms for consumer in [*self._consumers.values()]]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def end_expired_leases(self) -> None:
-        """Return the messages of claims whose lease has ended to their queue.
+        """Put the messages of claims whose lease has ended back on their queue, for other readers.
 
-        Others may claim them. The reader is not fenced: if it still runs, it finds these claims
-        empty and goes on.
+        The reader is not fenced: if it still runs, it finds these claims empty and goes on.
         """
         now_ms = self._core.now_ms()
         for consumer in [*self._consumers.values()]:
@@ -266,10 +266,11 @@ class ConsumerClaims:
     def page(
         self, name: str, epoch: int, after: int, until: int, *, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return the first claimed messages of rows ``(after, until]``, and their queue.
+        """Return the first claimed messages numbered ``(after, until]``, and their queue.
 
-        The same rows have the same messages until these are ended or released. After that, and for
-        a fenced reader, it raises ClaimError.
+        ``max_rows`` and ``max_bytes`` of data limit them; one message is always returned. The same
+        numbers have the same messages until these are ended or released. After that, and for a
+        fenced reader, it raises ClaimError.
         """
         consumer = self._fenced(name, epoch)
         found = self._queue_state(consumer.queue).page(consumer, after, until, max_bytes, max_rows)
@@ -281,7 +282,7 @@ class ConsumerClaims:
         return found
 
     def release(self, name: str, epoch: int | None = None) -> int:
-        """Return all claimed messages of a consumer to their queue, with backout counts raised.
+        """Put all claimed messages of a consumer back on their queue, with backout counts raised.
 
         Returns their number, and shuts out the present reader. Raises ClaimError for an unknown
         consumer, and with ``epoch`` when that reader is fenced already.
@@ -310,9 +311,10 @@ class ConsumerClaims:
         return released
 
     def _end(self, consumer: Consumer, until: int) -> int:
-        """End the open claims of a consumer up to number ``until``; return the number of messages.
+        """Close the open claims of a consumer up to number ``until``.
 
-        The consumer's lock is held.
+        Returns the number of messages. The messages are removed as got. The consumer's lock is
+        held.
         """
         ended, queue_state = 0, self._queue_state(consumer.queue)
         while group := consumer.group(until):
@@ -320,7 +322,7 @@ class ConsumerClaims:
         return ended
 
     def _give_back(self, consumer: Consumer) -> int:
-        """Return the messages of all open claims of a consumer to their queue; return their number.
+        """Put the messages of all open claims of a consumer back on their queue; return how many.
 
         The consumer's lock is held.
         """
@@ -340,9 +342,10 @@ class ConsumerClaims:
             yield self._fenced(name, epoch)
 
     def _fenced(self, name: str, epoch: int) -> Consumer:
-        """Return a consumer and renew its lease.
+        """Return a consumer and renew the lease of its reader.
 
-        Raises ClaimError if the reader's epoch is not the newest.
+        Raises ClaimError for an unknown consumer, and if ``epoch`` is not that of the newest
+        reader.
         """
         self._core.check_running()
         consumer = self._known(name)

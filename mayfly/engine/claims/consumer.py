@@ -36,6 +36,7 @@ class ClaimError(Exception):
     """A call of a consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
 
     def __init__(self, reason: str, text: str) -> None:
+        """Keep a reason for programs, such as ``consumer-fenced``, and a text for people."""
         super().__init__(text)
         self.reason = reason
         self.text = text
@@ -48,6 +49,7 @@ class Consumer:
     """
 
     def __init__(self, row: ConsumerRow, lock: Lock) -> None:
+        """Begin with the stored ``row`` and no open claim; ``lock`` guards all changes."""
         self.row, self.lock = row, lock
         #: The open claims, by number.
         self.claims: list[ClaimRow] = []
@@ -191,7 +193,10 @@ class Consumer:
         return self.without_holes(found[0].after_row, found[-1].last_row) if found else []
 
     def without_holes(self, after_row: int, until_row: int) -> list[tuple[int, int]]:
-        """Return rows ``(after_row, until_row]`` as ranges without backed out rows."""
+        """Return rows ``(after_row, until_row]`` as ranges without backed out rows.
+
+        Each range is ``(after, until]``; the list is empty when every row was backed out.
+        """
         holes = sorted(hole for hole in self.holes if after_row < hole <= until_row)
         starts = [after_row, *holes]
         ends = [*(hole - 1 for hole in holes), until_row]
@@ -207,7 +212,7 @@ class Consumer:
         return ClaimRow(row.id, row.last_number + 1, row.last_row, last_row, body_bytes, now_ms)
 
     def after(self, claim: ClaimRow) -> ConsumerRow:
-        """Return the row of the consumer to be stored together with a new claim."""
+        """Return the consumer's row as it is to be stored together with a new claim."""
         return self.row._replace(last_number=claim.number, last_row=claim.last_row)
 
     def accept(self, claim: ClaimRow) -> None:
@@ -256,7 +261,7 @@ class QueueClaims(ABC):
     def queue(self, name: str) -> LocalQueue:
         """Return the local queue with this name.
 
-        Raises the MQError why it cannot be claimed from.
+        Raises MQError when messages cannot be claimed from it.
         """
 
     @abstractmethod
@@ -276,7 +281,10 @@ class QueueClaims(ABC):
 
     @abstractmethod
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """Close the first open claims, and return their messages to the queue; return how many."""
+        """Close the first open claims, and put their messages back on the queue.
+
+        Returns how many.
+        """
 
     @abstractmethod
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:

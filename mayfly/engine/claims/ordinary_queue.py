@@ -173,7 +173,7 @@ def _send_confirmations(
 
 
 def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows) -> None:
-    """Add to a transaction that claimed rows return to their queue, backout counts raised (G8)."""
+    """Add to a transaction that claimed rows go back to their queue, backout counts raised (G8)."""
     sides = core.store.claimed.sides(rows)
     volatile = core.store.claimed.volatile(rows)
     count = sum(count for count, _low in sides.values())
@@ -433,10 +433,11 @@ class OrdinaryQueueClaims(QueueClaims):
         return returned
 
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
-        """Give a claimed message back to its queue, or move it away if backed out too often (G8).
+        """Put a claimed message back on its queue, or move it away if backed out too often (G8).
 
         From BOTHRESH on, or always if that is 0, it goes to BOQNAME or the dead-letter queue.
-        Returns (1, 0) for given back, (0, 1) for moved away.
+        Returns (1, 0) for put back, (0, 1) for moved away. Raises the MQError of the dead-letter
+        queue.
         """
         core, transaction = self._core, Transaction()
         rows = store.Rows(consumer.row.id, row - 1, row)

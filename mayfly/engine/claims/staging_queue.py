@@ -77,9 +77,9 @@ class StagingQueueClaims(QueueClaims):
         return self._core.registry.resolve(name).queue
 
     def load(self, consumer: Consumer) -> None:
-        """Hide the claimed messages of a consumer again.
+        """Hide the claimed messages of a consumer again when the queue manager opens.
 
-        Released and lost messages are left out.
+        Messages that were released, or lost from memory, are left out.
         """
         core, row = self._core, consumer.row
         last_row, claims = 0, []
@@ -273,7 +273,7 @@ class StagingQueueClaims(QueueClaims):
         return [found[key] for key in wanted] if len(found) == count else []
 
     def _present(self, keys: Sequence[int]) -> array[int]:
-        """Return the keys for which a message exists."""
+        """Return those keys for which a message exists on disk or in memory."""
         core = self._core
         found = store.lengths_of_keys(core.store.claimed.fetch, keys)
         with core.engine_lock:

@@ -138,7 +138,7 @@ class DelayProcessor:
         self.look_ahead()
 
     def look_ahead(self) -> None:
-        """Read the earliest delivery time from the staging queue again."""
+        """Read the earliest delivery time from the staging queue, and keep it for the clock."""
         with self._core.engine_lock:
             self._core.staging.due_ms = self._earliest()
 
@@ -375,6 +375,7 @@ class _BulkMove:
     """Persistent staged messages with one descriptor that move to one queue together."""
 
     def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+        """Begin without messages; ``path`` leads to the target queue of all of them."""
         self.path = path
         self.descriptor = descriptor
         self.base_key = path.slots[prepared_with_own_context(core, descriptor).order_priority]
@@ -393,7 +394,7 @@ class _BulkMove:
         return self.old_keys == sorted(self.old_keys)
 
     def pairs(self) -> str:
-        """Return old and new keys as a JSON object; see store.units.Move."""
+        """Return old and new keys as JSON, ``{"-9":281,"-8":282}``; see store.units.Move."""
         pairs = zip(self.old_keys, self.new_keys, strict=True)
         return "{" + ",".join([f'"{old}":{new}' for old, new in pairs]) + "}"
 
@@ -402,6 +403,7 @@ class ReleaseBatch:
     """One batch of due messages to be released, collected under the engine lock as transactions."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
+        """Begin without messages; ``staging`` is the staging queue. The engine lock is held."""
         assert core.engine_lock.is_held()
         self._core = core
         self._staging = staging

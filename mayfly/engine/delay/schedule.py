@@ -129,7 +129,10 @@ class SessionSchedule:
         return [entry for _number, entry in self.audit_before(LAST_POSITION, limit)]
 
     def audit_before(self, number: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        """Return changes with lower numbers than ``number``, newest first, each with its number."""
+        """Return up to ``limit`` changes numbered below ``number``, newest first, with numbers.
+
+        Raises MQRC_OPTIONS_ERROR for a limit below 1.
+        """
         self._unit_of_work()
         self._check(words.BROWSE)
         check_page(limit, number)
@@ -162,7 +165,8 @@ class SessionSchedule:
     def show(self, msg_id: Identifier) -> Scheduled | None:
         """Return the delayed message with this MsgId; None when no message with it is delayed.
 
-        Of several messages it is the next one due.
+        Of several messages it is the next one due. Raises MQRC_NOT_AUTHORIZED when the user may see
+        none of them, MQRC_MD_ERROR for an invalid id.
         """
         self._unit_of_work()
         with self._core.engine_lock:
@@ -197,9 +201,10 @@ class SessionSchedule:
     def cancel(self, msg_id: Identifier) -> Receipt:
         """Cancel the delivery of a message: it is removed from the staging queue.
 
-        Like :meth:`reschedule` and :meth:`release` it changes all delayed messages with this MsgId
-        that the session may change, or none: if one is locked or cannot have the new time, none
-        changes. ``Receipt.message_count`` is their number.
+        Returns CANCELLED, or the reason why nothing was changed: LOCKED, ALREADY_RELEASED, EXPIRED
+        and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and :meth:`release` it
+        changes all delayed messages with this MsgId that the session may change, or none: if one is
+        locked or cannot have the new time, none changes. ``Receipt.message_count`` is their number.
         """
         return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
@@ -209,9 +214,10 @@ class SessionSchedule:
         """Give a message another delivery time: ``delay_ms`` from now, or ``deliver_at_ms`` itself.
 
         ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. With
-        TTLFROM(RELEASE) the expiry moves by the same time. Raises MQRC_EXPIRY_ERROR for a time
-        after the expiry (D7). Raises MQRC_OPTIONS_ERROR for both or neither argument, and for a
-        value that is no whole number, negative or beyond the year 2109.
+        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or as
+        :meth:`cancel`. Raises MQRC_EXPIRY_ERROR for a time after the expiry (D7). Raises
+        MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is no whole number,
+        negative or beyond the year 2109.
         """
         change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
         return self._change_one(msg_id, change)
@@ -219,7 +225,7 @@ class SessionSchedule:
     def release(self, msg_id: Identifier) -> Receipt:
         """Release a message to its target now, before its delivery time.
 
-        Returns as :meth:`cancel`.
+        Returns RELEASED, or as :meth:`cancel` when nothing was changed.
         """
         return self._change_one(msg_id, Releasing(self._core, self._ending))
 
@@ -462,12 +468,13 @@ class ScheduleChange(ABC):
     receipt: ClassVar[Receipt]
 
     def __init__(self, core: Core) -> None:
+        """Begin without text for the audit; ``core`` is the queue manager of the messages."""
         self._core = core
         #: What the audit says of the change beside its name.
         self.detail = ""
 
     def covers(self, row: StoredMessage) -> bool:
-        """Return True if a message is to be changed: not yet changed, and of a kind that can be."""
+        """Return True if a message still has to be changed; by default True."""
         return True
 
     def check(self, row: StoredMessage) -> None:  # noqa: B027 - most changes are never too late
@@ -487,6 +494,7 @@ class Cancellation(ScheduleChange):
     receipt: ClassVar = Receipt.CANCELLED
 
     def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
+        """Keep the user and program to be recorded as those who ended the messages."""
         super().__init__(core)
         self._ending = terminated_by
 
@@ -623,6 +631,7 @@ class Releasing(Rescheduling):
     receipt: ClassVar = Receipt.RELEASED
 
     def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
+        """Set the new time to now; the user is recorded in the released messages."""
         super().__init__(core, by_ms=-LATEST_DUE_MS)
         self.detail = ""
         self._released_by = terminated_by.ended_by
@@ -632,9 +641,9 @@ class Releasing(Rescheduling):
 
 
 def _moment(deliver_at_ms: int | None) -> int:
-    """Return ``deliver_at_ms``.
+    """Return ``deliver_at_ms`` after a check of its range, 0 .. LATEST_DUE_MS.
 
-    Raises MQRC_OPTIONS_ERROR unless it is within 0 .. LATEST_DUE_MS.
+    Raises MQRC_OPTIONS_ERROR for any other value.
     """
     if type(deliver_at_ms) is not int or not 0 <= deliver_at_ms <= LATEST_DUE_MS:
         raise mq_error(

@@ -74,10 +74,10 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 
 def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
-    """Return the delayed messages with a MsgId, hidden or not, by delivery time; empty without one.
+    """Return the delayed messages with a MsgId, hidden or not, by delivery time; empty for none.
 
     Several can have one MsgId: a sender may set it more than once, and copies of a publication
-    share it.
+    share it. The engine lock is held.
     """
     assert core.engine_lock.is_held()
     core.check_running()
@@ -188,10 +188,7 @@ def is_shown(core: Core, key: int) -> bool:
 
 
 def _key_at(due_ms: int) -> int:
-    """Return the lowest staging key of a delivery time in ms.
-
-    Times out of range are limited first.
-    """
+    """Return the lowest staging key of a delivery time in ms; a time out of range is limited."""
     return staging_key(min(max(due_ms, 0), LATEST_DUE_MS + 1), 0)
 
 

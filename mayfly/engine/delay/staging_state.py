@@ -25,6 +25,11 @@ class StagingOrder:
     def __init__(
         self, highest_key: Callable[[int, int], int | None], is_idle: Callable[[], bool]
     ) -> None:
+        """Begin without keys in memory.
+
+        ``highest_key`` returns the highest stored key of a key range or None. ``is_idle`` says that
+        no put to the staging queue is uncommitted.
+        """
         self._is_idle = is_idle
         self._highest_key = highest_key
         self._last: dict[int, int] = {}
@@ -76,6 +81,10 @@ class StagingState:
     """State of the staging queue in memory: next delivery time, order of keys, claimed messages."""
 
     def __init__(self, owner: QueueOwner, staging: Callable[[], LocalQueue | None]) -> None:
+        """Begin without a delivery time.
+
+        ``staging`` returns the staging queue, None if not defined.
+        """
         self._owner = owner
         self._staging = staging
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.

@@ -62,6 +62,7 @@ class StagedKeys:
     """
 
     def __init__(self, core: Core) -> None:
+        """Begin without keys in memory; the first :meth:`timeline` reads them."""
         self._core = core
         #: Held while a question is answered; it guards the arrays. The engine's lock comes after.
         self._asking = core.runtime.lock("timeline")

@@ -70,7 +70,10 @@ class RowMemory:
         return True
 
     def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
-        """Return reserved bytes of a queue, which then counts as the newest borrower."""
+        """Take back bytes that a queue had reserved.
+
+        The queue then counts as the newest borrower.
+        """
         self.left_bytes += size_bytes
         del self._borrowers[borrower]
         if borrower.borrowed_bytes:
@@ -257,7 +260,7 @@ class ReadAhead:
         return True
 
     def _drop_gone(self) -> None:
-        """Drop the rows that were skipped or have left, and return much unused memory."""
+        """Drop the rows that were skipped or have left; give unused memory back if it is much."""
         rows, gone = self.rows, self.gone
         dropped = rows[: self._place]
         del rows[: self._place]
@@ -280,7 +283,7 @@ class ReadAhead:
         self._left_bytes = 0
 
     def _give_back(self, size_bytes: int) -> None:
-        """Return borrowed bytes to the shared memory."""
+        """Give borrowed bytes back to the shared memory."""
         self.borrowed_bytes -= size_bytes
         self._left_bytes -= size_bytes
         self._memory.give_back(self, size_bytes)

@@ -220,7 +220,7 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 def _paged(
     queue: LocalQueue, persistence: int, low: int, page: PageSize
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield all visible rows with one persistence from the key ``low`` on, by pages of a size."""
+    """Yield all visible rows with one persistence from key ``low`` on, by pages of one size."""
     queue_owner, ahead = queue.owner, queue.ahead[persistence]
     messages, hidden = queue_owner.messages(persistence), queue_owner.hidden
     low = max(low, queue.first[persistence])
@@ -276,7 +276,7 @@ def _matching_rows(
 
 
 def _starts_of(queue: LocalQueue) -> SearchStarts:
-    """Return the memory of where searches by id begin on a queue, created at first use."""
+    """Return the remembered starts of searches by id on a queue, created at first use."""
     if queue.starts is None:
         queue.starts = SearchStarts()
         if queue.watchers is None:

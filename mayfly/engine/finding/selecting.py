@@ -68,7 +68,10 @@ class Verdicts:
         self.results[row.k] = row.backout_count, takes
 
     def evaluate(self, selects: Callable[[StoredMessage], bool]) -> None:
-        """Evaluate the rows in ``unevaluated``; call it without the engine lock."""
+        """Evaluate the selector for all rows in ``unevaluated``, and store the results.
+
+        Call it without the engine lock, as it may take long.
+        """
         unevaluated, self.unevaluated = self.unevaluated, []
         for row in unevaluated:
             self.note(row, takes=selects(row))
@@ -124,7 +127,7 @@ class SelectorProgress:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a message before the reached key became visible, so another pass is needed."""
+        """Whether a message before the reached key became visible, so another search is needed."""
         return self._again_from is not None
 
     def lower(self, key: int) -> None:
@@ -137,9 +140,10 @@ class SelectorProgress:
         self.lower(key)
 
     def begin(self, *, from_start: bool = False) -> None:
-        """Make the next step begin a new pass, at the reached key or (``from_start``) at the first.
+        """Let the next step begin a new search to the end of the queue.
 
-        Results of the selector are dropped.
+        Drop the selector's results. It begins at the reached key, or with ``from_start`` at the
+        first key of the queue.
         """
         self._is_passing = False
         verdicts = self.verdicts
@@ -149,7 +153,10 @@ class SelectorProgress:
             self._again_from = self._queue.low
 
     def step_from(self, low: int) -> int:
-        """Return the key at which the next step of the search begins, at least ``low``."""
+        """Return the key at which the next step of the search begins, at least ``low``.
+
+        A new search goes back to messages that have become visible since.
+        """
         if not self._is_passing:
             if not self._is_kept:
                 self._key = self._queue.low
@@ -159,7 +166,7 @@ class SelectorProgress:
         return max(low, self._key)
 
     def reach(self, key: int, *, is_end: bool) -> None:
-        """Set the key that a step has reached, and whether the pass ends there (``is_end``)."""
+        """Set the key that a step of the search has reached, and whether the search ends there."""
         self._key, self._is_passing = key, not is_end
         if is_end and (self.verdicts.results or self.verdicts.dead):
             self.verdicts.clear()

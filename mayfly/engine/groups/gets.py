@@ -68,6 +68,7 @@ class GroupGets:
         unit_of_work: UnitOfWork,
         cursor: Cursor,
     ) -> None:
+        """Begin at no position; ``cursor`` is the browse cursor of the handle."""
         self._core = core
         self._holder = requester
         self._unit = unit_of_work
@@ -84,7 +85,8 @@ class GroupGets:
     def incomplete(self) -> int:
         """The warning for closing the handle within a group got in logical order.
 
-        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE at the end of a group.
+        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
+        one.
         """
         got = self._got
         return rc.MQRC_NONE if got is None or not got.is_logical else got.incomplete
@@ -371,6 +373,10 @@ class GroupGetter(Getter):
         index: GroupIndex,
         where: Where,
     ) -> None:
+        """Prepare a get that searches at ``where``.
+
+        With ``unit_of_work`` None it is outside syncpoint.
+        """
         super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False
         self._index = index

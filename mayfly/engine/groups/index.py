@@ -39,7 +39,10 @@ _ARRIVALS_MAX = 20_000
 
 
 def mode_of(options: int) -> int:
-    """Return the MQGMO options for groups among ``options``, without those that others imply."""
+    """Return the MQGMO options for groups among ``options``, without those that others imply.
+
+    MQGMO_COMPLETE_MSG and MQGMO_ALL_MSGS_AVAILABLE imply MQGMO_ALL_SEGMENTS_AVAILABLE.
+    """
     mode = options & GROUPING
     if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_MSGS_AVAILABLE):
         mode &= ~c.MQGMO_ALL_SEGMENTS_AVAILABLE
@@ -124,6 +127,10 @@ class Group:
     __slots__ = ("feedback", "group_id", "last_number", "messages", "seen", "spoiled")
 
     def __init__(self, group_id: bytes, feedback: int) -> None:
+        """Begin without messages.
+
+        ``feedback`` is MQFB_NONE, or that of the reports in this group.
+        """
         self.group_id = group_id
         self.feedback = feedback
         self.messages: dict[int, list[Entry]] = {}
@@ -135,7 +142,7 @@ class Group:
         self.seen: dict[int, Completeness] = {}
 
     def add(self, entry: Entry) -> None:
-        """Add a message or segment of this group to the index."""
+        """Add a message or segment to this group, and note whether it is the last message."""
         entry.group = self
         self.seen.clear()
         insort(self.messages.setdefault(entry.number, []), entry, key=_by_offset)
@@ -143,7 +150,7 @@ class Group:
             self.last_number = entry.number
 
     def remove(self, entry: Entry) -> None:
-        """Remove a message or segment of this group from the index; it must be present."""
+        """Remove a message or segment from this group; it must be present."""
         segments = self.messages[entry.number]
         del segments[bisect_left(segments, _by_offset(entry), key=_by_offset)]
         self.spoiled.discard(entry)
@@ -249,7 +256,10 @@ class Group:
 
 
 def extent_of(entry: Entry, mode: int) -> int:
-    """Return which part of a group a get of a message needs: its MsgSeqNumber, or 0 for all."""
+    """Return which part of a group a get of a message needs: its MsgSeqNumber, or 0 for all.
+
+    ``mode`` are the group options of the get.
+    """
     return 0 if mode & c.MQGMO_ALL_MSGS_AVAILABLE else entry.number
 
 
@@ -278,6 +288,7 @@ class StartKeys:
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
+        """Collect the keys of groups, and the keys ``alone`` of messages in no group."""
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
         self._by_place: dict[tuple[Group, int | None], list[int]] = {}
@@ -288,7 +299,7 @@ class StartKeys:
         self.keys.sort()
 
     def add(self, key: int) -> None:
-        """Add the key of a message that is in no group."""
+        """Add a key in sorted order; it must not be present."""
         insort(self.keys, key)
 
     def remove(self, key: int) -> None:
@@ -366,10 +377,7 @@ class GroupIndex:
             self._forget()
 
     def lower_from(self, key: int) -> None:
-        """Note that messages with this key or higher ones have become visible.
-
-        They are read again.
-        """
+        """Note that messages with this key or higher ones have become visible; read them again."""
         self.arrival_count += 1
         self._behind = [key if low is None else min(low, key) for low in self._behind]
 
@@ -470,7 +478,7 @@ class GroupIndex:
     def remove(self, entry: Entry) -> None:
         """Remove a message that is gone or taken; does nothing when it is not in the index.
 
-        ``lower`` brings it back.
+        ``lower`` adds it again when it becomes visible.
         """
         if self._entries.pop(entry.key, None) is None:
             return

@@ -114,11 +114,11 @@ def check_cut(descriptor: Descriptor, body: bytes) -> None:
 
 
 class Position(NamedTuple):
-    """A position within a group or a segmented message; at the end of both there is none (None).
+    """A position within a group or a segmented message; None is used at the end of both.
 
     ``msg_seq_number`` and ``offset`` are those of the next message or segment. ``in_message`` means
     that segments follow, ``in_unit`` that the last get or put was in a unit of work, ``is_logical``
-    that it was in logical order. Reports of one kind about a group form a group with its own
+    that it was in logical order. Reports of one kind about a group form a separate group, known by
     ``feedback``.
     """
 
@@ -143,7 +143,7 @@ def position_after(
 ) -> Position | None:
     """Return the position behind a message with this descriptor and length.
 
-    None when it is the last of its group, or in no group.
+    None when no further message of its group and no further segment follows.
     """
     flags = descriptor.msg_flags
     in_message = bool(flags & c.MQMF_SEGMENT) and not flags & c.MQMF_LAST_SEGMENT
@@ -167,6 +167,6 @@ def position_after(
 def feedback_of(msg_type: int, feedback: int) -> int:
     """Return the feedback of a report, MQFB_NONE for any other message.
 
-    Reports about a group are kept apart from the group by it.
+    By it reports about a group are kept apart from the group.
     """
     return feedback if msg_type == c.MQMT_REPORT else c.MQFB_NONE

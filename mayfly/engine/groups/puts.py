@@ -40,6 +40,7 @@ class PutOrder:
     """
 
     def __init__(self, core: Core, context: Context, unit_of_work: UnitOfWork) -> None:
+        """Begin at no position; ``context`` is the user and program that put."""
         self._core = core
         self._context = context
         self._unit = unit_of_work
@@ -49,7 +50,8 @@ class PutOrder:
     def incomplete(self) -> int:
         """The warning for closing the handle within a group put in logical order.
 
-        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE at the end of a group.
+        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
+        one.
         """
         last = self._position
         return rc.MQRC_NONE if last is None or not last.is_logical else last.incomplete

@@ -158,7 +158,7 @@ def enter_queue(core: Core, definition: QueueDefinition) -> None:
 
 
 def _add_queue(core: Core, definition: QueueDefinition, number: int) -> None:
-    """Add a queue in memory, with its trigger and its totals."""
+    """Add a queue in memory, with its triggering and its message counters."""
     queue = core.registry.add(definition, number)
     if queue is not None:
         triggering_of(core).set_trigger(queue)
@@ -219,10 +219,11 @@ def _owner_of(core: Core, definition: QueueDefinition | None) -> Core:
 
 
 def _owner_for(core: Core, definition: QueueDefinition) -> Core:
-    """Return the engine that will store a new definition: the queue-sharing group if it is shared.
+    """Return the engine that will store a new definition.
 
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue without a group, or of a kind that
-    cannot be shared.
+    It is the queue-sharing group for a shared queue, else ``core``. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue without a group, or of a kind that cannot be
+    shared.
     """
     if definition.qsgdisp != MQQSGD_SHARED:
         return core

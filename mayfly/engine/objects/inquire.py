@@ -95,6 +95,7 @@ class DefinitionHandle:
     """An open process or queue manager object; closed by :meth:`close` or with its session."""
 
     def __init__(self, opened: OpenQueues, mark: OpenObject, definition: Definition) -> None:
+        """Make the handle for an object that is open; ``mark`` is its entry in ``opened``."""
         self._opened = opened
         self._mark = mark
         self.kind = definition.kind
@@ -152,7 +153,7 @@ def open_definition(
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ with up to 256 selectors; an alias returns its own attributes.
+    """MQINQ with up to 256 selectors; for an alias it returns attributes of the alias.
 
     A queue's value is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE, when only other kinds of
     queues have the attribute. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8),

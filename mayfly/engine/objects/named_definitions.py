@@ -91,7 +91,10 @@ def find_named(core: Core, kind: str, name: str) -> Definition:
 
 
 def find_channel(core: Core, name: str) -> ChannelDefinition:
-    """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the definition of a channel of any type but CLNTCONN.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
     definition = find_named(core, CHANNEL, name)
     assert isinstance(definition, ChannelDefinition)
     return definition
@@ -155,13 +158,13 @@ def set_rule(core: Core, rule: ChannelRuleDefinition, action: str) -> None:
 
 
 def channel_rules(core: Core) -> list[ChannelRuleDefinition]:
-    """Return all channel rules; the caller must not change them."""
+    """Return all channel rules (CHLAUTH); the caller must not change them."""
     found = named_of(core, CHLAUTH)
     return [rule for rule in found if isinstance(rule, ChannelRuleDefinition)]
 
 
 def entries_of(text: str) -> list[str]:
-    """Return the non-empty entries of a comma-separated list."""
+    """Return the non-empty entries of a comma-separated list: ``"a,,b"`` -> ``["a", "b"]``."""
     return [entry for entry in text.split(",") if entry]
 
 

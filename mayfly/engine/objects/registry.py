@@ -90,6 +90,11 @@ class Path:
         queue: LocalQueue,
         remote: Remote | None,
     ) -> None:
+        """Take limits and attributes from ``objects``: the named one first, the local queue last.
+
+        ``remote`` is the queue of another queue manager; the local queue is then its transmission
+        queue.
+        """
         # The version comes first: where definitions change meanwhile, the path is made again.
         self.version = registry.version
         first, last = objects[0], objects[-1]
@@ -131,7 +136,7 @@ class SharedDirectory(Protocol):
     """The shared queues of a queue-sharing group, and the queues of its other members."""
 
     def status(self) -> Sequence[tuple[str, bool, int]]:
-        """Return each member's name, whether it is open, and how many decided units wait for it."""
+        """Return each member's name, whether it is open, and how many commits wait for it."""
 
     def find(self, name: str) -> QueueDefinition | None:
         """Return the definition of a shared queue, None without one."""
@@ -162,6 +167,10 @@ class Registry:
     """
 
     def __init__(self, queue_owner: QueueOwner) -> None:
+        """Begin without definitions.
+
+        ``queue_owner`` is the queue manager or the queue-sharing group.
+        """
         self.queue_manager = ManagerDefinition(QMGR, queue_owner.name)
         self.version = 0
         #: The queues of its queue-sharing group that are not defined here; None without a group.
@@ -190,7 +199,10 @@ class Registry:
         self.retained: dict[str, tuple[int, int]] = {}
 
     def find(self, name: str) -> QueueDefinition | None:
-        """Return the definition of a queue of any kind, shared ones included; None without one."""
+        """Return the definition of a queue of any kind, shared ones included; None without one.
+
+        Raises TypeError when the name is no str.
+        """
         definition = self._definitions.get(name)
         if definition is None:
             _check_text(name)
@@ -236,7 +248,7 @@ class Registry:
         return self._numbers.get(STAGING_NUMBER)
 
     def resolve(self, name: str) -> Path:
-        """Return the path of a queue or alias name, to a queue that can be got from.
+        """Return the Path of a name: the objects on the way, and the local queue to get from.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when the target of an alias is
         not defined, MQRC_ALIAS_BASE_Q_TYPE_ERROR when it is no queue, and
@@ -254,10 +266,10 @@ class Registry:
         return path
 
     def resolve_target(self, name: str) -> Path:
-        """Return the path of a name for a put; it may end at a transmission queue (C2).
+        """Return the Path of a name for a put: the objects on the way, and the local queue (C2).
 
-        ``QUEUE@MANAGER`` is a queue of another queue manager. Raises the errors of :meth:`resolve`
-        and ``remote.resolution.route``.
+        For ``QUEUE@MANAGER``, a queue of another queue manager, that is a transmission queue.
+        Raises the errors of :meth:`resolve` and ``remote.resolution.route``.
         """
         path = self._paths.get(name)
         # Names are resolved without the lock: a change meanwhile leaves an old path here.
@@ -300,8 +312,8 @@ class Registry:
     ) -> LocalQueue | None:
         """Add a queue definition in memory, with its local queue.
 
-        Returns the local queue, new unless ``queue`` is passed; None for other kinds of queues.
-        Without a ``number`` the queue takes a free one.
+        Returns the local queue, ``queue`` if passed; None for other kinds of queues. Without a
+        ``number`` the queue takes a free one; raises MQRC_RESOURCE_PROBLEM when none is free.
         """
         self._definitions[definition.name] = definition
         self.changed()
@@ -382,7 +394,7 @@ def _lead_on(objects: list[QueueDefinition]) -> bool:
 
 
 def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
-    """Return the definition of a queue alias whose target is a topic, else None."""
+    """Return the definition of a queue alias whose target is a topic; None for any other name."""
     definition = registry.find(name)
     if definition is None or definition.kind != QALIAS:
         return None

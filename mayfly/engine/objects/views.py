@@ -105,7 +105,10 @@ def view_queue(core: Core, name: str) -> QueueDefinition | None:
 
 
 def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueView]:
-    """Return the queues of these kinds whose names match, sorted by name."""
+    """Return the queues of these kinds whose names match ``pattern``, sorted by name.
+
+    A pattern is a name, or the beginning of names and ``*``.
+    """
     with core.engine_lock:
         return [
             _queue_view(core, definition)
@@ -160,7 +163,7 @@ def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
 
 
 def view_topics(core: Core, pattern: str) -> list[TopicDefinition]:
-    """Return the topic objects whose names match, sorted by name."""
+    """Return the topic objects whose names match a pattern such as ``A*``, sorted by name."""
     with core.engine_lock:
         found = core.registry.topics.definitions()
     return [definition for definition in found if matches(definition.name, pattern)]
@@ -180,7 +183,7 @@ def view_topic_string(core: Core, topic: str) -> TopicView:
 
 
 def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
-    """Return the subscriptions whose names match, sorted by name.
+    """Return the subscriptions whose names match a pattern such as ``A*``, sorted by name.
 
     Those without a name come first.
     """
@@ -191,7 +194,10 @@ def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
 
 
 def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
-    """Return the objects of a kind (processes, channels) whose names match, sorted by name."""
+    """Return the objects of a kind (processes, channels) whose names match, sorted by name.
+
+    ``pattern`` is a name, or the beginning of names and ``*``.
+    """
     with core.engine_lock:
         return [d for d in named_of(core, kind) if matches(d.name, pattern)]
 
@@ -207,10 +213,10 @@ def view_neighbours(core: Core) -> tuple[str, list[str]]:
 
 
 def view_members(core: Core) -> list[MemberView]:
-    """Return the open members of the queue-sharing group, and closed ones with work to do.
+    """Return the members of the queue-sharing group that are open or have pending work, by name.
 
-    That work are decided units of work. Sorted by name. Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a
-    queue manager without a group.
+    Pending are committed changes that a closed member makes when it is opened. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
     """
     directory, group = core.registry.directory, core.group
     if directory is None or group is None:
@@ -245,7 +251,7 @@ def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
 def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
     """Return the authorities, as bits, that users and groups have together on an object.
 
-    0 for none.
+    Returns 0 for none.
     """
     with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)

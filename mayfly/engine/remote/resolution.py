@@ -60,13 +60,13 @@ def full_name(queue: str, manager: str, own_manager: str) -> str:
 
 
 def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Resolution:
-    """Return the objects that a name leads to.
+    """Return the objects that a name leads to; the last one holds the messages (C1, C2).
 
-    The last one is the queue that holds messages (C1, C2). Raises MQRC_UNKNOWN_OBJECT_NAME,
-    MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR; MQRC_OPTION_NOT_VALID_FOR_TYPE for the
-    alias of a topic; MQRC_OBJECT_NAME_ERROR and MQRC_OBJECT_Q_MGR_NAME_ERROR for a remote name that
-    is empty or does not fit an MQXQH; MQRC_REMOTE_Q_NAME_ERROR for an incomplete remote definition;
-    and the reasons of :func:`_transmission_queue`.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR and
+    MQRC_OBJECT_Q_MGR_NAME_ERROR for a remote name that is empty or does not fit an MQXQH;
+    MQRC_REMOTE_Q_NAME_ERROR for an incomplete remote definition; and the reasons of
+    :func:`_transmission_queue`.
     """
     own_name = queue_manager.name
     queue, _, manager = name.partition("@")
