@@ -280,7 +280,10 @@ class GroupCommit:
                 leader.leads, self._is_led, leader.woken, leader.shared = False, False, shared, []
 
     def _run(self, batch: list[Unit]) -> None:
-        """Run a batch of units in one transaction; units that fail get their ``error``."""
+        """Run a batch of units in one transaction; each is durable or has its ``error`` on return.
+
+        An interrupt is raised again.
+        """
         with self._guard:
             # Of this batch; an interrupt from now on must not find that of the one before.
             self._is_committing = False
@@ -363,7 +366,8 @@ class GroupCommit:
     def _write_all(self, batch: list[Unit]) -> None:
         """Write the units of a transaction, merged into one where their order allows it.
 
-        Each statement delays all callers of the transaction. A wrong unit gets its ``error``.
+        Each statement delays all callers of the transaction. A unit that SQLite refuses gets the
+        error in ``unit.error``.
         """
         if len(batch) == 1:
             self._write(batch[0])
@@ -378,7 +382,7 @@ class GroupCommit:
     def _write_first(self, merged: Unit) -> bool:
         """Write a merged unit at the beginning of a transaction.
 
-        When it is wrong, the transaction is begun anew and False is returned.
+        When SQLite refuses it, the transaction is begun anew and False is returned.
         """
         try:
             self._write(merged)
@@ -392,7 +396,7 @@ class GroupCommit:
     def _write_mixed(self, batch: list[Unit]) -> None:
         """Write units in their order, neighbouring ones merged where that changes nothing.
 
-        A wrong unit gets its ``error``.
+        A unit that SQLite refuses gets the error in ``unit.error``.
         """
         plain: list[Unit] = []
         for unit in batch:
@@ -407,7 +411,7 @@ class GroupCommit:
     def _write_plain(self, units: list[Unit]) -> None:
         """Write units that only put, end and back out messages, merged where their order allows it.
 
-        A wrong unit gets its ``error``.
+        A unit that SQLite refuses gets the error in ``unit.error``.
         """
         merged = merged_unit(units) if len(units) > 1 else None
         if merged is None or self._try(merged) is not None:
@@ -422,10 +426,10 @@ class GroupCommit:
         self._ledger_writer.write(unit)
 
     def _try(self, unit: Unit) -> Exception | None:
-        """Write a unit inside a savepoint.
+        """Write a unit inside a savepoint; return None on success.
 
-        When the unit is wrong, undo it alone and return the error. Returns None on success. Other
-        errors are raised.
+        When SQLite refuses the unit, it is undone alone and the error is returned. Other errors of
+        SQLite are raised.
         """
         writer, wrong = self._writer, None
         mark = self._ledger_writer.mark()

@@ -79,7 +79,8 @@ class Sequence:
     def extend(self) -> None:
         """Reserve the next block of numbers durably, when ``is_low`` is True.
 
-        Call it without the queue manager's lock. Raises the errors of ``commit``.
+        Call it without the queue manager's lock. Raises MQRC_STORAGE_MEDIUM_FULL,
+        MQRC_CONNECTION_BROKEN.
         """
         reserved = self._last + _SEQUENCE_BLOCK
         unit = Unit()
@@ -259,7 +260,8 @@ class Store:
     def flush(self) -> None:
         """Write the ledger records of non-persistent messages that wait for the next commit.
 
-        Does nothing when none wait. Call it without the queue manager's lock.
+        Does nothing when none wait. Call it without the queue manager's lock. Raises
+        MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         with self.engine_lock:
             pending = self._take_pending()
@@ -269,7 +271,8 @@ class Store:
     def settle(self) -> None:
         """Write all waiting ledger records, and wait for those that other threads are writing.
 
-        Then every ended message is in the ledger. Call it without the queue manager's lock.
+        Then every ended message is in the ledger. Call it without the queue manager's lock. Raises
+        MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         self.flush()
         while self._flushing:
@@ -281,7 +284,7 @@ class Store:
         """Write a balance row for every queue that has changed since its last one.
 
         A balance row is a ledger row with the counters of one queue. Waiting records are written
-        first. Raises the errors of :meth:`commit`.
+        first. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         with self.engine_lock:
             since_ms, self.unsettled_since_ms = self.unsettled_since_ms, None

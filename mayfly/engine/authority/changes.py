@@ -69,7 +69,8 @@ def delete_authority(core: Core, key: RecordKey) -> None:
     """Delete one authority record; durable on return.
 
     Authorities from other records stay. Raises MQRC_UNKNOWN_OBJECT_NAME when no record has this
-    key, and the errors of :func:`check_key`.
+    key, and for an invalid key MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_NAME_ERROR or
+    MQRC_OPTIONS_ERROR.
     """
     core.check_running()
     check_key(core, key)

@@ -31,7 +31,8 @@ def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
     """Return half-open ranges of keys that cover the messages now on a queue, in get order.
 
     They are about ``count``, fewer for a short queue, none for an empty one. Raises
-    MQRC_GET_INHIBITED and the errors of ``resolve``.
+    MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue of
+    another queue manager.
     """
     with core.engine_lock:
         core.check_running()
@@ -58,8 +59,9 @@ def page(
 
     The messages have keys ``low <= key < high``, are not expired, and match ``match`` and
     ``priority`` (None: any). The last value is the key at which the next page begins, None at the
-    end. A page may be empty although more follow. Raises MQRC_GET_INHIBITED and the errors of
-    ``resolve``.
+    end. A page may be empty although more follow. Raises MQRC_GET_INHIBITED,
+    MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue of another queue
+    manager.
     """
     found: list[StoredMessage] = []
     looked_at = body_bytes = 0

@@ -546,7 +546,10 @@ class Promotion(UnitOfWork):
         return batch
 
     def _prepared(self, kind: RowKind, path: Path) -> Prepared:
-        """Return the checked descriptor for rows of a kind; raises the reasons of a put."""
+        """Return the checked descriptor for rows of a kind.
+
+        Raises the MQError with which a put refuses the descriptor, such as MQRC_PRIORITY_ERROR.
+        """
         defaults = path.default_priority, path.default_persistence
         return prepare(kind.descriptor, *defaults, self._context, kind.context_option)
 
@@ -571,9 +574,10 @@ class Promotion(UnitOfWork):
                 self.refusals.append(refusal)
 
     def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
-        """Put one row, or discard it when its expiry time has passed; raises the reasons of a put.
+        """Put one row, or discard it when its expiry time has passed.
 
-        MQRC_BUFFER_ERROR: the row has no data. MQRC_OBJECT_TYPE_ERROR: its queue is shared.
+        Raises the MQError with which a put refuses the row, such as MQRC_Q_FULL. Also raises
+        MQRC_BUFFER_ERROR for a row without data, and MQRC_OBJECT_TYPE_ERROR for a shared queue.
         """
         if kind.refusal is not None:
             raise kind.refusal
@@ -590,7 +594,11 @@ class Promotion(UnitOfWork):
         self._put_count += 1
 
     def _times_of(self, rows: StagedRows, row: int) -> Times:
-        """Return the delay and time to live of a row; raises the errors of ``times_of``."""
+        """Return the delay and time to live of a row from now on.
+
+        Raises MQRC_OPTIONS_ERROR for both a delay and a delivery time, MQRC_EXPIRY_ERROR for both a
+        time to live and an expiry time, or one out of range.
+        """
         core = self._core
         return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
@@ -599,7 +607,7 @@ class Promotion(UnitOfWork):
     ) -> bytes:
         """Put a message as an application named ``mayfly sink`` does, and return its MsgId.
 
-        Raises the reasons of a put.
+        Raises the MQError with which a put refuses the message, such as MQRC_Q_FULL.
         """
         request = PutRequest(
             kind.descriptor, *ids, times.life_ms, times.delay_ms, kind.context_option
@@ -612,8 +620,8 @@ class Promotion(UnitOfWork):
     ) -> None:
         """Record a row as an expired message, and send its expiration report (E14).
 
-        The expiry time of the row has passed. Raises the reasons of a put when the message would
-        have been refused.
+        The expiry time of the row has passed. Raises the MQError with which a put would have
+        refused the message, such as MQRC_Q_FULL.
         """
         core, prepared = self._core, self._prepared(kind, path)
         if prepared.checks_header:

@@ -74,7 +74,7 @@ class StageWriter:
     def append(self, rows: bytes, row_count: int) -> None:
         """Add a blob of rows at the end of the stage, and store the blob before it.
 
-        Raises the errors of ``Committer.run``.
+        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_Q_MGR_STOPPING, MQRC_CONNECTION_BROKEN.
         """
         if self._has_blob:
             self._write()
@@ -85,7 +85,10 @@ class StageWriter:
         self._row_count += row_count
 
     def finish(self) -> int:
-        """Make the stage complete and durable; return its number of rows."""
+        """Make the stage complete and durable; return its number of rows.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_Q_MGR_STOPPING, MQRC_CONNECTION_BROKEN.
+        """
         self._pending.append(finished(self._id, self._row_count))
         self._write()
         return self._row_count
@@ -351,7 +354,7 @@ class Stages:
 def _run(core: Core, statements: Iterable[Statement]) -> None:
     """Run SQL statements in one transaction; durable on return.
 
-    Raises the errors of ``Committer.run``.
+    Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_Q_MGR_STOPPING, MQRC_CONNECTION_BROKEN.
     """
     transaction = Transaction()
     transaction.unit.statements.extend(statements)

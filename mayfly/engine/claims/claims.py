@@ -79,9 +79,9 @@ class ConsumerClaims:
     def attach(self, name: str, queue_name: str) -> ConsumerState:
         """Attach a reader to a consumer, and refuse earlier readers from then on; return the state.
 
-        An unknown consumer is created. Raises MQRC_OBJECT_NAME_ERROR for an invalid name, the
-        reasons of opening the queue for input, and ClaimError ``consumer-queue`` when the consumer
-        reads another queue.
+        An unknown consumer is created. Raises MQRC_OBJECT_NAME_ERROR for an invalid name, an
+        MQError such as MQRC_UNKNOWN_OBJECT_NAME or MQRC_GET_INHIBITED when the queue cannot be
+        read, and ClaimError ``consumer-queue`` when the consumer reads another queue.
         """
         core = self._core
         check_name(name)
@@ -236,10 +236,11 @@ class ConsumerClaims:
         self._core.committer.run_deferred()
 
     def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows of claims ``(after, until]``, as ranges ``(after_row, until_row]``.
+        """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        A consumer numbers its messages as rows. Empty when none of these claims is open. Raises
-        ClaimError.
+        A consumer numbers its messages as rows, from 1 on. Empty when none of these claims is open.
+        Raises ClaimError for an unknown consumer, a reader that was replaced (fenced), and claims
+        that never existed or are ended.
         """
         with self._held(name, epoch) as consumer:
             return consumer.ranges(after, until)

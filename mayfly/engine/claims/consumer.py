@@ -182,10 +182,11 @@ class Consumer:
         return group
 
     def ranges(self, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows of claims ``(after, until]`` as ranges ``(after_row, until_row]``.
+        """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        Rows of released claims and backed out rows are left out. Raises ClaimError as
-        ``check_checkpoint``.
+        Messages of released claims, and backed out ones, are left out. Raises ClaimError
+        ``claims-ahead`` for a claim that never existed, ``claims-closed`` when later claims are
+        ended.
         """
         self.check_checkpoint(after)
         self.check_checkpoint(until)

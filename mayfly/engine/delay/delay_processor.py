@@ -568,8 +568,8 @@ class ReleaseBatch:
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
         """Add the put of a due message to its target, which is resolved a second time (D15).
 
-        Its COA report is added too. Raises the reasons of a put, and MQRC_HEADER_ERROR for a
-        message without a target.
+        Its COA report is added too. Raises the MQError with which a put refuses the message, such
+        as MQRC_Q_FULL, and MQRC_HEADER_ERROR for a message without a target.
         """
         core, transaction = self._core, self._work
         if row.target is None:

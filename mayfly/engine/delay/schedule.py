@@ -180,7 +180,7 @@ class SessionSchedule:
         """Return how many messages are delayed, in all or for one target queue.
 
         It takes constant time, except for a shared queue: messages that wait here for it are
-        counted one by one. Raises the errors of ``resolve`` for an unknown queue.
+        counted one by one. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
         """
         self._unit_of_work()
         self._check(words.BROWSE)
@@ -245,10 +245,11 @@ class SessionSchedule:
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give all matching messages another delivery time; ``by_ms`` moves each by the same time.
+        """Give all matching messages another delivery time.
 
-        Yields as :meth:`cancel_all`. Raises the errors of :meth:`reschedule` before any message is
-        changed.
+        ``by_ms`` moves each by the same interval. Yields the running total after each batch, 0 when
+        no message matches. Before any message is changed, raises MQRC_EXPIRY_ERROR for a time after
+        an expiry (D7), and MQRC_OPTIONS_ERROR unless exactly one argument is passed, and in range.
         """
         change = Rescheduling(
             self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
@@ -256,7 +257,10 @@ class SessionSchedule:
         return self._change_all(where, change)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Release all messages that match a filter now; yields as :meth:`cancel_all`."""
+        """Release all messages that match a filter now; yield the running total after each batch.
+
+        Yields 0 when no message matches.
+        """
         return self._change_all(where, Releasing(self._core, self._ending))
 
     def _change_one(self, msg_id: Identifier, change: ScheduleChange) -> Receipt:
@@ -302,8 +306,8 @@ class SessionSchedule:
         """Apply a change to those messages of a MsgId that can be changed, and return the receipt.
 
         Returns None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked.
-        Raises MQRC_OBJECT_CHANGED when none has the wanted position, and the errors of
-        ``change.check``.
+        Raises MQRC_OBJECT_CHANGED when none has the wanted position, MQRC_EXPIRY_ERROR when the new
+        time is after an expiry.
         """
         if not found:
             return None

@@ -163,7 +163,8 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
 def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
     """Return the row of a message whose data begin with an MQHDDLY header.
 
-    Raises MQRC_HEADER_ERROR for an invalid header, and the errors of resolving its target.
+    Raises MQRC_HEADER_ERROR for an invalid header, and MQError (MQRC_UNKNOWN_OBJECT_NAME and
+    others) when its target cannot be resolved.
     """
     prepared, window, _msg_id, _correl_id, body = message
     descriptor = prepared.descriptor

@@ -76,8 +76,8 @@ class StagedKeys:
     def timeline(self, span: Span, queue: str | None = None) -> DelayTimeline:
         """Return counts of delayed messages by delivery time, for one target queue or all.
 
-        Messages of open units of work are left out, as no other program can see them. Raises the
-        errors of ``resolve`` for an unknown queue, and MQRC_CONNECTION_BROKEN.
+        Messages of open units of work are left out, as no other program can see them. Raises
+        MQRC_UNKNOWN_OBJECT_NAME for an unknown queue, and MQRC_CONNECTION_BROKEN.
         """
         core = self._core
         with core.engine_lock:

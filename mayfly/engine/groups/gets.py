@@ -129,7 +129,8 @@ class GroupGets:
     ) -> PreparedGet:
         """Return a get or browse that may wait, except one of the message under the cursor.
 
-        Raises as :meth:`get`.
+        Raises MQRC_MATCH_OPTIONS_ERROR when match options contradict logical order (G3), and
+        MQRC_INCONSISTENT_BROWSE.
         """
         if options & _BROWSE_ON:
             return self._prepared_browse(path, request, options, prepare_ungrouped)
@@ -218,7 +219,8 @@ class GroupGets:
         """Get or browse the message under the cursor; match options are ignored (B4).
 
         Raises MQRC_NO_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP,
-        MQRC_INVALID_MSG_UNDER_CURSOR, and the reasons of a get.
+        MQRC_INVALID_MSG_UNDER_CURSOR, and the MQError with which a get fails, such as
+        MQRC_GET_INHIBITED.
         """
         key = self._cursor.key
         if key is None:

@@ -384,7 +384,7 @@ class GroupIndex:
     def catch_up(self) -> None:
         """Read all messages that are not in the index, one page in each turn of the engine lock.
 
-        Call it without the engine lock. Raises the errors of a stopped queue manager.
+        Call it without the engine lock. Raises MQRC_CONNECTION_BROKEN when the queue manager stops.
         """
         is_done = False
         while not is_done:
@@ -588,7 +588,7 @@ class GroupIndex:
 def index_of(core: Core, queue: LocalQueue) -> GroupIndex:
     """Return the group index of a queue, up to date; it is created when no handle has one.
 
-    Call it without the engine lock. Raises the errors of a stopped queue manager.
+    Call it without the engine lock. Raises MQRC_CONNECTION_BROKEN when the queue manager stops.
     """
     with core.engine_lock:
         if queue.watchers is None:

@@ -394,7 +394,7 @@ def create_dynamic_queue(
 def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ...]) -> str:
     """Create a dynamic queue from the definition of a model queue, and return the queue's name.
 
-    The lock of definitions is held. Raises the errors of :func:`create_dynamic_queue`.
+    The lock of definitions is held. Raises MQRC_DYNAMIC_Q_NAME_ERROR, MQRC_OBJECT_ALREADY_EXISTS.
     """
     if name.endswith("*"):
         if len(name) > _LAST_PLACE_OF_ASTERISK:

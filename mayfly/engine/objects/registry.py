@@ -269,7 +269,8 @@ class Registry:
         """Return the Path of a name for a put: the objects on the way, and the local queue (C2).
 
         For ``QUEUE@MANAGER``, a queue of another queue manager, that is a transmission queue.
-        Raises the errors of :meth:`resolve` and ``remote.resolution.route``.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_UNKNOWN_REMOTE_Q_MGR and
+        the other errors of ``remote.resolution.route``.
         """
         path = self._paths.get(name)
         # Names are resolved without the lock: a change meanwhile leaves an old path here.
@@ -368,7 +369,10 @@ class Registry:
             registry.on_change()
 
     def _resolve(self, name: str) -> Path:
-        """Resolve a name to a new path; raises the errors of :meth:`resolve_target`."""
+        """Resolve a name to a new Path, without the cache.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME and the other errors of :meth:`resolve_target`.
+        """
         _check_text(name)
         if self.directory is not None and "@" in name:
             path = self.directory.path(self, name)
@@ -402,9 +406,9 @@ def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
 
 
 def path_of_put(registry: Registry, name: str) -> Path | None:
-    """Return the path of a name for a put; None for an alias of a topic, to which puts publish.
+    """Return the Path of a name for a put; None for an alias of a topic, to which puts publish.
 
-    Raises the errors of ``Registry.resolve_target``.
+    Raises MQRC_UNKNOWN_OBJECT_NAME and the other errors of ``Registry.resolve_target``.
     """
     path = registry._paths.get(name)
     if path is not None and path.version == registry.version:

@@ -275,8 +275,8 @@ def manager_folder(core: Core) -> Path | None:
 def target_queue(core: Core, name: str) -> LocalQueue:
     """Return the local queue on which a put under a name is stored (C2).
 
-    For a queue of another queue manager that is the transmission queue. Raises the errors of
-    ``resolve_target``.
+    For a queue of another queue manager that is the transmission queue. Raises
+    MQRC_UNKNOWN_OBJECT_NAME and the other errors of ``resolve_target``.
     """
     return core.registry.resolve_target(name).queue
 

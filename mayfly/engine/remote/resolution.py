@@ -118,7 +118,11 @@ def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
 
 
 def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
-    """Yield the object with this name and, for an alias, its target; raises as :func:`route`."""
+    """Yield the object with this name and, for an alias, its target.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR, and
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic.
+    """
     definition = find(name)
     if definition is None or definition.kind == QMODEL:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")

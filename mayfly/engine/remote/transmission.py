@@ -256,9 +256,9 @@ def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
 
 
 def _unwrapped(body: bytes, encoding: int) -> Embedded:
-    """Return the message behind an MQXQH, as :func:`unwrapped`; cache what messages have in common.
+    """Return the message behind an MQXQH, checked; cache the parts that messages have in common.
 
-    Also raises the errors of :func:`_checked`.
+    Raises MQRC_XQH_ERROR, MQRC_MDE_ERROR, and the MQError of a descriptor that no queue accepts.
     """
     if len(body) < _HEADER_BYTES:
         return _checked(unwrapped(body, encoding))
