@@ -111,17 +111,18 @@ class Stages:
     """The stages of a queue manager; call the methods without the engine lock."""
 
     def __init__(self, core: Core) -> None:
-        """Begin with the stages in the store of ``core``."""
+        """Begin with the stages in the store of ``core``: rows of pipelines that are not put yet."""
         self._core = core
         #: Commits of one query run one after the other, in any thread.
         self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
         self._swept_ms: int | None = None
 
     def begin(self, place: StagePlace) -> StageWriter | None:
-        """Return a writer for a new stage; None when its batch is committed already.
+        """Return a writer for a new stage: the rows of one task attempt, not put yet.
 
-        Stages of earlier batches that lost are removed. Raises ValueError when a stage of the same
-        query, batch, partition and attempt exists.
+        None when its batch is committed already, so nothing must be written. Stages of earlier
+        batches that lost are removed. Raises ValueError when a stage of the same query, batch,
+        partition and attempt exists.
         """
         core = self._core
         with core.engine_lock:
@@ -155,11 +156,11 @@ class Stages:
     ) -> QueryState:
         """Put the rows of a batch, or some of them; call it again until the result ``is_done``.
 
-        ``stages`` are (partition, attempt) in the order in which their rows are put; they are
-        ignored for a batch that is recorded already. ``decode`` reads a blob. Raises StageMissing,
-        with nothing changed, and MQError when neither the queue nor the dead-letter queue accepts a
-        row. With ``surrenders`` such a row is left out, for :meth:`surrendered`, if it has a number
-        at its source and a later try cannot help.
+        ``stages`` are (partition, attempt) of the task attempts that won, in the order in which
+        their rows are put; they are ignored for a batch that is recorded already. ``decode`` reads
+        a blob. Raises StageMissing, with nothing changed, and MQError when neither the queue nor
+        the dead-letter queue accepts a row. With ``surrenders`` such a row is left out, for
+        :meth:`surrendered`, if it has a number at its source and a later try cannot help.
         """
         with self._lock(query):
             state = self.state(query)
@@ -223,7 +224,11 @@ class Stages:
         return state
 
     def _complete(self, place: StagePlace) -> int:
-        """Return the id of a stage; raises StageMissing if it is missing or not complete."""
+        """Return the id of a stage, the rows sent by one task attempt.
+
+        Raises StageMissing when the stage does not exist or is not complete. The engine lock is
+        held.
+        """
         found = self._core.store.stages.find(place)
         if found is None or found[1] is None:
             what = "is not there: it was swept" if found is None else "is not complete"

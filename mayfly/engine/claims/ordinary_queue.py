@@ -399,7 +399,7 @@ class OrdinaryQueueClaims(QueueClaims):
         return claim, transaction
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Remove the messages of the first open claims as a get does, with COD reports (G9).
+        """Close the first open claims; remove their messages as a get does, with COD reports (G9).
 
         Returns the number of messages.
         """

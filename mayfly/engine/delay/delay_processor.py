@@ -367,7 +367,7 @@ def due_alike(
 
 
 def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
-    """Return the values that are equal in messages which may move together."""
+    """Return target, subscription and descriptor: equal in messages that move together."""
     return due.target, due.target_number, due.sub_id, due.descriptor
 
 
