@@ -111,7 +111,7 @@ class Stages:
     """The stages of a queue manager; call the methods without the engine lock."""
 
     def __init__(self, core: Core) -> None:
-        """Begin with the stages in the store of ``core``: rows of pipelines that are not put yet."""
+        """Begin with the stages in the store of ``core``: rows of pipelines, not put yet."""
         self._core = core
         #: Commits of one query run one after the other, in any thread.
         self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
