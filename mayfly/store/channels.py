@@ -1,4 +1,4 @@
-"""The progress of each channel, as the store holds it."""
+"""The stored state of each channel: sequence number, and messages in doubt."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class ChannelRow(NamedTuple):
 
     @property
     def is_started(self) -> bool:
-        """Whether the sender starts when its queue manager is opened."""
+        """Whether the sender channel starts when its queue manager is opened."""
         return self.wanted == STARTED
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the channel runs again only after START CHANNEL."""
+        """Whether the channel was stopped, and runs again only after START CHANNEL."""
         return self.wanted == STOPPED
 
     @property
     def keys(self) -> list[int]:
-        """The keys of the messages in doubt."""
+        """The keys of the messages in doubt, empty for none."""
         return unpacked_keys(self.doubt_keys).tolist()
 
 
 def save_channel(row: ChannelRow) -> Statement:
-    """Return the statement that stores the state of a channel."""
+    """Return the SQL statement that stores the state of a channel, or replaces it."""
     return _SAVE, row
 
 
 def forget_channel(name: str) -> Statement:
-    """Return the statement that deletes the state of a channel, for all its partners."""
+    """Return the SQL statement that deletes the state of a channel, for all its partners."""
     return _FORGET, (name,)

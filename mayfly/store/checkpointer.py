@@ -1,4 +1,4 @@
-"""Writes the log back into the database, and lengthens its file ahead of the writer.
+"""Checkpoints: writes the log back into the database, and lengthens the log file ahead of writers.
 
 A log file that grows with each commit makes each sync write the file's new length as well, which
 takes two thirds of a sync more than overwriting. SQLite overwrites its log once it has begun it
@@ -41,7 +41,7 @@ class Checkpointer:
     def __init__(
         self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
     ) -> None:
-        """Start the thread, which uses a database connection of its own."""
+        """Start the thread, which opens another connection to the database."""
         self._database, self._log, self._ballast = database, log, ballast
         self._needed = runtime.event()
         self._stopped = False
@@ -54,7 +54,7 @@ class Checkpointer:
         self._worker.start()
 
     def stop(self) -> None:
-        """Finish the work under way and end the thread."""
+        """Finish the work under way and end the thread; returns when it has ended."""
         self._stopped = True
         self._needed.set()
         self._worker.join()
@@ -62,7 +62,7 @@ class Checkpointer:
     def _turn(self) -> bool:
         """Wait until the log is long, then write it back or lengthen its file.
 
-        Returns False once stopped.
+        This is one round of the thread. Returns False once stopped.
         """
         if self._connection is None and not self._stopped:
             made = self._database.connect()
@@ -89,14 +89,14 @@ class Checkpointer:
         return True
 
     def _set_notification(self) -> None:
-        """Set the length of the log at which a commit wakes the thread."""
+        """Set the length of the log, in pages, at which a commit wakes the thread."""
         log = self._log
         log.notify_at_pages = min(log.lengthen_at_pages, self._checkpoint_at_pages)
 
     def _limit_pages(self) -> int:
         """Return the length in pages at which the log is written back.
 
-        Less on a disk with little space.
+        Less on a nearly full disk.
         """
         if self._ballast.is_given_up:
             return _PAGES_ON_A_FULL_DISK
@@ -104,9 +104,9 @@ class Checkpointer:
         return min(self.PAGES_BEFORE_CHECKPOINT, max(half_pages, _PAGES_ON_A_FULL_DISK))
 
     def _checkpoint(self, connection: apsw.Connection) -> None:
-        """Write the log back and sync the database.
+        """Write the log back into the database, and sync the database.
 
-        On an error, which is logged, the log keeps its frames.
+        An error is logged, and the log keeps its frames.
         """
         try:
             self._catch_up(connection)
@@ -129,7 +129,7 @@ class Checkpointer:
             _LOG.error("checkpoint failed: %s", error)
 
     def _catch_up(self, connection: apsw.Connection) -> None:
-        """Write back beside the writers until few frames are left for the time when they wait.
+        """Write the log back beside writers until few frames are left to write while they wait.
 
         The pages of each pass are synced here: SQLite syncs the database when a checkpoint has come
         to the end of the log, and with writers none does before they wait. Writers would then wait
@@ -142,6 +142,7 @@ class Checkpointer:
                 return
 
     def _lengthen_log(self) -> None:
+        """Lengthen the log file, or postpone that on a full disk; an error is logged only."""
         if self._ballast.is_given_up:
             self._log.postpone_lengthening()
             return

@@ -1,8 +1,9 @@
-"""Messages that consumers of pipelines have claimed: their tables, changes and reads.
+"""Claimed messages in the store: those that consumers of pipelines have reserved.
 
-A consumer numbers the rows it claims from 1 on. The key ``r`` has the consumer's id in its high
-bits and that number in its low bits, so that a range of rows is a range of keys. A claim has the
-rows after the claim before it up to its own last row, except rows that were backed out alone.
+This has their tables, changes and reads. A consumer numbers the rows it claims from 1 on. The key
+``r`` has the consumer's id in its high bits and that number in its low bits, so that a range of
+rows is a range of keys. A claim (a reserved batch) has the rows after the claim before it up to its
+last row, except rows that were backed out alone.
 """
 
 from __future__ import annotations
@@ -105,9 +106,9 @@ Head = tuple[int, int | None, int]
 
 
 class Claimed(NamedTuple):
-    """A claimed message with the name of its consumer and of its queue.
+    """A claimed (reserved) message with the name of its consumer and of its queue.
 
-    ``message`` has a part of its data.
+    ``message`` has only the beginning of its data.
     """
 
     consumer: str
@@ -116,7 +117,7 @@ class Claimed(NamedTuple):
 
 
 class ConsumerRow(NamedTuple):
-    """A row of the table ``consumer``, the state of a reader in bulk of one queue.
+    """A row of the table ``consumer``: a named reader that claims messages of one queue.
 
     See schema.sql.
     """
@@ -133,9 +134,9 @@ class ConsumerRow(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A row of the table ``claim``: an open claim, which holds the rows ``(after_row, last_row]``.
+    """A row of the table ``claim``: an open claim with the rows ``(after_row, last_row]``.
 
-    ``body_bytes`` is the length of its data, ``claimed_ms`` the moment of the claim in epoch ms.
+    ``body_bytes`` is the length of its data, ``claimed_ms`` the time of the claim in ms since 1970.
     """
 
     consumer_id: int
@@ -147,7 +148,7 @@ class ClaimRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A range of rows of one consumer: those numbered ``after < number <= until``."""
+    """A range of a consumer's claimed messages: those numbered ``after < number <= until``."""
 
     consumer_id: int
     after: int
@@ -161,29 +162,29 @@ class Rows(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Number of rows in the range."""
+        """The number of rows in the range, including rows that were backed out."""
         return self.until - self.after
 
 
 def save_consumer(row: ConsumerRow) -> Statement:
-    """Return the statement that stores the state of a consumer."""
+    """Return the SQL statement that stores the state of a consumer, or replaces it."""
     return _SAVE_CONSUMER, row
 
 
 def save_claim(row: ClaimRow) -> Statement:
-    """Return the statement that stores a new claim."""
+    """Return the SQL statement that stores a new claim."""
     return _SAVE_CLAIM, row
 
 
 def forget_claims(consumer_id: int, until_number: int) -> Statement:
-    """Return the statement that deletes the closed claims of a consumer, up to a number."""
+    """Return the SQL statement that deletes the claims of a consumer up to this number."""
     return _FORGET_CLAIMS, (consumer_id, until_number)
 
 
 def take(
     rows: Rows, keys: list[int], volatile: Iterable[tuple[int, StoredMessage]]
 ) -> list[Statement]:
-    """Return the statements that move messages from their queue into a claim.
+    """Return the SQL statements that move messages from their queue into a claim.
 
     ``keys`` are the keys of all of them in get order, one for each row of ``rows``. Non-persistent
     messages come in ``volatile`` as well, each with its index in ``keys``.
@@ -199,29 +200,31 @@ def take(
 
 
 def give_back(rows: Rows) -> list[Statement]:
-    """Return the statements that move persistent rows back to their queue and delete the others.
+    """Return the SQL statements that move claimed persistent messages back to their queue.
 
-    The backout count of a returned message is one higher.
+    They delete all rows of the range from the claim, also non-persistent ones. Backout counts are
+    one higher.
     """
     return [(_GIVE_BACK, rows.range), (REMOVE, rows.range)]
 
 
 def heads(fetch: Fetch, low: int, high: int, up_to_sequence: int, limit: int) -> list[Head]:
-    """Return key, deadline and data length of up to ``limit`` messages with ``low <= k < high``.
+    """Return key, expiry time and data length of up to ``limit`` messages with ``low <= k < high``.
 
-    Messages whose sequence is higher than ``up_to_sequence`` were put later, and are left out.
+    ``fetch`` runs the statement. Messages whose sequence is higher than ``up_to_sequence`` were put
+    later, and are left out.
     """
     found: list[Any] = fetch(limited(_HEADS, limit), (low, high, up_to_sequence))
     return found
 
 
 def save_keys(consumer_id: int, number: int, keys: array[int]) -> Statement:
-    """Return the statement that stores the keys of a new claim of the staging queue."""
+    """Return the SQL statement that stores the keys of a new claim of the staging queue."""
     return _SAVE_KEYS, (consumer_id, number, packed_keys(keys))
 
 
 def forget_keys(consumer_id: int, until_number: int) -> Statement:
-    """Return the statement that deletes the keys of closed claims of the staging queue."""
+    """Return the SQL statement that deletes the keys of a consumer's claims up to a number."""
     return _FORGET_KEYS, (consumer_id, until_number)
 
 
@@ -231,27 +234,34 @@ def load_keys(fetch: Fetch, consumer_id: int) -> dict[int, array[int]]:
 
 
 def lengths_of_keys(fetch: Fetch, keys: Sequence[int]) -> dict[int, int]:
-    """Return the data length by key, for those of the keys that have a message."""
+    """Return key -> data length in bytes; keys without a message are left out."""
     return dict(fetch(_LENGTHS, (_as_json(keys),)))
 
 
 def rows_of_keys(fetch: Fetch, keys: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return the messages with these keys in key order, with the columns of BETWEEN."""
+    """Return the messages with these keys in key order, as rows with the columns of ``BETWEEN``.
+
+    Keys without a message are left out.
+    """
     return fetch(_DUE_ROWS, (_as_json(keys),))
 
 
 def _message(values: tuple[Any, ...]) -> StoredMessage:
-    """Return the message in a row of COLUMNS."""
+    """Return the message in a row of the columns ``COLUMNS``."""
     *row, capped_by = values
     return StoredMessage(*row)._replace(capped_by=capped_by)
 
 
 def _as_json(keys: Sequence[int]) -> str:
+    """Return keys as a JSON list: ``[1, 2]`` -> ``"[1,2]"``."""
     return f"[{','.join(map(str, keys))}]"
 
 
 class ClaimedMessages:
-    """Reads consumers, claims and claimed messages through a connection of their own."""
+    """Reads consumers, claims and claimed messages through a separate database connection.
+
+    Every read raises StoreDamaged, and MQRC_CONNECTION_BROKEN when the store is closed.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -281,33 +291,33 @@ class ClaimedMessages:
     def first_rows(
         self, sql: str, bindings: tuple[Any, ...], max_bytes: int
     ) -> list[tuple[Any, ...]]:
-        """Return the first rows of a statement, up to ``max_bytes`` of data in its last column.
+        """Return the first rows of an SQL statement, with up to ``max_bytes`` in its last column.
 
         The first row comes in any case.
         """
         return self._reader.rows(sql, bindings, Page(max_bytes, -1).read)
 
     def messages(self, rows: Rows) -> list[StoredMessage]:
-        """Return the messages of the rows of a range that are still claimed."""
+        """Return those messages of a range of rows that are still claimed."""
         return [_message(values) for values in self.fetch(_MESSAGES, rows.range)]
 
     def numbers(self, rows: Rows) -> list[int]:
-        """Return the row numbers of a range that are still claimed."""
+        """Return those row numbers of a range that are still claimed."""
         base = rows.consumer_id << ROW_BITS
         return [r - base for (r,) in self.fetch(_NUMBERS, rows.range)]
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
-        """Return the non-persistent messages of a range."""
+        """Return the non-persistent messages of a range of claimed rows."""
         return [_message(values) for values in self.fetch(_VOLATILE, rows.range)]
 
     def descriptors(self, rows: Rows) -> list[bytes]:
-        """Return the different packed descriptors of a range."""
+        """Return the distinct packed descriptors of a range of claimed rows."""
         return [descriptor for (descriptor,) in self.fetch(_DESCRIPTORS, rows.range)]
 
     def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:
-        """Return the messages of a range by descriptor.
+        """Return the messages of a range that have one of these packed descriptors.
 
-        ``as_json`` is a JSON list of hexadecimal.
+        ``as_json`` is a JSON list of the descriptors in hexadecimal.
         """
         found = self.fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
         return [_message(values) for values in found]
@@ -317,13 +327,16 @@ class ClaimedMessages:
         return [key for (key,) in self.fetch(_KEYS, rows.range)]
 
     def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
-        """Return count and lowest key of the rows of a range by persistence, 1 or 0."""
+        """Return (count, lowest key) of the rows of a range, by persistence: 1 or 0.
+
+        A persistence without rows is left out.
+        """
         return {
             persistence: (count, low) for persistence, count, low in self.fetch(_SIDES, rows.range)
         }
 
     def with_id(self, identifier: bytes, limit: int) -> list[Claimed]:
-        """Return up to ``limit`` claimed messages with an id as MsgId or CorrelId.
+        """Return up to ``limit`` claimed messages whose MsgId or CorrelId is this id.
 
         Reads all claimed rows.
         """
@@ -338,15 +351,12 @@ class ClaimedMessages:
         ]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of claimed messages by queue name.
+        """Return the number of claimed messages by queue name; queues without any are left out.
 
         Reads them all, to check counters.
         """
         return dict(self.fetch(_COUNTS, ()))
 
     def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement.
-
-        Raises StoreDamaged, or MQRC_CONNECTION_BROKEN when closed.
-        """
+        """Return all rows of an SQL statement."""
         return self._reader.rows(sql, bindings)

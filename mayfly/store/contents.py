@@ -1,9 +1,9 @@
-"""Copies of one publication share a content, stored once: MsgId, descriptor, data, topic string.
+"""Contents of publications: copies of one publication share one, stored once.
 
-The row of such a copy has only the values that differ, and the number of a row of ``content``,
-which a trigger deletes with the last copy. Reads see complete messages, by the view
-``whole_message``. A commit of 100 copies for 100 queues changes half as many pages as one of
-complete rows.
+A content is MsgId, descriptor, data and topic string. The row of such a copy has only the values
+that differ, and the number of a row of ``content``, which a trigger deletes with the last copy.
+Reads see complete messages, by the view ``whole_message``. A commit of 100 copies for 100 queues
+changes half as many pages as one of complete rows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _Values: TypeAlias = tuple[Any, ...]
 
 
 def _getter_of(names: tuple[str, ...]) -> Callable[[StoredMessage], _Values]:
-    """Return a function that takes the values of these columns from a row."""
+    """Return a function that returns the values of these columns of a row, as a tuple."""
     return itemgetter(*(StoredMessage._fields.index(name) for name in names))
 
 
@@ -82,20 +82,21 @@ _all_but_key: Callable[[StoredMessage], _Values] = itemgetter(slice(1, None))
 
 
 class Contents:
-    """Stores the shared contents of copies in one database, inside transactions of its writer.
+    """Stores the shared contents of publications in one database, in transactions of its writer.
 
-    ``are_shared`` is True once a row of ``message`` may lack what its content has.
+    ``are_shared`` is True once a row of ``message`` may lack values that are in its content.
     """
 
     def __init__(self, writer: apsw.Connection) -> None:
+        """Use ``writer`` for all changes; look whether the database has shared contents already."""
         self._writer = writer
         #: Whether a message may lack what its content has.
         self.are_shared = self._has_trigger()
 
     def insert_copies(self, rows: list[StoredMessage]) -> list[StoredMessage]:
-        """Insert the messages that share a content with at least three others.
+        """Insert those messages that share a content with at least three others.
 
-        Return the other messages.
+        Returns the rest.
         """
         rest = list[StoredMessage]()
         shared: dict[_Values, list[list[StoredMessage]]] = {}
@@ -116,9 +117,9 @@ class Contents:
         return rest
 
     def _insert(self, content: _Values) -> int | None:
-        """Insert a content and return its number.
+        """Insert a content and return its number; create the trigger that deletes unused contents.
 
-        Returns None when another content has its hash of MsgId.
+        Returns None, with nothing inserted, when another content has the same hash of MsgId.
         """
         # The transaction that made the trigger may have been undone.
         if not self._has_trigger():
@@ -128,7 +129,10 @@ class Contents:
         return found[0][0] if found else None
 
     def _insert_with(self, number: int, copies: list[StoredMessage], *, are_alike: bool) -> None:
-        """Insert the copies of a content."""
+        """Insert the copies of the content with this number.
+
+        ``are_alike``: the copies differ in their keys alone.
+        """
         if are_alike:
             keys = apsw.carray(array("q", [row.k for row in copies]))
             self._writer.execute(_INSERT_ALIKE, (number, *_own_values(copies[0]), keys))
@@ -142,7 +146,7 @@ class Contents:
 
 
 def _can_share(row: StoredMessage) -> bool:
-    """Return True for the copy of a publication on an ordinary queue."""
+    """Return True if a message is the copy of a publication on an ordinary queue."""
     return row.topic is not None and row.msg_hash is not None and _other_values(row) == _NO_OTHERS
 
 
@@ -155,5 +159,5 @@ def report_lost_contents(connection: apsw.Connection) -> None:
 
 
 def _lost_content(*numbers: object) -> None:
-    """Raise apsw.CorruptError: the SQL function for a copy whose content is missing."""
+    """Raise apsw.CorruptError: the SQL function called for a copy whose content is missing."""
     raise apsw.CorruptError(f"content {numbers[0]} of copies is missing")

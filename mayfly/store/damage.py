@@ -29,7 +29,7 @@ from mayfly.runtime import Files
 
 
 def is_damage(error: apsw.Error) -> bool:
-    """Return True for the error of a malformed database or of a page with a wrong checksum."""
+    """Return True for an SQLite error of a malformed database or a page with a wrong checksum."""
     if isinstance(error, apsw.IOError):
         return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
     return isinstance(error, apsw.CorruptError | apsw.NotADBError)
@@ -42,10 +42,10 @@ def rows_of(
     on_damage: Callable[[], None] = lambda: None,
     read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
 ) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement, or the rows that ``read`` takes from its cursor.
+    """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
 
-    Raises StoreDamaged for a damaged database, after a call of ``on_damage``; other apsw.Error
-    pass.
+    Raises StoreDamaged for a damaged database, after a call of ``on_damage``. Any other apsw.Error
+    is raised as it is.
     """
     try:
         cursor = connection.execute(sql, bindings)
@@ -62,9 +62,9 @@ def rows_of(
 
 
 def damaged(file: Path, error: Exception) -> StoreDamaged:
-    """Return the StoreDamaged to raise when reading a database file has failed with ``error``.
+    """Return the StoreDamaged to raise when reading a database file failed with ``error``.
 
-    The error may also be one of a text or JSON that Mayfly never wrote.
+    ``error`` may also be about text or JSON that Mayfly never wrote.
     """
     what = "the checksum of a page is wrong" if isinstance(error, apsw.IOError) else str(error)
     return StoreDamaged(f"{file} is damaged: {what}", file.parent)
@@ -89,10 +89,7 @@ def is_available() -> bool:
 
 @cache
 def _kind_of(name: str) -> str | None:
-    """Return how apsw ships one of its extras, None if it does not.
-
-    Apsw reads a file for each answer.
-    """
+    """Return how apsw ships an SQLite extra, such as ``"extension"``; None if it has none."""
     # It imports much of the standard library, which a queue manager in memory does without.
     from apsw import sqlite_extra
 
@@ -111,7 +108,7 @@ def is_protected(database: Path, files: Files) -> bool:
 
 
 def checksum_vfs(vfs: str | None, folder: Path) -> str:
-    """Return the name of the VFS that opens a database with checksums; the first call loads it.
+    """Return the name of the SQLite VFS that opens databases with checksums; load it at first use.
 
     It is layered on ``vfs``; None is the default of the process. A process can have it over one
     file system only: StoreError for a folder on another one, or for an unknown ``vfs``. Connections
@@ -136,7 +133,10 @@ def checksum_vfs(vfs: str | None, folder: Path) -> str:
 
 
 def _load_over(vfs: str) -> None:
-    """Load the checksum extension, which takes the default VFS as its lower layer."""
+    """Load the checksum extension on top of the VFS with this name.
+
+    It becomes the default VFS, which the caller resets.
+    """
     from apsw import sqlite_extra
 
     apsw.set_default_vfs(vfs)
@@ -155,9 +155,9 @@ def is_checked(connection: apsw.Connection) -> bool:
 
 
 def protect(connection: apsw.Connection) -> None:
-    """Reserve space for checksums in the pages of a database.
+    """Reserve 8 bytes in each page of a database for checksums.
 
-    An empty database has it at once, another one after its next VACUUM.
+    An empty database has them at once, another one after its next VACUUM.
     """
     connection.reserve_bytes(reserve=_RESERVED_BYTES)
 
@@ -189,7 +189,7 @@ class Identity(NamedTuple):
 
 
 def read_identity(folder: Path, files: Files) -> Identity | None:
-    """Return the content of a folder's identity.json, None without that file.
+    """Return the content of a folder's identity.json, None when the file does not exist.
 
     Raises StoreDamaged when the file cannot be read or is damaged.
     """
@@ -219,13 +219,14 @@ def write_identity(folder: Path, identity: Identity, files: Files) -> None:
 
 
 def _checksum_of(identity: Identity) -> str:
+    """Return the CRC-32 of an Identity as 8 hexadecimal digits."""
     return f"{zlib.crc32(json.dumps(identity).encode()):08x}"
 
 
 def identity_of(connection: apsw.Connection) -> Identity:
     """Return the Identity of a database as it is now; one without tables has schema 0.
 
-    Raises StoreDamaged.
+    Raises StoreDamaged when the database cannot be read.
     """
     version = int(rows_of(connection, "PRAGMA user_version")[0][0])
     is_protected = connection.reserve_bytes() > 0
@@ -238,7 +239,10 @@ def identity_of(connection: apsw.Connection) -> Identity:
 
 
 def check_identity(folder: Path, expected: Identity, found: Identity) -> None:
-    """Raise StoreDamaged if a database is another one than expected, or holds less."""
+    """Raise StoreDamaged if a database is not the ``expected`` one, or holds less than that.
+
+    ``found`` is the Identity of the database now, ``expected`` that in identity.json.
+    """
     if found.instance != expected.instance and found.schema:
         wrong = f"it is the database of instance {found.instance}, not {expected.instance}"
     elif found.schema < expected.schema:

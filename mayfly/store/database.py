@@ -60,7 +60,7 @@ _PRAGMAS = (
 
 
 def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
-    """Return a new connection to a database file, created when missing.
+    """Return a new connection to a database file, which is created when missing.
 
     ``vfs`` None is the default VFS.
     """
@@ -71,13 +71,11 @@ def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.
 
 
 def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Connection:
-    """Check and migrate a database file, created when missing; return its writer connection.
+    """Check a database file and migrate it to the present schema; return its writer connection.
 
-    ``accepts_older`` skips the comparison with identity.json. ``runtime`` has the file system, the
-    VFS and the files beside the database.
-
-    Raises StoreDamaged, NewerSchema, StoreError for a folder that lacks what it needs, apsw.Error
-    and OSError.
+    A missing file is created. ``accepts_older`` skips the comparison with identity.json.
+    ``runtime`` has the file system, the VFS and the files beside the database. Raises StoreDamaged,
+    NewerSchema, StoreError for a folder that lacks what it needs, apsw.Error and OSError.
     """
     folder, log, files = file.parent, Path(f"{file}-wal"), runtime.files
     expected = None if accepts_older else read_identity(folder, files)
@@ -110,9 +108,10 @@ def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Co
 def _check_nothing_is_lost(
     file: Path, log_bytes: int | None, expected: Identity | None, *, accepts_older: bool
 ) -> None:
-    """Raise StoreDamaged if an empty database file has replaced one with content.
+    """Raise StoreDamaged if an empty database file has replaced one that had content.
 
-    Raises StoreError if a restore is to accept an empty file.
+    With ``accepts_older`` it raises StoreError for any empty file, as nothing can be restored from
+    it.
     """
     if expected is not None:
         raise StoreDamaged(
@@ -125,9 +124,9 @@ def _check_nothing_is_lost(
 
 
 def _vfs_of(file: Path, runtime: Runtime, *, is_new: bool) -> str | None:
-    """Return the VFS for a database.
+    """Return the VFS for a database; None is the default VFS.
 
-    Raises StoreError if it has checksums that apsw cannot read.
+    Raises StoreError if the file has checksums that apsw cannot read.
     """
     vfs = runtime.vfs
     if is_new or not is_protected(file, runtime.files):
@@ -144,9 +143,9 @@ def _vfs_of(file: Path, runtime: Runtime, *, is_new: bool) -> str | None:
 
 
 def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity | None) -> None:
-    """Check version, log and identity of an existing database.
+    """Check schema version, log and identity of an existing database.
 
-    Raises StoreDamaged, NewerSchema or StoreError.
+    Raises StoreDamaged, NewerSchema, or StoreError for a schema too old to migrate.
     """
     folder = file.parent
     # The first read lets SQLite read the log; a checkpoint of this mode only says how far it came.
@@ -164,10 +163,10 @@ def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity
 
 
 def _empty_log(writer: apsw.Connection) -> None:
-    """Write back the log that a crash has left, and begin it anew.
+    """Write back the log that a crash has left, so that the next commit begins it anew.
 
     Else the end of the interrupted transaction would stay in it, and look like damage after another
-    crash (write_ahead_log.py).
+    crash (write_ahead_log.py). On a full disk the log stays, with a warning.
     """
     # Another program that reads the database is not waited for.
     writer.set_busy_timeout(0)
@@ -232,20 +231,23 @@ class Database:
     def rows(
         self, connection: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement on one of the database's connections.
+        """Return all rows of an SQL statement on one of the database's connections.
 
-        Raises StoreDamaged.
+        Raises StoreDamaged when the database is damaged.
         """
         return rows_of(connection, sql, bindings, self.on_damage)
 
     def read_meta(self, name: str, default: int) -> int:
-        """Return a number from the table ``meta``; a missing one is stored with the default."""
+        """Return a number from the table ``meta``.
+
+        A missing one is stored as ``default`` and returned.
+        """
         return int(self._meta(name, default))
 
     def claim(self, manager_name: str) -> None:
         """Write the queue manager's name into a new database.
 
-        Raises StoreError if another owns it.
+        Raises StoreError if the database belongs to a queue manager of another name.
         """
         owner = self._meta("manager", manager_name)
         if owner != manager_name and self.folder is not None:
@@ -259,8 +261,7 @@ class Database:
     def write_identity(self, connection: apsw.Connection) -> None:
         """Write identity.json with the present state of the database, read through ``connection``.
 
-        When the write fails, the file of before stays, which asks for less, and a warning is
-        logged.
+        When the write fails, the old file stays, which demands less, and a warning is logged.
         """
         assert self.folder is not None
         try:
@@ -272,7 +273,7 @@ class Database:
             _LOG.error("%s stays as it was: %s", self.folder / IDENTITY_FILE, damage)
 
     def write_first_identity(self) -> None:
-        """Write identity.json if the folder has none."""
+        """Write identity.json if the folder has none; does nothing if the file exists."""
         assert self.folder is not None
         if self._runtime.files.size_bytes(self.folder / IDENTITY_FILE) is None:
             self.write_identity(self.writer)
@@ -318,7 +319,10 @@ class Database:
             raise
 
     def _meta(self, name: str, default: int | str) -> int | str:
-        """Return a value of the table ``meta``; a missing one is stored with the default."""
+        """Return a value of the table ``meta``.
+
+        A missing one is stored as ``default`` and returned.
+        """
         found = self.rows(self.writer, "SELECT value FROM meta WHERE name = ?", (name,))
         if found:
             value: Any = found[0][0]
@@ -328,7 +332,7 @@ class Database:
 
 
 def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
-    """Return the StoreError for a database that cannot be opened."""
+    """Return the StoreError to raise for a database that cannot be opened."""
     if isinstance(error, OSError):
         return StoreError(f"{error.filename} cannot be opened: {error.strerror}", file.parent)
     if is_damage(error):
@@ -339,10 +343,11 @@ def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
 
 
 def _open_lengthened_index(index: Path) -> int:
-    """Lengthen the index of the log ahead of SQLite; return its open file descriptor.
+    """Lengthen the index of the log (the -shm file) ahead of SQLite; return its file descriptor.
 
     SQLite lengthens it after a transaction is on the disk. On a full disk the outcome of that
-    transaction would be unknown, and the store would stop.
+    transaction would be unknown, and the store would stop. When lengthening fails, that is only
+    logged.
     """
     descriptor = os.open(index, os.O_RDWR)
     try:
@@ -361,6 +366,7 @@ class _EmptyDatabase(threading.local):
     """
 
     def __init__(self) -> None:
+        """Create an empty database in memory, for the thread that asks first."""
         self.connection = apsw.Connection(":memory:")
         self.connection.execute(schema())
 

@@ -1,4 +1,4 @@
-"""Disk space for work that adds no messages: gets, discards, releases, definitions.
+"""Disk space kept for work that adds no messages: gets, discards, releases, definitions.
 
 SQLite needs space also to delete messages: the log grows, and the ledger. So a file of zeros, the
 ballast, is kept for the time when the disk is full. It is then cut to nothing, and transactions
@@ -32,14 +32,17 @@ _LOG = logging.getLogger("mayfly.store")
 
 
 class Ballast:
-    """The ballast file of one folder; call it while no transaction runs.
+    """The ballast file of one folder: zeros that occupy disk space, freed when the disk is full.
 
-    ``is_there`` is True while it can be given up. A file that is shorter than it should be has been
-    given up, by this opening of the store or an earlier one.
+    Call it while no transaction runs. ``is_there`` is True while it can be given up. A file that is
+    shorter than it should be has been given up, by this opening of the store or an earlier one.
     """
 
     def __init__(self, folder: Path, files: Files) -> None:
-        """Look for the file; a folder to which little was ever written has none yet."""
+        """Look for the ballast file, without creating it.
+
+        A folder to which little was ever written has none.
+        """
         self._file, self._files = folder / BALLAST_FILE, files
         self.size_bytes = min(BALLAST_BYTES, files.disk_bytes(folder) // _PART_OF_DISK)
         size = files.size_bytes(self._file)
@@ -48,9 +51,9 @@ class Ballast:
         self.is_given_up = size is not None and not self.is_there
 
     def damage(self) -> str | None:
-        """Return what is wrong with the file, None if nothing is.
+        """Return a text if a byte of the ballast file is not zero.
 
-        All its bytes must be zero. Raises OSError.
+        None if all is well or without a file. Raises OSError.
         """
         if not self.is_there:
             return None
@@ -61,17 +64,18 @@ class Ballast:
         return None
 
     def create(self, owed_bytes: int) -> None:
-        """Create the file unless it exists or was given up; a disk without space for it gets none.
+        """Create the ballast file, zeros that reserve disk space, unless it exists or was given up.
 
-        ``owed_bytes`` must stay free besides.
+        A disk without space for it gets none. ``owed_bytes`` more must stay free, for the database
+        when the log is written back.
         """
         if not self.is_there and not self.is_given_up:
             self.is_there = self._allocate(owed_bytes)
 
     def give_up(self) -> bool:
-        """Cut the file to nothing, which frees its space.
+        """Cut the ballast file to nothing, which frees its disk space.
 
-        Return False if there is nothing to free.
+        Returns False if nothing could be freed.
         """
         if not self.is_there:
             return False
@@ -91,9 +95,10 @@ class Ballast:
         return True
 
     def restore(self, owed_bytes: int) -> bool:
-        """Create the file again after it was given up.
+        """Create the ballast file again after it was given up.
 
-        Return False if the disk has no space for it. ``owed_bytes`` must stay free besides.
+        Returns False if the disk has no space for it. ``owed_bytes`` more must stay free, for the
+        database when the log is written back.
         """
         if not self._allocate(owed_bytes):
             return False
@@ -104,12 +109,12 @@ class Ballast:
     def has_capacity(self, owed_bytes: int) -> bool:
         """Return True if the disk has twice the size of the ballast free, beyond ``owed_bytes``.
 
-        With less, each few messages would create it and give it up again.
+        With less, every few messages would create it and give it up again.
         """
         return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
 
     def _allocate(self, owed_bytes: int) -> bool:
-        """Write the file if the disk has space for it; return False if not."""
+        """Write the ballast file; return False if the disk has no space for it."""
         if not self.has_capacity(owed_bytes):
             return False
         try:
@@ -138,6 +143,7 @@ class DiskSpace:
     """
 
     def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
+        """Read the free space at the first transaction that adds messages, through ``log``."""
         self._writer, self._log, self._ballast = writer, log, ballast
         self._last_pages = self._look_at_pages = 0
         #: How many pages the database may have after a transaction that adds messages; None: any
@@ -145,10 +151,10 @@ class DiskSpace:
         self.max_pages: int | None = None
 
     def refuse_growth(self, batch: list[Unit]) -> list[Unit]:
-        """Fail the units that add messages if the disk has no space for them.
+        """Fail the units that add messages if the disk has no space for them; return the others.
 
-        Return the other units. They fail with MQRC_STORAGE_MEDIUM_FULL. Call it before the
-        transaction begins.
+        The failed units have MQRC_STORAGE_MEDIUM_FULL as their error. With enough space all units
+        are returned. Call it before the transaction begins.
         """
         pages, last_pages, ballast = self._log.pages, self._last_pages, self._ballast
         self._last_pages = pages
@@ -173,7 +179,11 @@ class DiskSpace:
             raise apsw.FullError("no room for the transaction in the database")
 
     def units_to_retry(self, batch: list[Unit]) -> list[Unit]:
-        """Return the units to run again after :meth:`free_space`; the others have failed."""
+        """Return the units to run again after :meth:`free_space`.
+
+        If the ballast was given up, units that add messages fail with MQRC_STORAGE_MEDIUM_FULL
+        instead.
+        """
         return without_growth(batch) if self._ballast.is_given_up else batch
 
     def free_space(self) -> bool:
@@ -188,7 +198,10 @@ class DiskSpace:
         return self._write_back() or is_given_up
 
     def _has_capacity(self) -> bool:
-        """Return True if the disk has space for puts; else free space for gets."""
+        """Return True if the disk has space for puts.
+
+        Else give up the ballast to make space for gets.
+        """
         ballast = self._ballast
         if not (
             not ballast.is_given_up
@@ -207,7 +220,7 @@ class DiskSpace:
         return True
 
     def _plan_next_look(self, spare_bytes: int) -> None:
-        """Set the number of pages at which the free space is read again.
+        """Set the number of log pages at which the free disk space is read again.
 
         Each further page takes space in the log and in the database.
         """
@@ -219,13 +232,13 @@ class DiskSpace:
         self.max_pages = None if is_wide else present_pages + more_pages
 
     def _has_free_pages(self, size_bytes: int) -> bool:
-        """Return True if the database file has so many bytes in free pages."""
+        """Return True if the free pages of the database file have at least ``size_bytes``."""
         return int(self._writer.pragma("freelist_count")) * PAGE_BYTES >= size_bytes
 
     def _write_back(self) -> bool:
-        """Write the log back.
+        """Write the log back into the database.
 
-        Return False if the disk is full or another process reads the database.
+        Returns False if the disk is full or another process reads the database.
         """
         try:
             return self._log.write_back()

@@ -1,7 +1,7 @@
-"""The folder of a queue manager: created when missing, private, locked by one at a time.
+"""The lock and the privacy of a queue manager's folder, which is created when missing.
 
-It contains message data, tokens and names. Modes are given when a file or folder is created; the
-umask of the process, which other threads use, is never changed.
+It contains message data, tokens and names, so only its owner may read it. Modes are set when a file
+or folder is created; the umask of the process, which other threads use, is never changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG = logging.getLogger("mayfly.store")
 
 
 def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
-    """Take the rights of group and others from an open folder, and its files with a prefix.
+    """Remove the rights of group and others from an open folder, and from its files with a prefix.
 
     Each change is logged as a warning. A folder with the sticky bit, such as /tmp, is shared by
     users: only its files are changed. Files of another user stay as they are.
@@ -42,7 +42,7 @@ def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
 def _remove_rights_of_others(path: Path, found: os.stat_result) -> None:
     """Remove the rights of group and others from a file or folder.
 
-    Log the change or its failure.
+    The change is logged, or a warning if it is not permitted.
     """
     old_mode = stat.S_IMODE(found.st_mode)
     mode = old_mode & ~_OTHERS
@@ -92,12 +92,15 @@ class FolderLock:
         _HELD.add(self)
 
     def make_private(self, file_prefix: str) -> None:
-        """Take the rights of group and others from the folder, and its files with a prefix."""
+        """Remove the rights of group and others from the folder and its files with a prefix."""
         assert self._descriptor is not None
         tighten(self._folder, self._descriptor, file_prefix)
 
     def release(self) -> None:
-        """Release the lock; in a forked child, close the shared descriptor only."""
+        """Release the lock; a second call does nothing.
+
+        A forked child only closes the shared descriptor, and the parent keeps the lock.
+        """
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -124,6 +127,7 @@ _HELD: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
+    """Close the descriptors of all folder locks in a forked child; the parent keeps the locks."""
     for lock in list(_HELD):
         with contextlib.suppress(OSError):
             lock.release()

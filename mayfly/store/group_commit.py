@@ -44,11 +44,15 @@ MAX_NEW_BESIDE_RELEASE = 20
 
 
 class Commit:
-    """One caller's units, which share a transaction, and the signal for which that caller waits."""
+    """The units of one caller, which share a transaction, and the signal that caller waits for.
+
+    A unit is a set of changes to the store that become durable together.
+    """
 
     __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
 
     def __init__(self, units: tuple[Unit, ...], done: Signal) -> None:
+        """Queue ``units`` as not yet written; ``done`` wakes their caller."""
         self.units = units
         #: Set when the units are written, or have failed, or when the caller is to lead.
         self.done = done
@@ -60,7 +64,10 @@ class Commit:
         self.woken: list[Commit] = []
 
     def is_over(self) -> bool:
-        """Return True if the units are decided and no other commit waits for this one to lead."""
+        """Return True if the caller may return: its units are written or have failed.
+
+        False also while the caller still has to lead, which is to run the transaction of others.
+        """
         return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:
@@ -68,7 +75,7 @@ class Commit:
         return any(unit.moves for unit in self.units)
 
     def new_count(self) -> int:
-        """Return the number of messages added; a unit that ends as many as it adds counts as 0."""
+        """Return how many messages the units add; a unit that ends as many as it adds counts 0."""
         return sum([unit.new_count() for unit in self.units])
 
 
@@ -76,8 +83,9 @@ def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Comm
     """Split waiting commits into those of the next transaction and those that wait.
 
     Both keep the order. A commit that adds no message shares the next transaction always. New
-    messages share it up to MAX_NEW_MESSAGES, or MAX_NEW_BESIDE_RELEASE if a release is among the
-    commits. The first commit with new messages is never too large, unless a release is there.
+    messages share it up to MAX_NEW_MESSAGES, or MAX_NEW_BESIDE_RELEASE if one of the commits is a
+    release of delayed messages. Without a release the first commit with new messages is never too
+    large.
     """
     if len(waiting) == 1:
         return [waiting[0]], []
@@ -98,7 +106,7 @@ def next_transaction(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Comm
 
 
 def holds_release(waiting: Sequence[Commit]) -> bool:
-    """Return True if one of the commits is a release of delayed messages."""
+    """Return True if one of the commits releases delayed messages."""
     return any(commit.is_release() for commit in waiting)
 
 
@@ -122,9 +130,10 @@ _WRONG_UNIT = (
 
 
 class GroupCommit:
-    """Runs units on the writer connection, several to a transaction; one caller at a time leads.
+    """Commits units of several callers in one transaction of the writer connection.
 
-    ``is_broken`` is True once the store has stopped; every later commit then fails.
+    One of the waiting callers at a time leads: it runs the transaction for all. ``is_broken`` is
+    True once the store has stopped; every later commit then fails.
     """
 
     def __init__(
@@ -139,7 +148,7 @@ class GroupCommit:
     ) -> None:
         """Write units with ``apply``, each transaction inside ``guard``.
 
-        ``disk_space`` refuses puts on a full disk; None in memory.
+        ``disk_space`` refuses puts on a full disk; None for a database in memory.
         """
         self._writer = writer
         self._apply = apply
@@ -195,9 +204,9 @@ class GroupCommit:
             self.is_broken = True
 
     def _see_through(self, commit: Commit) -> None:
-        """Wait, or lead, until a commit is over, also when interrupted again.
+        """Wait, or run the transaction of others, until a commit is over, despite interrupts.
 
-        An abandoned commit might later be given the lead, and all others would wait for it.
+        An abandoned commit might later be made the leader, and all others would wait for it.
         """
         while not commit.is_over():
             try:
@@ -210,10 +219,10 @@ class GroupCommit:
                 raise
 
     def _lead(self, leader: Commit) -> None:
-        """Run the next transaction and hand the lead on.
+        """Run the next transaction for all waiting callers, wake them, and choose the next leader.
 
-        After an interrupt continue where it stopped. No step may be left out, or the other callers
-        would wait for ever; each step may be done twice.
+        After an interrupt it continues where it stopped. No step may be left out, or the other
+        callers would wait for ever; each step may be done twice.
         """
         if not leader.woken:
             if not leader.shared:
@@ -236,7 +245,10 @@ class GroupCommit:
             leader.shared, self.waiting = now, later
 
     def _run_undecided(self, commits: list[Commit]) -> None:
-        """Run those units of some commits that are not decided yet."""
+        """Run those units that are neither durable nor failed yet, in one transaction.
+
+        A unit that an interrupt has kept from being tried fails with MQRC_UNEXPECTED_ERROR.
+        """
         batch = [unit for commit in commits for unit in commit.units if not unit.is_decided()]
         if not batch:
             return
@@ -249,9 +261,10 @@ class GroupCommit:
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
 
     def _hand_over(self, leader: Commit) -> None:
-        """Give the lead to the first waiting commit.
+        """Make the first waiting commit the leader, which runs the next transaction.
 
-        That may be the leader's own, which was left out.
+        Without a waiting commit nobody leads. The next leader may be this commit, if it was left
+        out.
         """
         with self._lock:
             shared, waiting = leader.shared, self.waiting
@@ -267,7 +280,10 @@ class GroupCommit:
                 leader.leads, self._is_led, leader.woken, leader.shared = False, False, shared, []
 
     def _run(self, batch: list[Unit]) -> None:
-        """Run a batch of units in one transaction; units that fail get their ``error``."""
+        """Run a batch of units in one transaction; each is durable or has its ``error`` on return.
+
+        An interrupt is raised again.
+        """
         with self._guard:
             # Of this batch; an interrupt from now on must not find that of the one before.
             self._is_committing = False
@@ -311,7 +327,8 @@ class GroupCommit:
     def _transact_with_retry(self, batch: list[Unit]) -> None:
         """Run a transaction.
 
-        On a full disk free space and run it again without the growing units.
+        On a full disk free space and run it again without units that add messages. Raises
+        apsw.FullError when no space can be freed, and other apsw.Error.
         """
         space = self._disk_space
         try:
@@ -324,7 +341,10 @@ class GroupCommit:
             self._transact(space.units_to_retry(batch))
 
     def _transact(self, batch: list[Unit]) -> None:
-        """Write a batch of units in one transaction and commit it; raises apsw.Error."""
+        """Write units in one transaction and commit it; does nothing without units.
+
+        Raises apsw.Error.
+        """
         writer, ledger_writer = self._writer, self._ledger_writer
         if not batch:
             return
@@ -338,15 +358,16 @@ class GroupCommit:
         self._accept(batch)
 
     def _accept(self, batch: list[Unit]) -> None:
-        """Mark the units of a committed batch as safe."""
+        """Mark all units of a committed transaction as durable, except failed ones."""
         self._ledger_writer.accept()
         for unit in batch:
             unit.is_safe = unit.error is None
 
     def _write_all(self, batch: list[Unit]) -> None:
-        """Write the units of a batch, merged into one where their order allows it.
+        """Write the units of a transaction, merged into one where their order allows it.
 
-        Each statement delays all callers of the batch.
+        Each statement delays all callers of the transaction. A unit that SQLite refuses gets the
+        error in ``unit.error``.
         """
         if len(batch) == 1:
             self._write(batch[0])
@@ -359,9 +380,9 @@ class GroupCommit:
                 unit.error = self._try(unit)
 
     def _write_first(self, merged: Unit) -> bool:
-        """Write a merged unit at the begin of a transaction.
+        """Write a merged unit at the beginning of a transaction.
 
-        On an error begin anew and return False.
+        When SQLite refuses it, the transaction is begun anew and False is returned.
         """
         try:
             self._write(merged)
@@ -373,7 +394,10 @@ class GroupCommit:
         return True
 
     def _write_mixed(self, batch: list[Unit]) -> None:
-        """Write units in their order, neighbouring ones merged where their order allows it."""
+        """Write units in their order, neighbouring ones merged where that changes nothing.
+
+        A unit that SQLite refuses gets the error in ``unit.error``.
+        """
         plain: list[Unit] = []
         for unit in batch:
             if unit.is_plain():
@@ -385,23 +409,27 @@ class GroupCommit:
         self._write_plain(plain)
 
     def _write_plain(self, units: list[Unit]) -> None:
-        """Write plain units, merged into one where their order allows it."""
+        """Write units that only put, end and back out messages, merged where their order allows it.
+
+        A unit that SQLite refuses gets the error in ``unit.error``.
+        """
         merged = merged_unit(units) if len(units) > 1 else None
         if merged is None or self._try(merged) is not None:
             for unit in units:
                 unit.error = self._try(unit)
 
     def _write(self, unit: Unit) -> None:
-        """Write what a unit changes to SQLite: life records, messages and counters of queues."""
+        """Write all changes of a unit to SQLite: ledger records, messages, queue counters."""
         if unit.lives:
             self._ledger_writer.write_lives(unit)
         self._apply(unit)
         self._ledger_writer.write(unit)
 
     def _try(self, unit: Unit) -> Exception | None:
-        """Write a unit inside a savepoint.
+        """Write a unit inside a savepoint; return None on success.
 
-        On an error of the unit undo it alone and return the error.
+        When SQLite refuses the unit, it is undone alone and the error is returned. Other errors of
+        SQLite are raised.
         """
         writer, wrong = self._writer, None
         mark = self._ledger_writer.mark()
@@ -427,6 +455,6 @@ class GroupCommit:
 
 
 def _fail(batch: list[Unit], error: BaseException) -> None:
-    """Give all units of a batch the same error."""
+    """Set the same error in all units of a transaction."""
     for unit in batch:
         unit.error = error

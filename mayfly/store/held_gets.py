@@ -32,14 +32,14 @@ _LOG = logging.getLogger("mayfly.store")
 
 
 class HeldGet(NamedTuple):
-    """A message that was got: its key, and its backout count at the get."""
+    """A message that an open unit of work had got: its key, and its backout count at the get."""
 
     key: int
     backout_count: int
 
 
 class HeldGets:
-    """Records which messages open units of work hold.
+    """A file that records which persistent messages open units of work have got.
 
     Guarded by the queue manager's lock once it is open.
     """
@@ -95,7 +95,10 @@ class HeldGets:
                 self._file.unlink(missing_ok=True)
 
     def note(self, key: int, backout_count: int) -> None:
-        """Add an entry for a message that was got; call it with the lock held."""
+        """Add an entry for a message that was got; the queue manager's lock is held.
+
+        When the file cannot grow, the get is not recorded.
+        """
         if not self._free and not self._grow():
             return
         place = self._places[key] = self._free.pop()
@@ -109,7 +112,7 @@ class HeldGets:
     def settle(self, keys: Iterable[int]) -> None:
         """Delete the entries of messages whose gets were committed or backed out.
 
-        Needs the lock held.
+        Keys without an entry are skipped. The queue manager's lock is held.
         """
         places, halves, free = self._places, self._halves, self._free
         for key in keys:
@@ -121,7 +124,10 @@ class HeldGets:
                 free.append(place)
 
     def check(self) -> list[str]:
-        """Return a line if the file is damaged, else an empty list; call it with the lock held."""
+        """Return a list with one text if the file is damaged, else an empty list.
+
+        The queue manager's lock is held.
+        """
         wrong = [
             place
             for key, place in self._places.items()
@@ -133,6 +139,7 @@ class HeldGets:
         return [f"{self._file} is damaged: backout counts may be too low after a kill"]
 
     def _is_complete(self, entry: tuple[int, int, int], key: int) -> bool:
+        """Return True if an entry of the file has this key and a valid mark."""
         found, backout_count, mark = entry
         return found == key and mark == self._mark ^ backout_count
 
@@ -146,17 +153,14 @@ class HeldGets:
         self.stop_in_child()
 
     def stop_in_child(self) -> None:
-        """Record nothing any more.
-
-        In a forked child the mapped memory belongs to its parent as well.
-        """
+        """Stop recording in a forked child, whose mapped memory belongs to its parent as well."""
         self._file = self._map = None
         self._area = memoryview(bytearray())
         self._halves = self._area.cast("q")
         self._places, self._free = {}, []
 
     def _grow(self) -> bool:
-        """Add space for more entries to the file; False without a file, or when the disk is full.
+        """Add space for more entries to the file; return False without a file, or on a full disk.
 
         The get continues all the same: at worst a backout count is too low after a kill.
         """
@@ -183,6 +187,7 @@ class HeldGets:
         return True
 
     def _unmap(self) -> None:
+        """Release the mapped memory of the file; does nothing when the file is not mapped."""
         if self._map is not None:
             self._halves.release()
             self._area.release()

@@ -1,4 +1,4 @@
-"""The 64-bit key that orders a message on its queue, and the index values of ids.
+"""Keys of messages, 64 bits that order a message on its queue, and the index values of ids.
 
 An ordinary queue owns the positive keys ``number << 48 .. (number + 1) << 48``. Inside are 4 bits
 of ``9 - priority`` and 44 bits of sequence: key order is get order. The staging queue owns all
@@ -61,9 +61,9 @@ def priority_starts(number: int) -> list[int]:
 
 
 def next_priority(key: int) -> int | None:
-    """Return the lowest key of the next lower priority than that of a key, on the same queue.
+    """Return the lowest key of the next lower priority on the queue of a key.
 
-    Returns None for the lowest priority, and on the staging queue, which has no priorities.
+    None for the lowest priority, and on the staging queue, which has no priorities.
     """
     order = key >> SEQUENCE_BITS
     if key < 0 or order & ((1 << PRIORITY_BITS) - 1) == MAX_PRIORITY:
@@ -101,16 +101,15 @@ def start_of_ids(manager_name: str, instance: int) -> bytes:
 def generated_id(start: bytes, key: int) -> bytes:
     """Return a new MsgId: ``start`` of 18 bytes, then the last 48 bits of the key.
 
-    These bits contain the sequence, which is unique; so a sequence may be given where there is no
-    key.
+    These bits contain the sequence number, which is unique; it may be passed when no key exists.
     """
     return start + (key & _PLACE).to_bytes(_PLACE_BYTES, "big")
 
 
 def key_of_generated_id(identifier: bytes, number: int) -> int | None:
-    """Return the key that a generated MsgId contains, for the queue with a number.
+    """Return the key that a generated MsgId contains, for a message on the queue with this number.
 
-    Returns None for an id without a key. Another message may have the id, so compare the ids.
+    None for an id without a key. Another message may have the id, so compare the ids.
     """
     if number == STAGING_NUMBER or not identifier.startswith(GENERATED_PREFIX):
         return None
@@ -120,7 +119,10 @@ def key_of_generated_id(identifier: bytes, number: int) -> int | None:
 
 
 def may_hold_key(msg_hash: int, key: int) -> bool:
-    """Return True if an id with this index value may contain a message's key."""
+    """Return True if an id with the index value ``msg_hash`` may contain the key of a message.
+
+    False is certain. For a staged message it is always True.
+    """
     return key < 0 or not (msg_hash ^ key) & _PLACE
 
 
@@ -145,7 +147,10 @@ def key_of_delayed_id(identifier: bytes) -> int | None:
 
 
 def staging_id(msg_id: bytes) -> bytes:
-    """Return the MsgId of a delayed message on the staging queue, or its original back (D3)."""
+    """Return the MsgId that the staging queue shows for a MsgId, or the original back (D3).
+
+    ``b'AMQ ...'`` -> ``b'AMQD...'`` and the reverse; other ids change in the same bits.
+    """
     changed = bytearray(msg_id)
     changed[3] ^= _STAGING_BITS
     return bytes(changed)
@@ -170,24 +175,24 @@ def id_hash(identifier: bytes) -> int:
 
 
 def optional_id_hash(identifier: bytes) -> int | None:
-    """Return the index value of a CorrelId, None for all zeros."""
+    """Return the index value of a CorrelId, None when it is all zeros."""
     return None if identifier == _ZERO_ID else id_hash(identifier)
 
 
 def packed_keys(keys: Iterable[int]) -> bytes:
-    """Return keys as a blob, 8 bytes each, lowest byte first."""
+    """Return keys as bytes for a database column, 8 bytes each, lowest byte first."""
     return _little_endian(array("q", keys)).tobytes()
 
 
 def unpacked_keys(packed: bytes) -> array[int]:
-    """Return the keys in a blob of :func:`packed_keys`."""
+    """Return the keys that :func:`packed_keys` has made into bytes."""
     keys = array("q")
     keys.frombytes(packed)
     return _little_endian(keys)
 
 
 def _little_endian(keys: array[int]) -> array[int]:
-    """Swap the bytes of keys in place on a big-endian machine."""
+    """Swap the bytes of keys in place on a big-endian machine, and return the same array."""
     if sys.byteorder == "big":
         keys.byteswap()
     return keys

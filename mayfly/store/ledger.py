@@ -1,9 +1,10 @@
-"""The ledger of ended lives: read by position, searched by id, and trimmed at its old end.
+"""The ledger of ended messages: read by position, searched by id, and trimmed at its old end.
 
-An index by id would be written at a random place for each ended life. Instead the hashes of the ids
-of a whole block of positions are written at once, outside of the commits that end lives: 2 µs a
-life, 6 bytes on the disk. Lives of delayed messages on the staging queue need none: an index has
-the MsgIds of their senders.
+Each row records the end of one message's stay on a queue ("life" in names here). An index by id
+would be written at a random place for each row. Instead the hashes of the ids of a whole block of
+positions are written at once, outside of the commits that end messages: 2 µs a row, 6 bytes on the
+disk. Rows of delayed messages on the staging queue need none: an index has the MsgIds of their
+senders.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ _FIRST = "SELECT min(position) FROM ledger"
 
 
 class Retention:
-    """Trims the old end of one ledger, and knows its first position without reading it."""
+    """Deletes the oldest rows of the ledger, and knows the first position without reading it."""
 
     def __init__(
         self, writer: apsw.Connection, ledger_writer: LedgerWriter, group: GroupCommit
     ) -> None:
+        """Read the first position of the ledger from ``writer``; delete rows through ``group``."""
         self.ledger_writer = ledger_writer
         self._group = group
         found: Any = writer.execute(_FIRST).fetchall()[0][0]
@@ -50,18 +52,17 @@ class Retention:
 
     @property
     def first_position(self) -> int:
-        """The oldest position that is kept; one past the newest when the ledger is empty."""
+        """The oldest position that is kept; one above the newest when the ledger is empty."""
         return self._first_position
 
     def surplus(self, retention_count: int) -> int:
-        """Return the number of rows beyond ``retention_count``; 0 or less: none."""
+        """Return how many rows the ledger has beyond ``retention_count``; 0 or less for none."""
         return self.ledger_writer.last_position - self._first_position + 1 - retention_count
 
     def trim(self, retention_count: int) -> int:
-        """Delete up to 5,000 of the oldest rows beyond ``retention_count``.
+        """Delete up to 5,000 of the oldest rows beyond ``retention_count``; return how many.
 
-        Return the number deleted. Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL,
-        MQRC_CONNECTION_BROKEN.
+        Call it without the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         last, first = self.ledger_writer.last_position, self._first_position
         surplus = min(last - first + 1 - retention_count, _BATCH)
@@ -98,7 +99,7 @@ LEFT_ROWS: Final = 16_384
 def _ids_of(column: str) -> str:
     """Return the SQL that collects a column's ids: those of 24 bytes as one text, others as a list.
 
-    The text takes half the time of a list. No program can give an id of another length.
+    The text takes half the time of a list. No program can set an id of another length.
     """
     is_full, digits = f"length({column}) = {MQ_MSG_ID_LENGTH}", f"hex({column})"
     return (
@@ -146,13 +147,14 @@ _LOWS: Final = json.dumps([bucket << _BLOCK_BITS for bucket in range(_BUCKETS)])
 
 
 class LedgerIds:
-    """Hashes of the ids in a ledger, by block of 4,096 positions: a search reads few blocks.
+    """Hashes of the MsgIds and CorrelIds in a ledger, by block of 4,096 positions.
 
-    The blocks with hashes have no gap; they begin with the oldest block of the ledger.
+    A search by id so reads few blocks. The blocks with hashes have no gap; they begin with the
+    oldest block of the ledger.
     """
 
     def __init__(self, reader: Reader, retention: Retention, group: GroupCommit) -> None:
-        """Read through ``reader``, write through ``group``."""
+        """Read the ledger and the hashes through ``reader``, write hashes through ``group``."""
         self.retention = retention
         self._reader, self._group = reader, group
         found: Any = reader.rows(_NEWEST)[0][0]
@@ -160,19 +162,19 @@ class LedgerIds:
 
     @property
     def until_position(self) -> int:
-        """The last position whose ids have hashes, 0 when none have."""
+        """The last ledger position whose ids have hashes, 0 when none have."""
         return self._next_block * BLOCK_ROWS
 
     def is_behind(self) -> bool:
-        """Return True if enough lives have no hashes yet for :meth:`write_next` to be due."""
+        """Return True if so many rows have no hashes that :meth:`write_next` should be called."""
         begin = max(self.until_position, self.retention.first_position - 1)
         return self.retention.ledger_writer.last_position - begin >= LEFT_ROWS + BLOCK_ROWS
 
     def write_next(self) -> None:
-        """Write the hashes of the next block, and delete those of removed blocks.
+        """Write the hashes of the next block of the ledger, and delete those of trimmed blocks.
 
         Up to three blocks after it are added while they have few hashes together. Call it without
-        the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        the engine lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         first_block = (self.retention.first_position - 1) // BLOCK_ROWS
         block = max(self._next_block, first_block)
@@ -191,9 +193,10 @@ class LedgerIds:
         self._next_block = block
 
     def blocks_with(self, identifier: bytes) -> list[tuple[int, int]]:
-        """Return ranges of positions (after, until] that may hold an id, newest first.
+        """Return the ranges of ledger positions (after, until] that may hold an id, newest first.
 
-        No block with hashes that holds the id is left out; a returned one may lack it.
+        A block that holds the id is never left out, if it has hashes; a returned block may lack the
+        id.
         """
         crc = zlib.crc32(identifier)
         low = (crc >> _BUCKET_SHIFT) << _BLOCK_BITS
@@ -208,7 +211,10 @@ class LedgerIds:
         ]
 
     def _hashes_of(self, block: int) -> list[int]:
-        """Return the hashes for one block, ascending, without those of indexed delayed messages."""
+        """Return the hashes of the ids in one block, ascending.
+
+        Ids of delayed messages, which have an index, are left out.
+        """
         after = block * BLOCK_ROWS
         [found] = self._reader.rows(_IDS, (after, after + BLOCK_ROWS))
         msg_ids, odd_msg_ids, correl_ids, odd_correl_ids = found
@@ -218,7 +224,7 @@ class LedgerIds:
 
 
 def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:
-    """Return the rows of ``ledger_ids`` for one block: key, and hashes in hexadecimal."""
+    """Return the rows of the table ``ledger_ids`` for one block: key, and hashes in hexadecimal."""
     packed = struct.pack(f">{len(hashes)}I", *hashes)
     cuts = [0, *(bisect_left(hashes, edge) for edge in _EDGES), len(hashes)]
     return [
@@ -228,13 +234,16 @@ def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:
 
 
 def _given_by_senders(identifier: bytes) -> list[bytes]:
-    """Return the MsgIds under which the index may have a delayed message with this id."""
+    """Return the MsgIds to search the index of delayed messages for: the id, and its original.
+
+    The original is the MsgId of the sender, if the id is one that the staging queue shows.
+    """
     is_shown = identifier.startswith(_STAGING_PREFIX)
     return [identifier, staging_id(identifier)] if is_shown else [identifier]
 
 
 def _hashes(digits: str | None) -> set[int]:
-    """Return the hashes of concatenated ids of 24 bytes, given in hexadecimal; None is no id."""
+    """Return the hashes of ids of 24 bytes, concatenated in hexadecimal; empty for None."""
     ids, length = bytes.fromhex(digits or ""), MQ_MSG_ID_LENGTH
     return {zlib.crc32(ids[at : at + length]) for at in range(0, len(ids), length)}
 
@@ -259,9 +268,10 @@ _LARGEST_POSITION = 2**63 - 1
 
 
 class Ledger:
-    """Reads the life and balance rows of one store.
+    """Reads the ledger of one store: the records of ended messages, and the balance rows.
 
-    A range of positions always has the same rows.
+    A balance row has the message counters of one queue. A range of positions always has the same
+    rows.
     """
 
     def __init__(
@@ -274,7 +284,7 @@ class Ledger:
     ) -> None:
         """Read through ``reader``, search with ``ids``.
 
-        ``flush`` writes the lives that wait for a commit; ``settle`` also waits for those that
+        ``flush`` writes the records that wait for a commit; ``settle`` also waits for those that
         other threads are writing.
         """
         self.instance_id = instance_id
@@ -285,13 +295,16 @@ class Ledger:
         self.asked_position: int | None = None
 
     def last_position(self) -> int:
-        """Flush, and return the newest position, 0 when nothing was ever written."""
+        """Write all waiting records, and return the newest position, 0 when none was ever written.
+
+        Raises MQRC_CONNECTION_BROKEN when the store is closed.
+        """
         self._reader.check_open()
         self._flush()
         return self._ledger_writer.last_position
 
     def first_position(self) -> int:
-        """Return the oldest position that is kept; one past the newest when the ledger is empty."""
+        """Return the oldest position that is kept; one above the newest in an empty ledger."""
         # Taken before the read: a row written meanwhile is read as well, or has a later position.
         last_position = self._ledger_writer.last_position
         found = self._reader.rows(_FIRST)[0][0]
@@ -314,19 +327,19 @@ class Ledger:
     def outcome_of_delayed(self, msg_id: bytes) -> tuple[str, str] | None:
         """Return outcome and UserIdentifier of a delayed message, by the MsgId its sender knows.
 
-        It is the end of the message's last life on the staging queue; None when the ledger has no
-        such life. Call it without the lock.
+        It is the last end of such a message on the staging queue; None when the ledger has no
+        record of it. Call it without the engine lock.
         """
         found = self._read(_OUTCOME, (msg_id,))
         return None if not found else (str(found[0][0]), str(found[0][1] or ""))
 
     def search(self, identifier: bytes, limit: int) -> Iterator[tuple[int, list[LifeRecord]]]:
-        """Yield lives with an id as MsgId or CorrelId, newest first, page by page of the ledger.
+        """Yield the records of ended messages with an id as MsgId or CorrelId, newest first.
 
-        Each page comes with the moment (epoch ms) of its oldest row, so that a caller may stop
-        there, and has up to ``limit`` lives. At the end of the ledger every row is searched, some 3
-        million a second; before that only the blocks that ``ids`` returns. Call it without the
-        lock.
+        The result comes in pages: (time in ms since 1970 of the oldest row looked at, up to
+        ``limit`` records), so that a caller may stop there. At the end of the ledger every row is
+        searched, some 3 million a second; before that only the blocks that ``ids`` returns. Call it
+        without the engine lock.
         """
         low, first = self.last_position(), self.first_position()
         floor = max(self._ids.until_position, first - 1)
@@ -343,22 +356,25 @@ class Ledger:
     def _search_range(
         self, identifier: bytes, limit: int, after: int, until: int
     ) -> Iterator[tuple[int, list[LifeRecord]]]:
-        """Yield moment (of the first row) and lives with an id in positions (after, until]."""
+        """Yield the records with an id in positions (after, until], with the time of the first row.
+
+        Yields nothing when the ledger has no row behind ``after``.
+        """
         found = self._read(limited(_WITH_ID, limit), (after, until, identifier))
         oldest = self._read(_MOMENT, (after,))
         if oldest:
             yield oldest[0][0], [LifeRecord._make(row) for row in found]
 
     def oldest(self) -> tuple[int, int] | None:
-        """Return position and moment (epoch ms) of the oldest row that is kept.
+        """Return position and time (ms since 1970) of the oldest row that is kept.
 
-        Returns None for an empty ledger.
+        None for an empty ledger.
         """
         found = self._read(_OLDEST)
         return None if not found else (int(found[0][0]), int(found[0][1]))
 
     def audit(self, columns: str, limit: int, before: int) -> list[tuple[Any, ...]]:
-        """Return up to ``limit`` audit rows of the schedule, newest first.
+        """Return up to ``limit`` rows of the audit of delayed messages, newest first.
 
         Only rows with ids below ``before``; the id is the first column, then come ``columns``
         (SQL).
@@ -367,7 +383,10 @@ class Ledger:
         return self._read(limited(sql, limit), (before,))
 
     def _read(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Bring all ended lives into the ledger, then return all rows of a statement."""
+        """Write all waiting records into the ledger, then return all rows of an SQL statement.
+
+        Raises MQRC_CONNECTION_BROKEN when the store is closed.
+        """
         self._reader.check_open()
         self._settle()
         return self._reader.rows(sql, bindings)

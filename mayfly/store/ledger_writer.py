@@ -1,12 +1,13 @@
-"""The books of the store: ledger rows, totals by queue, balance rows and high-water marks.
+"""Writes the ledger of the store: records of ended messages, counters by queue, balance rows, time.
 
-Each of them changes in the same transaction as the messages it is about. The leader of the group
-commit gives the positions, in commit order and without gaps.
+"Life" in names here is the stay of a message on a queue; the ledger records its end. Each of these
+changes in the same transaction as the messages it is about. The leader of the group commit gives
+the positions, in commit order and without gaps.
 
 The totals of a queue since its creation are held in memory and saved in the table ``counter``. A
-transaction that only ends persistent messages of a queue does not save its totals, because the
-lives in the ledger determine them: one page less to sync. An opening of the store adds the lives
-since the last save. All totals are saved from time to time, so that these lives stay few.
+transaction that only ends persistent messages of a queue does not save its totals, because the rows
+of the ledger determine them: one page less to sync. An opening of the store adds the rows since the
+last save. All totals are saved from time to time, so that these rows stay few.
 """
 
 from __future__ import annotations
@@ -53,10 +54,11 @@ _LIVES_SINCE = (
 
 
 class Totals:
-    """Totals of one queue since its creation, as persisted in ``counter``.
+    """Message counters of one queue since its creation, as stored in the table ``counter``.
 
     ``puts`` and ``present`` count messages; ``present_volatile`` is the non-persistent part of
-    ``present``. ``unbalanced`` counts the changes since the last balance row of the queue.
+    ``present``. ``unbalanced`` counts the changes since the last balance row of the queue, a ledger
+    row with these counters.
     """
 
     __slots__ = ("_packed", "ended", "present", "present_volatile", "puts", "queue", "unbalanced")
@@ -64,7 +66,7 @@ class Totals:
     def __init__(
         self, queue: str, puts: int, present: int, present_volatile: int, ended: dict[str, int]
     ) -> None:
-        """``ended`` counts ended lives by outcome, the value of a final ``State``."""
+        """Set the counters; ``ended`` counts ended messages by outcome (final ``State``)."""
         self.queue = queue
         self.puts = puts
         self.present = present
@@ -75,7 +77,7 @@ class Totals:
         self.unbalanced = 0
 
     def plus(self, delta: Delta) -> Totals:
-        """Return new totals with a change added; these totals stay as they are."""
+        """Return new counters with a change added; this object stays as it is."""
         ended = self.ended
         if delta.ended:
             ended = dict(ended)
@@ -94,16 +96,16 @@ class Totals:
         return result
 
     def end_one(self, outcome: str) -> None:
-        """Count the end of one persistent message with this outcome; changes these totals."""
+        """Count the end of one persistent message with this outcome, in this object."""
         self.present -= 1
         self.ended[outcome] = self.ended.get(outcome, 0) + 1
         self._packed = None
         self.unbalanced += 1
 
     def puts_since(self, before: Totals | None) -> int:
-        """Return the number of puts since earlier totals, if nothing else has changed.
+        """Return the number of puts since earlier counters, if nothing else has changed them.
 
-        Returns 0 if ``before`` is None, or if anything but persistent puts has changed the totals.
+        0 if anything but persistent puts came in between, or ``before`` is None.
         """
         if before is None or self.ended is not before.ended:
             return 0
@@ -116,9 +118,9 @@ class Totals:
         return growth if is_all else 0
 
     def row(self, number: int, position: int) -> tuple[Any, ...]:
-        """Return the row of the table ``counter``.
+        """Return the row of the table ``counter`` for the queue with this number.
 
-        ``position`` is the last ledger position it includes.
+        ``position`` is the last ledger position whose row is counted.
         """
         if self._packed is None:
             self._packed = pack_counts(self.ended)
@@ -127,16 +129,16 @@ class Totals:
 
 
 class TotalsTable:
-    """The totals of all queues by queue number, and the part of them that a transaction changes.
+    """The message counters of all queues, and those changed in the present transaction.
 
-    Negative numbers count staged messages by the number of their target queue. Only the
-    group-commit leader changes totals; other threads create and delete queues meanwhile. A
-    transaction calls :meth:`change` for each unit, :meth:`save` once, then :meth:`accept` or
-    :meth:`roll_back_to`.
+    They are found by queue number; negative numbers count staged messages by the number of their
+    target queue. Only the group-commit leader changes totals; other threads create and delete
+    queues meanwhile. A transaction calls :meth:`change` for each unit, :meth:`save` once, then
+    :meth:`accept` or :meth:`roll_back_to`.
     """
 
     def __init__(self, writer: apsw.Connection, last_position: int, lock: Lock) -> None:
-        """Read the saved totals, and add the lives in the ledger after them, to ``last_position``.
+        """Read the saved counters, and add the ledger rows after them, up to ``last_position``.
 
         Raises StoreDamaged when a saved row cannot be read.
         """
@@ -162,10 +164,10 @@ class TotalsTable:
             raise damaged(Path(writer.filename), error) from error
 
     def open_queue(self, number: int, queue: str) -> None:
-        """Start totals of zero for a queue, unless its number has totals already.
+        """Start counters of zero for a queue, unless its number has counters already.
 
-        New totals owe a balance row at once, by which a reader of the ledger sees that a queue of a
-        known name was created anew.
+        New ones need a balance row (a ledger row with the counters) at once, by which a reader of
+        the ledger sees that a queue of a known name was created anew.
         """
         known = self._held.get(number)
         if known is not None:
@@ -181,28 +183,34 @@ class TotalsTable:
                 self._owing.add(number)
 
     def forget_queue(self, number: int) -> None:
-        """Remove the totals of a deleted queue from memory; its number may be given again."""
+        """Remove the counters of a deleted queue from memory, if any.
+
+        Its number may be used again.
+        """
         with self._lock:
             self._held.pop(number, None)
 
     def __contains__(self, number: int) -> bool:
-        """Return True if there are totals for a queue number."""
+        """Return True if the table has counters for a queue number."""
         return number in self._held
 
     def __getitem__(self, number: int) -> Totals:
-        """Return the totals of a queue after the last durable transaction.
+        """Return the counters of a queue after the last durable transaction.
 
         Raises KeyError for an unknown number.
         """
         return self._held[number]
 
     def items(self) -> list[tuple[int, Totals]]:
-        """Return number and totals of every queue after the last durable transaction."""
+        """Return number and counters of every queue after the last durable transaction."""
         with self._lock:
             return list(self._held.items())
 
     def owing(self) -> list[tuple[int, Totals]]:
-        """Return number and totals of every queue that has changed since its last balance row."""
+        """Return number and counters of every queue that has changed since its last balance row.
+
+        A balance row is a ledger row with the counters of one queue.
+        """
         with self._lock:
             found = [(number, self._held.get(number)) for number in self._owing if number >= 0]
             owing = [(n, totals) for n, totals in found if totals is not None and totals.unbalanced]
@@ -210,7 +218,7 @@ class TotalsTable:
             return owing
 
     def change(self, unit: Unit) -> None:
-        """Add the changes of a unit to the totals of the present transaction."""
+        """Add the changes of a unit to the counters of the present transaction."""
         for number, delta in unit.deltas.items():
             totals = self._changed.get(number) or self._held[number]
             self._changed[number] = totals.plus(delta)
@@ -220,9 +228,10 @@ class TotalsTable:
         self._saves_all |= bool(unit.statements)
 
     def changed(self, *, unbalanced: bool) -> list[tuple[int, Totals]]:
-        """Return number and totals of the queues that the present transaction changes.
+        """Return number and counters of the queues that the present transaction changes.
 
-        With ``unbalanced`` the queues that owe a balance row are added, unchanged.
+        With ``unbalanced`` it adds all queues that changed since their last balance row, a ledger
+        row with the counters.
         """
         if unbalanced:
             for number, totals in self.owing():
@@ -230,10 +239,10 @@ class TotalsTable:
         return list(self._changed.items())
 
     def save(self, position: int) -> None:
-        """Write the totals that must be saved; the transaction ends at ``position`` of the ledger.
+        """Write counters to the database; the transaction ends at ``position`` of the ledger.
 
-        These are the totals that the lives in the ledger do not determine; every POSITIONS_UNSAVED
-        positions, all that have changed.
+        Written are those that the ledger rows do not determine; every 1,000 positions, all that
+        have changed.
         """
         self._saves_all |= position - self._all_saved_position >= POSITIONS_UNSAVED
         due = dict(self._changed)
@@ -249,9 +258,9 @@ class TotalsTable:
         insert_rows(self._writer, _SAVE, [totals.row(n, position) for n, totals in due.items()])
 
     def _add_puts(self, due: dict[int, Totals], position: int) -> list[int]:
-        """Save totals whose only change is the same number of puts.
+        """Save counters whose only change is the same number of puts, by one SQL statement.
 
-        Return the numbers of their queues.
+        Returns the queue numbers that are saved by it; the caller saves the others.
         """
         grown: dict[int, list[int]] = {}
         for number, totals in due.items():
@@ -270,7 +279,7 @@ class TotalsTable:
         return added
 
     def accept(self, position: int) -> None:
-        """Make the changed totals current: the transaction is durable, up to ``position``."""
+        """Make the changed counters current: the transaction is durable, up to ``position``."""
         with self._lock:
             for number, totals in self._changed.items():
                 # A queue deleted meanwhile stays forgotten: its number may be given again.
@@ -284,7 +293,7 @@ class TotalsTable:
         self.roll_back_to(None)
 
     def mark(self) -> dict[int, Totals]:
-        """Return a savepoint of the present transaction, for :meth:`roll_back_to`."""
+        """Return the changes of the present transaction: a savepoint for :meth:`roll_back_to`."""
         return dict(self._changed)
 
     def roll_back_to(self, mark: dict[int, Totals] | None) -> None:
@@ -299,10 +308,10 @@ class TotalsTable:
             self._undetermined &= mark.keys()
 
     def forget_strangers(self, numbers: set[int]) -> None:
-        """Delete the totals of all queues that are not in ``numbers``, also in the database.
+        """Delete the counters of all queues that are not in ``numbers``, also in the database.
 
-        These are temporary queues of an earlier run. Counts of messages staged for a deleted queue
-        stay.
+        These are temporary queues of an earlier run. Counters of messages staged for a deleted
+        queue stay.
         """
         for number, totals in list(self._held.items()):
             # Messages staged for a deleted queue are still counted.
@@ -312,7 +321,10 @@ class TotalsTable:
             self._writer.execute("DELETE FROM counter WHERE queue_id = ?", (number,))
 
     def _load(self) -> None:
-        """Read the saved totals and add the lives in the ledger after them."""
+        """Read the saved counters, and add the ledger rows after them.
+
+        Raises ValueError, LookupError or TypeError for a damaged row.
+        """
         by_name: dict[str, tuple[int, int]] = {}
         rows: Any = self._writer.execute(_SAVED).fetchall()
         for number, queue, puts, present, volatile, ended, position in rows:
@@ -354,7 +366,7 @@ _INSERT_MOVED_RANGE = _MOVED % (
 
 
 def _together(table: str, body_bytes: str) -> tuple[str, str]:
-    """Return the statements that write lives which end together: by keys, and by a key range."""
+    """Return the SQL that records messages which end together: by key list, by key range."""
     insert = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + %s, {KIND_LIFE}, ?2, m.msg_id, m.correl_id, m.origin_id, m.put_ms,
@@ -401,7 +413,7 @@ LIVES_BEFORE_BALANCE = 4_096
 
 
 class LedgerWriter:
-    """Writes the ledger, the totals and the high-water marks of one store, in its transactions.
+    """Writes the ledger, the queue counters and the time of one store, in its transactions.
 
     Only the group-commit leader uses it: :meth:`write_lives` and :meth:`write` for each unit, once
     :meth:`finish`, then :meth:`accept` or :meth:`roll_back_to`.
@@ -416,6 +428,10 @@ class LedgerWriter:
         *,
         high_water_ms: int,
     ) -> None:
+        """Continue the ledger behind its last position.
+
+        ``high_water_ms`` is the time stored last.
+        """
         self._writer, self._contents = writer, contents
         self._now_ms = now_ms
         #: The newest time that is durable, and that of the transaction under way.
@@ -430,7 +446,7 @@ class LedgerWriter:
     def recovery(self) -> Unit:
         """Return a unit that counts the non-persistent messages of the last run as LOST_AT_RESTART.
 
-        The totals say how many messages a crash has taken from each queue, not which ones.
+        The counters say how many messages a restart has taken from each queue, not which ones.
         """
         unit = Unit()
         for number, totals in self.totals.items():
@@ -443,13 +459,13 @@ class LedgerWriter:
         return unit
 
     def has_unbalanced(self) -> bool:
-        """Return True if a queue has changed since its last balance row."""
+        """Return True if a queue has changed since its last balance row (its counters)."""
         return bool(self.totals.owing())
 
     def write_lives(self, unit: Unit) -> None:
-        """Write the lives of a unit.
+        """Write the records of the messages that a unit ends to the ledger.
 
-        Call it before its messages are deleted: some lives are read off them.
+        Call it before these messages are deleted: some values are read off them.
         """
         position = self._position
         rows: list[tuple[Any, ...]] = []
@@ -469,7 +485,7 @@ class LedgerWriter:
         self._position = position
 
     def write(self, unit: Unit) -> None:
-        """Add a unit to the totals, and write the lives of what it moves or has claimed."""
+        """Add a unit to the queue counters; record the messages it moves or ends as claimed."""
         self._balance_all |= unit.wants_balances
         self._notes_time |= unit.notes_time
         for move in unit.moves:
@@ -479,10 +495,11 @@ class LedgerWriter:
         self.totals.change(unit)
 
     def finish(self) -> None:
-        """Write changed totals, due balance rows, and the time, before the COMMIT.
+        """Write changed counters, due balance rows, and the time, before the COMMIT.
 
-        The time (high-water mark of the clock) is written when the stored one is
-        STORED_TIME_STEP_MS old, or when a unit asked for it.
+        A balance row is a ledger row with the counters of one queue. The time (high-water mark of
+        the clock) is written when the stored one is STORED_TIME_STEP_MS old, or when a unit asked
+        for it.
         """
         for number, totals in self.totals.changed(unbalanced=self._balance_all):
             # Negative numbers count staged messages by target; they are part of no queue's proof.
@@ -495,14 +512,14 @@ class LedgerWriter:
             self._written_ms = now_ms
 
     def accept(self) -> None:
-        """Make the written state the current one: the transaction is durable."""
+        """Make the written state the current one, after a successful COMMIT."""
         self.totals.accept(self._position)
         self.last_position = self._position
         self.high_water_ms = self._written_ms
         self._balance_all = self._notes_time = False
 
     def mark(self) -> tuple[int, dict[int, Totals]]:
-        """Return a savepoint of the present transaction, for :meth:`roll_back_to`."""
+        """Return the state of the present transaction, as a savepoint for :meth:`roll_back_to`."""
         return self._position, self.totals.mark()
 
     def roll_back_to(self, mark: tuple[int, dict[int, Totals]] | None) -> None:
@@ -519,7 +536,7 @@ class LedgerWriter:
             self.totals.roll_back_to(totals)
 
     def balances(self) -> list[Balance]:
-        """Return the counts of every queue at ``last_position``, one Balance each."""
+        """Return the counters of every queue at ``last_position``, one Balance each."""
         now_ms = self._now_ms()
         return [
             Balance(t.queue, now_ms, t.puts, t.present, dict(t.ended))
@@ -528,7 +545,7 @@ class LedgerWriter:
         ]
 
     def _write_together(self, ended: EndedMessages, position: int) -> None:
-        """Write the lives of messages that end together, behind ``position``."""
+        """Record messages that end together in the ledger, at the positions behind ``position``."""
         common: list[Any]
         keys, *common = ended
         first, last = keys[0], keys[-1]
@@ -542,7 +559,7 @@ class LedgerWriter:
         assert writer.changes() == len(keys), "a message whose life ends is gone"
 
     def _write_moved(self, move: Move) -> None:
-        """Write the lives on the staging queue of messages that were just moved."""
+        """Record in the ledger that staged messages were just moved to their target."""
         common = (
             self._position,
             move.queue,
@@ -562,7 +579,7 @@ class LedgerWriter:
         self._position += move.message_count
 
     def _write_ended(self, ended: EndedRows) -> None:
-        """Write the lives of claimed rows, which are read off the rows, then delete the rows."""
+        """Record claimed messages in the ledger as ended, then delete their rows."""
         after, until, queue, ended_ms, outcome, descriptors, program = ended
         # The rows have no gaps, nor have positions.
         common = (self._position - after, queue, ended_ms, outcome, after, until, program)
@@ -576,7 +593,7 @@ class LedgerWriter:
         self._writer.execute(REMOVE, (after, until))
 
     def _write_balance(self, totals: Totals) -> None:
-        """Write a balance row with the totals of one queue."""
+        """Write a balance row: a ledger row with the counters of one queue."""
         self._position += 1
         ended = pack_counts(totals.ended)
         self._writer.execute(

@@ -1,4 +1,4 @@
-"""Insert or delete many rows by few statements.
+"""Inserts or deletes many rows by few SQL statements.
 
 SQLite releases the interpreter lock at each step of a statement, and a busy thread of the program
 then keeps it for 5 ms. Beside one such thread 100 inserts take 20 ms, and took 120 with a step for
@@ -28,10 +28,10 @@ def insert_rows(
     rows: Sequence[tuple[Any, ...]],
     shared: tuple[Any, ...] = (),
 ) -> None:
-    """Insert rows in their order; ``sql`` inserts one row and ends with its VALUES.
+    """Insert rows in their order, several by each statement; none for an empty list.
 
-    ``shared`` are values that all rows have; ``sql`` names them ``?1``, ``?2`` and so on. SQLite
-    copies the values of each statement.
+    ``sql`` inserts one row and ends with its VALUES. ``shared`` are values that all rows have;
+    ``sql`` names them ``?1``, ``?2`` and so on. SQLite copies the values of each statement.
     """
     start, left = 0, len(rows)
     many, some = _INSERTED
@@ -44,10 +44,11 @@ def insert_rows(
 
 
 def delete_keys(writer: apsw.Connection, sql: str, keys: Sequence[tuple[int]]) -> None:
-    """Delete rows by key; ``sql`` deletes one row and ends with its condition, ``k = ?``.
+    """Delete rows by key, several by each statement; ``keys`` must not be empty.
 
-    Consecutive keys are deleted by one statement with the first and the last, 0.5 µs a row instead
-    of 0.9. Other keys fill statements of a few fixed sizes; the last key is repeated to fill one.
+    ``sql`` deletes one row and ends with its condition, ``k = ?``. Consecutive keys are deleted by
+    one statement with the first and the last, 0.5 µs a row instead of 0.9. Other keys fill
+    statements of a few fixed sizes; the last key is repeated to fill one.
     """
     first, last = keys[0][0], keys[-1][0]
     if last - first == len(keys) - 1 and keys == [(key,) for key in range(first, last + 1)]:
@@ -61,12 +62,15 @@ def delete_keys(writer: apsw.Connection, sql: str, keys: Sequence[tuple[int]]) -
 
 @lru_cache(maxsize=64)
 def _repeated(sql: str, count: int) -> str:
-    """Return an INSERT of one row as an INSERT of ``count`` rows."""
+    """Return an INSERT of one row as an INSERT of ``count`` rows.
+
+    ``INSERT INTO t VALUES (?)`` -> ``INSERT INTO t VALUES (?), (?)``.
+    """
     head, values = sql.split(_VALUES)
     return head + _VALUES + ", ".join([values] * count)
 
 
 @lru_cache(maxsize=8)
 def _any_of(sql: str, count: int) -> str:
-    """Return a DELETE by one key as a DELETE by ``count`` keys."""
+    """Return a DELETE by one key as a DELETE by ``count`` keys: ``k = ?`` -> ``k IN (?, ?)``."""
     return f"{sql.removesuffix(_KEY)} IN ({', '.join('?' * count)})"

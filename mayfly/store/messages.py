@@ -193,7 +193,7 @@ SELECT EXISTS (SELECT 1 FROM message WHERE expire_at_ms IS NOT NULL)
 
 
 def _insert_for(rows: list[StoredMessage]) -> str:
-    """Return the INSERT statement that needs the fewest values for these rows."""
+    """Return that INSERT statement for one message which needs the fewest values for these rows."""
     sql, descriptor = _INSERT_BARE, rows[0].descriptor
     for row in rows:
         if row[PLAIN_COLUMN_COUNT:] != NO_MORE_COLUMNS:
@@ -213,29 +213,29 @@ def _insert_for(rows: list[StoredMessage]) -> str:
 
 
 def staged_page(row_count: int) -> str:
-    """Return the statement that reads up to ``row_count`` delayed messages by key, in one row."""
+    """Return the SQL statement that reads up to ``row_count`` delayed messages, as one row."""
     return _STAGED_PAGE.format(row_count)
 
 
 def move_puts_back(after_ms: int, by_ms: int) -> Statement:
-    """Return the statement that sets messages put after ``after_ms`` back by ``by_ms``.
+    """Return the SQL statement that makes messages put after ``after_ms`` earlier by ``by_ms``.
 
-    Put time, delivery time and deadline become that much earlier.
+    Put time, delivery time and expiry time change, of messages on ordinary queues.
     """
     return _MOVE_BACK, (by_ms, by_ms, by_ms, after_ms)
 
 
 @lru_cache(maxsize=256)
 def limited(sql: str, limit: int) -> str:
-    """Return a statement with ``LIMIT limit`` written into its text.
+    """Return an SQL statement with ``LIMIT limit`` added to its text.
 
-    A LIMIT given as a parameter makes SQLite prepare the statement again each time: 12 µs, not 3.
+    A LIMIT passed as a parameter makes SQLite prepare the statement again each time: 12 µs, not 3.
     """
     return f"{sql} LIMIT {limit}"
 
 
 class Outline(NamedTuple):
-    """A message without its data: the columns that a queue in memory needs."""
+    """A message without its data: the columns that the index of message groups needs."""
 
     k: int
     expire_at_ms: int | None
@@ -246,9 +246,9 @@ class Outline(NamedTuple):
 
 
 class MessageHead(NamedTuple):
-    """A message with the first HEAD_BYTES of its data in ``row.body``.
+    """A message with only the first HEAD_BYTES of its data in ``row.body``.
 
-    ``body_bytes`` is the full length.
+    ``body_bytes`` is the full length of the data.
     """
 
     body_bytes: int
@@ -256,9 +256,9 @@ class MessageHead(NamedTuple):
 
 
 class Due(NamedTuple):
-    """The columns of a staged message that a release in bulk reads.
+    """The columns of a staged message that its release reads.
 
-    ``body_bytes`` replaces the data.
+    ``body_bytes`` is the length of its data.
     """
 
     k: int
@@ -274,7 +274,7 @@ class Due(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Staged messages that one statement can move.
+    """Staged messages with one target and descriptor, which one SQL statement can move.
 
     ``largest_bytes`` is the length of the longest data.
     """
@@ -285,13 +285,10 @@ class Alike(NamedTuple):
 
 
 class Page:
-    """Reads rows of a statement up to a number of bytes of data, but at least one row."""
+    """Reads rows of an SQL statement up to a number of bytes of data, but at least one row."""
 
     def __init__(self, max_body_bytes: int, body_place: int) -> None:
-        """Read up to ``max_body_bytes`` of data.
-
-        ``body_place`` is the index of the column that has it.
-        """
+        """Set the limit; ``body_place`` is the index of the column with the data."""
         self._left_bytes, self._body_place = max_body_bytes, body_place
         #: Whether the last row read exceeded the limit, so that there are more rows.
         self.is_cut = False
@@ -325,9 +322,10 @@ class Messages:
         engine_lock: EngineLock,
         on_damage: Callable[[], None] = lambda: None,
     ) -> None:
-        """Use a connection for changes and one for reads; in memory both are the same connection.
+        """Use ``writer`` for changes and ``reader`` for reads.
 
-        ``on_damage`` is called before StoreDamaged is raised.
+        In memory both are the same connection. ``on_damage`` is called before StoreDamaged is
+        raised.
         """
         self.writer, self.contents = writer, Contents(writer)
         self._reader = reader
@@ -335,9 +333,9 @@ class Messages:
         self._on_damage = on_damage
 
     def insert(self, rows: list[StoredMessage]) -> None:
-        """Insert messages, with the cheapest statement for them.
+        """Insert messages, with the cheapest SQL statement for them; ``rows`` must not be empty.
 
-        Copies of a publication share their content.
+        Copies of a publication share their content: MsgId, descriptor, data and topic.
         """
         sql = _insert_for(rows)
         if sql is INSERT and len(rows) >= LEAST_COPIES:
@@ -362,14 +360,17 @@ class Messages:
             self.writer.executemany(sql, [shared + each for each in values])
 
     def delete(self, keys: list[tuple[int]]) -> None:
-        """Delete the messages with these keys; each key is a tuple of one, as SQLite binds it."""
+        """Delete the messages with these keys, at least one.
+
+        Each key is a tuple of one, as SQLite binds it.
+        """
         if len(keys) == 1:
             self.writer.execute(DELETE, keys[0])
         else:
             delete_keys(self.writer, DELETE, keys)
 
     def count_backouts(self, keys: list[tuple[int]]) -> None:
-        """Raise the backout count of the messages with these keys by one."""
+        """Add one to the backout count of the messages with these keys."""
         self.writer.executemany(_BACKOUT, keys)
 
     def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
@@ -398,7 +399,7 @@ class Messages:
     def by_msg_id(self, msg_id: bytes, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages of a queue's key range that may have a MsgId, by key.
 
-        Compare their MsgIds: others with the same hash may be among them.
+        Compare their MsgIds: the list may have others with the same hash.
         """
         found = self.by_msg_hash(id_hash(msg_id), low, high, limit)
         key = key_of_generated_id(msg_id, queue_number_of(low))
@@ -415,14 +416,14 @@ class Messages:
         return self._rows(limited(_BY_CORREL_ID, limit), (correl_hash, low, high))
 
     def expired(self, now_ms: int, after: tuple[int, int], limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages whose deadline is ``now_ms`` or earlier, earliest first.
+        """Return up to ``limit`` messages that expired at ``now_ms`` or earlier, earliest first.
 
         ``after`` is the (expire_at_ms, key) of the last message of the page before.
         """
         return self._rows(limited(_EXPIRED, limit), (now_ms, *after))
 
     def count_expired(self, low: int, high: int, now_ms: int) -> int:
-        """Count the messages of a key range whose deadline is ``now_ms`` or earlier.
+        """Count the messages of a key range that expired at ``now_ms`` or earlier.
 
         The cost is proportional to the messages that have expired: the plus signs keep SQLite from
         reading the key range instead, which may be long.
@@ -433,7 +434,7 @@ class Messages:
         )
 
     def count(self, low: int, high: int) -> int:
-        """Count the messages of a key range by reading it, to check a counter."""
+        """Count the messages of a key range by reading it; slow, used to check a counter."""
         return self._number("SELECT count(*) FROM message WHERE k >= ? AND k < ?", (low, high))
 
     def lowest_key(self, low: int, high: int) -> int | None:
@@ -450,12 +451,12 @@ class Messages:
         return [(key, packed) for key, packed in rows]
 
     def row(self, key: int) -> StoredMessage | None:
-        """Return the message with a key, None when there is no such message."""
+        """Return the message with this key, None when no message has it."""
         found = self._rows(limited(IN_ORDER, 1), (key, key + 1))
         return found[0] if found else None
 
     def check(self) -> Iterable[str]:
-        """Yield what SQLite's integrity check finds wrong, and contents that are lost or unused."""
+        """Yield a text for each problem: from SQLite's integrity check, lost or unused contents."""
         try:
             findings = self.fetch("PRAGMA integrity_check(20)", ())
             lost, idle = self.fetch(LOST_CONTENTS, ()), self.fetch(IDLE_CONTENTS, ())
@@ -471,13 +472,16 @@ class Messages:
             yield f"content {number} has no copy"
 
     def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
+        """Return the rows of an SQL statement as messages."""
         return [stored_message(row) for row in self.fetch(sql, bindings)]
 
     def _number(self, sql: str, bindings: tuple[Any, ...]) -> int:
+        """Return the number in the first column of the one row of an SQL statement."""
         number: Any = self.fetch(sql, bindings)[0][0]
         return int(number)
 
     def _key(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
+        """Return the key in the first column of the one row of an SQL statement, None for NULL."""
         key: Any = self.fetch(sql, bindings)[0][0]
         return None if key is None else int(key)
 
@@ -487,7 +491,10 @@ class Messages:
         bindings: tuple[Any, ...],
         read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement, or the rows that ``read`` takes from its cursor."""
+        """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
+
+        Raises StoreDamaged. The engine lock is held during the read.
+        """
         # Mostly held already: SQLite keeps no other thread from the reader (opening.LOCKED_FLAGS).
         with self._engine_lock:
             return rows_of(self._reader, sql, bindings, self._on_damage, read)
@@ -506,7 +513,7 @@ class Messages:
         return [Outline._make(row) for row in self.fetch(_OUTLINES_OF, (json.dumps(list(keys)),))]
 
     def present(self, keys: Iterable[int]) -> set[int]:
-        """Return those of these keys that have a message."""
+        """Return those of these keys for which a message is stored."""
         return {int(row[0]) for row in self.fetch(_PRESENT, (json.dumps(list(keys)),))}
 
     def with_id(self, numbers: Iterable[int], identifier: bytes, limit: int) -> list[MessageHead]:
@@ -542,7 +549,7 @@ class Messages:
         return self._message_heads(_IN_TRANSIT, (low, high, identifier), limit)
 
     def _message_heads(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[MessageHead]:
-        """Return up to ``limit`` rows of a statement as messages with the start of their data."""
+        """Return up to ``limit`` rows of an SQL statement, as messages with shortened data."""
         return [
             MessageHead(body_bytes, StoredMessage(*row))
             for body_bytes, *row in self.fetch(limited(sql, limit), bindings)
@@ -551,14 +558,14 @@ class Messages:
     # Deadlines and put times
 
     def earliest_deadlines(self, limit: int) -> list[tuple[int, int]]:
-        """Return deadline (epoch ms) and key of up to ``limit`` messages, earliest first."""
+        """Return expiry time (ms since 1970) and key of ``limit`` messages, earliest first."""
         return [
             (expire_at_ms, k)
             for expire_at_ms, k in self.fetch(limited(_EARLIEST_DEADLINES, limit), ())
         ]
 
     def count_deadlines(self, after_ms: int, until_ms: int | None) -> int:
-        """Count the messages with ``after_ms < deadline <= until_ms``.
+        """Count the messages whose expiry time is above ``after_ms`` and not above ``until_ms``.
 
         ``until_ms`` None is unlimited.
         """
@@ -567,7 +574,7 @@ class Messages:
         return self._number(f"{_DEADLINES} AND expire_at_ms <= ?", (after_ms, until_ms))
 
     def count_put_after(self, after_ms: int) -> int:
-        """Count the messages on ordinary queues put later than a moment (epoch ms).
+        """Count the messages on ordinary queues put later than ``after_ms``.
 
         Reads all messages.
         """
@@ -576,7 +583,7 @@ class Messages:
     # Delayed messages, and their release
 
     def move(self, move: Move) -> None:
-        """Move staged messages to their keys on the target queue, by a few statements for all."""
+        """Move staged messages to their new keys on the target queue, by a few SQL statements."""
         if move.old_keys is not None:
             self._move_to_range(move, move.old_keys)
             return
@@ -588,7 +595,7 @@ class Messages:
             writer.execute(_MOVE_OUT, (move.keys,))
 
     def _move_to_range(self, move: Move, old_keys: Sequence[int]) -> None:
-        """Move messages to consecutive keys, 500 at a time."""
+        """Move staged messages to consecutive new keys, 500 by each SQL statement."""
         writer, keys, count = self.writer, array("q", old_keys), move.message_count
         are_alone = self._are_alone(move)
         for begin in range(0, count, _MOVE_PART):
@@ -602,7 +609,10 @@ class Messages:
                 writer.execute(_MOVE_RANGE_OUT, (part,))
 
     def _are_alone(self, move: Move) -> bool:
-        """Return True if the moved messages are all that is between their first and last key."""
+        """Return True if no other message has a key between those of the moved messages.
+
+        False also when these keys are unknown.
+        """
         if not move.first_key:
             return False
         between = move.first_key, move.last_key
@@ -613,10 +623,10 @@ class Messages:
         return [Due._make(row) for row in self.fetch(limited(_DUE, limit), (low, high))]
 
     def due_alike(self, first: Due, before: int, now_ms: int, limit: int) -> Alike | None:
-        """Return staged messages from ``first`` on that one statement can move.
+        """Return the staged messages from ``first`` on, if one SQL statement can move all of them.
 
-        Returns None if they differ. They are up to ``limit`` messages with keys below ``before``.
-        They may differ in data, ids and times only, and none may have expired at ``now_ms``.
+        They are up to ``limit`` messages with keys below ``before``. None if they differ in more
+        than data, ids and times, or one has expired at ``now_ms``.
         """
         like = (
             first.target,
@@ -634,15 +644,15 @@ class Messages:
         return Alike(first, json.loads(keys), largest_bytes)
 
     def has_times(self) -> bool:
-        """Return True if a message may have a deadline, or waits for its delivery time."""
+        """Return True if any message may have an expiry time, or waits for its delivery time."""
         return bool(self.fetch(_HAS_TIMES, ())[0][0])
 
     def by_delayed_id(
         self, msg_id: bytes, key: int, low: int, high: int, limit: int
     ) -> list[StoredMessage]:
-        """Return up to ``limit`` staged messages of a key range by a MsgId that contains ``key``.
+        """Return up to ``limit`` staged messages of a key range with a MsgId that contains ``key``.
 
-        That is the message with this key, and messages with other keys to which a sender gave the
+        They are the message with this key, and messages with other keys whose senders have set this
         id.
         """
         # The key is read first: a message that another transaction moves away meanwhile is then

@@ -22,13 +22,13 @@ _READ_GROUPS = "SELECT name, value FROM meta WHERE name >= ? AND name < ?"
 
 
 def read_value(messages: Messages, name: str) -> Any:
-    """Return the value with a name, None for an unknown name."""
+    """Return the value with this name, None when none is stored."""
     rows = messages.fetch(_READ, (name,))
     return rows[0][0] if rows else None
 
 
 def write_value(name: str, value: str | int) -> Statement:
-    """Return the statement that stores a value under a name."""
+    """Return the SQL statement that stores a value under a name, or replaces it."""
     return _WRITE, (name, value)
 
 
@@ -44,7 +44,7 @@ def read_configuration(messages: Messages) -> dict[str, Any]:
 
 
 def write_configuration(values: dict[str, Any]) -> Statement:
-    """Return the statement that stores the configuration."""
+    """Return the SQL statement that stores the configuration, as JSON."""
     return write_value(_CONFIGURATION, json.dumps(values))
 
 
@@ -60,9 +60,9 @@ def read_user_groups(messages: Messages) -> dict[str, tuple[str, ...]]:
 
 
 def write_user_groups(user: str, groups: tuple[str, ...]) -> Statement:
-    """Return the statement that stores the groups of a user.
+    """Return the SQL statement that stores the groups of a user.
 
-    Without groups, the one that deletes them.
+    Without groups it deletes the entry of the user.
     """
     name = _GROUPS + user
     return write_value(name, json.dumps(groups)) if groups else (_ERASE, (name,))

@@ -35,9 +35,9 @@ def schema() -> str:
 
 
 def _to_version_11(writer: apsw.Connection) -> None:
-    """Add shared contents of publications.
+    """Add the shared contents of publications to a database of version 10.
 
-    Messages of before keep their contents in their own rows.
+    Older messages keep their contents in their rows.
     """
     writer.execute("ALTER TABLE message ADD COLUMN content INTEGER")
     for statement in _statements(*_NEW_IN_11):
@@ -45,7 +45,7 @@ def _to_version_11(writer: apsw.Connection) -> None:
 
 
 def _statements(*words: str) -> Iterator[str]:
-    """Yield the statements of the schema that contain one of these words."""
+    """Yield those SQL statements of the present schema that contain one of these words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
     for statement in without_comments.split(";"):
         if any(word in statement for word in words):
@@ -62,6 +62,7 @@ class NoSpaceToMigrate(StoreError):
     """The disk is too full to migrate a database; ``missing_bytes`` more are needed."""
 
     def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
+        """Keep how many bytes are missing on the disk."""
         super().__init__(message, folder)
         self.missing_bytes = missing_bytes
 

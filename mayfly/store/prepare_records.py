@@ -46,42 +46,51 @@ _BYTES = "base64"
 
 
 def prepare(number: int, member: str, unit: Unit) -> Statement:
-    """Return the statement that stores a unit as a member's prepare record, by unique number."""
+    """Return the SQL statement that stores the changes of a member's store as a prepare record.
+
+    ``number`` must be unique. It runs in the store of the group.
+    """
     return _INTEND, (number, member, pack_unit(unit))
 
 
 def forget_prepare_records(numbers: Iterable[int]) -> Statement:
-    """Return the statement that deletes prepare records which their members have carried out."""
+    """Return the SQL statement that deletes the prepare records with these numbers.
+
+    Their members have carried them out.
+    """
     return _FORGET, (json.dumps(list(numbers)),)
 
 
 def carry_out(number: int) -> Statement:
-    """Return the statement by which a member's store notes a record as carried out."""
+    """Return the SQL statement that marks a prepare record as carried out, in a member's store."""
     return _CARRY_OUT, (number,)
 
 
 def forget_carried_out(numbers: Iterable[int]) -> Statement:
-    """Return the statement that deletes such notes; the records must be durably deleted."""
+    """Return the SQL statement that deletes notes of :func:`carry_out`.
+
+    The prepare records must be durably deleted before.
+    """
     return _FORGET_CARRIED_OUT, (json.dumps(list(numbers)),)
 
 
 def join_group(group: str, number: int) -> list[Statement]:
-    """Return the statements that make a store a member's: its group, its joining number."""
+    """Return the SQL statements that note in a member's store its group, and its joining number."""
     return [write_value(_GROUP, group), write_value(_JOINED, number)]
 
 
 def group_of(messages: Messages) -> str:
-    """Return the queue-sharing group that a store belongs to, empty for none."""
+    """Return the name of the queue-sharing group that a store belongs to, empty for none."""
     return str(read_value(messages, _GROUP) or "")
 
 
 def joined_at(messages: Messages) -> int:
-    """Return the number with which a member's store has joined its group, 0 for never."""
+    """Return the number with which a member's store has joined its group, 0 if never."""
     return int(read_value(messages, _JOINED) or 0)
 
 
 def remove_member(member: str, number: int) -> list[Statement]:
-    """Return the statements that record a member's removal and delete its prepare records.
+    """Return the SQL statements that record a member's removal and delete its prepare records.
 
     ``number`` is higher than that of any member who joined before.
     """
@@ -89,17 +98,20 @@ def remove_member(member: str, number: int) -> list[Statement]:
 
 
 def removed_at(messages: Messages, member: str) -> int:
-    """Return the number with which a member of this name was last removed, 0 for never."""
+    """Return the number with which a member of this name was last removed, 0 if never."""
     return int(read_value(messages, _REMOVED + member) or 0)
 
 
 def prepare_record_counts(messages: Messages) -> dict[str, int]:
-    """Return the number of prepare records in a group's store, by member name."""
+    """Return the number of prepare records in a group's store, by member name.
+
+    Members without any are left out.
+    """
     return dict(messages.fetch(_COUNTS, ()))
 
 
 def prepare_records_of(messages: Messages, member: str) -> list[tuple[int, Unit]]:
-    """Return number and unit of the prepare records for a member, in ascending order."""
+    """Return number and changes of all prepare records for a member, in ascending order."""
     rows = messages.fetch(_INTENTS, (member,))
     return [(number, unpack_unit(changes)) for number, changes in rows]
 
@@ -110,10 +122,10 @@ def carried_out(messages: Messages) -> set[int]:
 
 
 def pack_unit(unit: Unit) -> str:
-    """Return all changes of a unit to the disk, as JSON.
+    """Return all changes that a unit makes to the disk, as JSON.
 
-    Changes to non-persistent messages are left out, but not their effect on the totals: at the next
-    start the totals determine how many messages were lost.
+    Changes to non-persistent messages are left out, but not their effect on the queue counters: at
+    the next start these determine how many messages were lost.
     """
     deltas = [
         (number, d.puts, d.present, d.present_volatile, list(d.ended.items()))
@@ -136,7 +148,7 @@ def pack_unit(unit: Unit) -> str:
 
 
 def unpack_unit(packed: str) -> Unit:
-    """Return the unit in the JSON of :func:`pack_unit`."""
+    """Return the unit that :func:`pack_unit` has made into JSON."""
     fields = json.loads(packed, object_hook=_bytes_from_json)
     unit = Unit()
     unit.inserts = [StoredMessage(*row) for row in fields["inserts"]]
@@ -156,20 +168,29 @@ def unpack_unit(packed: str) -> Unit:
 
 
 def _ended_lives(values: list[Any]) -> EndedLives:
-    """Return one record, or the records of many lives, whose list begins with a list of keys."""
+    """Return the record of one ended message, or the common record of many, from its JSON list.
+
+    That of many begins with a list of keys.
+    """
     return EndedMessages(*values) if isinstance(values[0], list) else LifeRecord(*values)
 
 
 def _ended_rows(*values: Any) -> EndedRows:
+    """Return the record of claimed messages that end together, from the values in JSON."""
     ended = EndedRows(*values)
     descriptors: Any = [tuple(descriptor) for descriptor in ended.descriptors]
     return ended._replace(descriptors=descriptors)
 
 
 def _bytes_to_json(value: object) -> dict[str, str]:
+    """Return bytes in a form that JSON can hold: ``b"A"`` -> ``{"base64": "QQ=="}``."""
     assert isinstance(value, bytes)
     return {_BYTES: b64encode(value).decode()}
 
 
 def _bytes_from_json(value: dict[str, Any]) -> Any:
+    """Return the bytes that :func:`_bytes_to_json` has converted.
+
+    Any other object stays as it is.
+    """
     return b64decode(value[_BYTES]) if value.keys() == {_BYTES} else value

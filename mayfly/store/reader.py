@@ -1,4 +1,4 @@
-"""A database connection for reads beside commits: of the ledger, of claims, and for statistics."""
+"""Reader: a database connection for reads beside commits, of the ledger, claims and statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayfly.store.damage import rows_of
 
 
 class Reader:
-    """A connection, opened by its first read, for one read at a time.
+    """A database connection, opened by its first read, for one read at a time.
 
     On disk reads delay no commit.
     """
@@ -25,7 +25,7 @@ class Reader:
         guard: AbstractContextManager[object],
         on_damage: Callable[[], None],
     ) -> None:
-        """Open the connection by ``connect``, and hold ``guard`` during each read.
+        """Open the connection later by ``connect``, and hold ``guard`` during each read.
 
         ``on_damage`` is called before StoreDamaged is raised.
         """
@@ -39,7 +39,7 @@ class Reader:
         bindings: tuple[Any, ...] = (),
         read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement, or the rows that ``read`` takes from its cursor.
+        """Return all rows of an SQL statement, or the rows that ``read`` takes from its cursor.
 
         Only committed data is read. On disk, call it without the lock of the queue manager. Raises
         MQRC_CONNECTION_BROKEN once stopped, StoreDamaged.
@@ -51,7 +51,7 @@ class Reader:
             return rows_of(self._connection, sql, bindings, self._on_damage, read)
 
     def check_open(self) -> None:
-        """Raise MQRC_CONNECTION_BROKEN once the reader is stopped."""
+        """Raise MQRC_CONNECTION_BROKEN if the reader is stopped."""
         if self._is_stopped:
             raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")
 

@@ -1,4 +1,4 @@
-"""Operations on the folder of a stopped queue manager: accept a restored one, compact."""
+"""Restoring and compacting the folder of a queue manager that is not running."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Compacted(NamedTuple):
 
 
 def accept_older(folder: Path, manager_name: str) -> None:
-    """Accept the database of a folder as it is, although identity.json asks for more.
+    """Accept a restored database that is older than identity.json says, by writing that file anew.
 
-    This is for an intended restore. Raises StoreError for the folder of another queue manager and
-    for one without a database; FolderInUse, NewerSchema, StoreDamaged.
+    Raises StoreError for the folder of another queue manager and for one without a database;
+    FolderInUse, NewerSchema, StoreDamaged.
     """
     with _opened(folder, manager_name, accepts_older=True) as database:
         try:
@@ -82,7 +82,10 @@ def compact(folder: Path, manager_name: str) -> Compacted:
 
 
 def _copy(file: Path, new: Path) -> bool:
-    """Write a compact copy and sync it; return whether its pages have checksums."""
+    """Write a compact copy of a database file and sync it.
+
+    Returns whether its pages have checksums.
+    """
     # One that a kill has left.
     new.unlink(missing_ok=True)
     Files().make(new)
@@ -99,7 +102,10 @@ def _copy(file: Path, new: Path) -> bool:
 
 @contextmanager
 def _opened(folder: Path, manager_name: str, *, accepts_older: bool = False) -> Iterator[Database]:
-    """Yield the database of a stopped queue manager; errors of SQLite become StoreError."""
+    """Open the database of a stopped queue manager for a block, and close it after the block.
+
+    Errors of SQLite in the block are raised as StoreError, damage as StoreDamaged.
+    """
     database = Database(folder, accepts_older=accepts_older)
     try:
         database.claim(manager_name)

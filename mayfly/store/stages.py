@@ -1,8 +1,9 @@
-"""Stages: rows that a pipeline has sent and that are not yet put, and the progress of each query.
+"""Stages in the store: rows that a pipeline has sent and that are not put yet.
 
-A stage holds the rows that one attempt of one task has written, as opaque blobs. A commit names the
-winning stages of a batch; from then on their blobs are deleted in the transactions that put their
-rows. Functions that change something return statements, which the caller's transaction runs.
+Also the progress of each query. A stage holds the rows that one attempt of one task has written, as
+opaque blobs. A commit names the winning stages of a batch; from then on their blobs are deleted in
+the transactions that put their rows. Functions that change something return statements, which the
+caller's transaction runs.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _FORGET = "DELETE FROM stage_query WHERE query GLOB ? AND is_done AND changed_ms
 
 
 def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
-    """Insert the messages of a bulk by one statement."""
+    """Insert new messages of one descriptor by one SQL statement, in the caller's transaction."""
     if bulk.key_range is None:
         statement = _INSERT_BULK if bulk.capped_by is None else _INSERT_CAPPED
         writer.execute(statement, bulk._asdict())
@@ -113,32 +114,35 @@ class StagedBlob(NamedTuple):
 
 
 def begun(stage_id: int, place: StagePlace, now_ms: int) -> Statement:
-    """Return the statement that creates a stage."""
+    """Return the SQL statement that creates a stage."""
     return _BEGIN, (stage_id, *place, now_ms)
 
 
 def appended(blob_id: int, stage_id: int, row_count: int, rows: bytes) -> Statement:
-    """Return the statement that adds a blob of rows to a stage; blobs are ordered by id."""
+    """Return the SQL statement that adds a blob of rows to a stage, ordered by blob id.
+
+    It adds nothing when the stage was deleted meanwhile.
+    """
     return _APPEND, (blob_id, row_count, rows, stage_id)
 
 
 def finished(stage_id: int, row_count: int) -> Statement:
-    """Return the statement that marks a stage as complete, with its number of rows."""
+    """Return the SQL statement that marks a stage as complete, with its number of rows."""
     return _FINISH, (row_count, stage_id)
 
 
 def named(stage_ids: Sequence[int]) -> Statement:
-    """Return the statement that makes stages the winners of their batch, in this order."""
+    """Return the SQL statement that makes stages the winners of their batch, in this order."""
     return _NAME, (json.dumps(stage_ids),)
 
 
 def state_written(state: QueryState) -> Statement:
-    """Return the statement that stores the progress of a query."""
+    """Return the SQL statement that stores the progress of a query, or replaces it."""
     return _WRITE_QUERY, tuple(state)
 
 
 def removed(stage_ids: Sequence[int], blob_ids: Sequence[int]) -> list[Statement]:
-    """Return the statements that delete some blobs, and some stages with all their blobs."""
+    """Return the SQL statements that delete blobs by id, and stages with all their blobs."""
     stages = json.dumps(stage_ids)
     blobs: Statement = (_DELETE_BLOBS, (json.dumps(blob_ids),))
     if not stage_ids:
@@ -147,9 +151,9 @@ def removed(stage_ids: Sequence[int], blob_ids: Sequence[int]) -> list[Statement
 
 
 def forgotten(query_pattern: str, before_ms: int) -> Statement:
-    """Return the statement that deletes finished queries that are unchanged since a moment.
+    """Return the SQL statement that deletes finished queries not changed since ``before_ms``.
 
-    ``query_pattern`` is a GLOB pattern, ``before_ms`` epoch ms.
+    ``query_pattern`` is a GLOB pattern, ``before_ms`` a time in ms since 1970.
     """
     return _FORGET, (query_pattern, before_ms)
 
@@ -158,6 +162,7 @@ class StageTable:
     """Reads stages and the progress of queries; call it with the queue manager's lock held."""
 
     def __init__(self, messages: Messages) -> None:
+        """Read the stages in the database of ``messages``."""
         self._fetch = messages.fetch
 
     def query(self, query: str) -> QueryState | None:
@@ -168,28 +173,31 @@ class StageTable:
         return None
 
     def find(self, place: StagePlace) -> tuple[int, int | None] | None:
-        """Return id and row count of a stage, None without such a stage.
+        """Return (id, number of rows) of a stage, None when no such stage exists.
 
-        The count is None until it is complete.
+        The number is None until the stage is complete.
         """
         for stage_id, row_count in self._fetch(_FIND, tuple(place)):
             return stage_id, row_count
         return None
 
     def winners(self, query: str, batch: int) -> list[int]:
-        """Return the ids of the named stages of a batch that still hold rows, in their order."""
+        """Return the ids of those stages that a commit of the batch has named and that hold rows.
+
+        They are in the order in which their rows are put.
+        """
         return [stage_id for (stage_id,) in self._fetch(_WINNERS, (query, batch))]
 
     def losers(self, query: str, batch: int) -> list[int]:
-        """Return the ids of the stages of a query, up to a batch, that no commit has named."""
+        """Return the ids of the stages that no commit has named, of a query up to a batch."""
         return [stage_id for (stage_id,) in self._fetch(_LOSERS, (query, batch))]
 
     def surrendered(self, query: str, batch: int) -> list[bytes]:
-        """Return the blobs of a batch's rows that were left over untaken, in their order."""
+        """Return the blobs that list the rows which a batch has left out, in their order."""
         return [rows for (rows,) in self._fetch(_SURRENDERED, (query, batch))]
 
     def orphans(self, before_ms: int) -> list[tuple[int, str]]:
-        """Return id and query of stages begun before a moment (ms) and named by no commit."""
+        """Return id and query of stages that no commit has named, begun before ``before_ms``."""
         return [(stage_id, query) for stage_id, query in self._fetch(_ORPHANS, (before_ms,))]
 
     def blobs(self, stage_id: int, limit: int) -> list[StagedBlob]:
@@ -197,7 +205,7 @@ class StageTable:
         return [StagedBlob._make(row) for row in self._fetch(limited(_BLOBS, limit), (stage_id,))]
 
     def rows(self, blob_id: int) -> bytes:
-        """Return the rows of a blob, as they were sent."""
+        """Return the bytes of a blob of rows, as they were sent; the blob must exist."""
         rows: Any = self._fetch(_ROWS, (blob_id,))[0][0]
         assert isinstance(rows, bytes)
         return rows

@@ -1,8 +1,8 @@
-"""The store of a queue manager: two databases of one schema, the group commit and the books.
+"""The store of a queue manager: one database on disk and one in memory, and the group commit.
 
-Persistent messages, lives, totals and definitions are in the durable database; non-persistent
-messages are in a second one in memory. A unit of work changes the durable database first; memory
-follows when that change is safe. A queue manager without a folder has both in memory.
+Persistent messages, the ledger, counters and definitions are in the durable database;
+non-persistent messages are in a second one in memory. A unit of work changes the durable database
+first; memory follows when that change is safe. A queue manager without a folder has both in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class Sequence:
     """
 
     def __init__(self, reserved: int, commit: Callable[[Unit], None], runtime: Runtime) -> None:
-        """Continue after the number ``reserved``; reserve the first block by ``commit``."""
+        """Continue after the number ``reserved``.
+
+        Reserve the first block of numbers by ``commit``.
+        """
         self.instance = int.from_bytes(runtime.random_bytes(2))
         self._last = self._low_from = reserved
         #: Whether :meth:`extend` is needed before many more numbers are given.
@@ -54,14 +57,14 @@ class Sequence:
         self.extend()
 
     def next(self) -> int:
-        """Return a new number; call it with the lock held."""
+        """Return a new number; the queue manager's lock is held."""
         self._last = number = self._last + 1
         if number > self._low_from:
             self.is_low = True
         return number
 
     def next_range(self, count: int) -> int:
-        """Return the first of ``count`` new consecutive numbers; call it with the lock held.
+        """Return the first of ``count`` new consecutive numbers; the queue manager's lock is held.
 
         ``count`` must be less than 2**20, the part of a block that is left when the next is
         reserved.
@@ -74,7 +77,11 @@ class Sequence:
         return first
 
     def extend(self) -> None:
-        """Reserve the next block durably; call it without the lock, when ``is_low`` is True."""
+        """Reserve the next block of numbers durably, when ``is_low`` is True.
+
+        Call it without the queue manager's lock. Raises MQRC_STORAGE_MEDIUM_FULL,
+        MQRC_CONNECTION_BROKEN.
+        """
         reserved = self._last + _SEQUENCE_BLOCK
         unit = Unit()
         unit.statements.append(write_value("sequence", reserved))
@@ -119,7 +126,7 @@ class Store:
             raise
 
     def _open(self, now_ms: Callable[[], int]) -> None:
-        """Create the databases, the books and the threads of the store."""
+        """Create the databases, the readers and writers, and the threads of the store."""
         self._memory = Database(None, self._runtime)
         self.high_water_ms = self.database.read_meta("high_water_ms", 0)
         self.database.on_damage = self._stop
@@ -180,7 +187,7 @@ class Store:
 
     @property
     def is_full(self) -> bool:
-        """Whether puts are refused because the disk is full, and still has too little space."""
+        """Whether puts are refused because the disk is full and still lacks free space."""
         ballast = self.database.ballast
         return ballast is not None and ballast.is_given_up and not ballast.has_capacity(0)
 
@@ -197,7 +204,7 @@ class Store:
     def claim(self, manager_name: str) -> None:
         """Write the queue manager's name into a new store.
 
-        Raises StoreError if it belongs to another.
+        Raises StoreError if the store belongs to a queue manager of another name.
         """
         self.database.claim(manager_name)
 
@@ -208,11 +215,11 @@ class Store:
         return [(kind, name, number, attributes) for kind, name, number, attributes in rows]
 
     def commit(self, units: Iterable[Unit]) -> None:
-        """Make the durable part of units safe.
+        """Make the durable part of units safe on disk; units without one are skipped.
 
-        Call it without the lock, then call :meth:`apply` for each. Sets ``unit.error`` and raises
-        the first error: MQRC_STORAGE_MEDIUM_FULL with nothing kept, or MQRC_CONNECTION_BROKEN with
-        the outcome unknown and the store stopped.
+        Call it without the queue manager's lock, then call :meth:`apply` for each. Sets
+        ``unit.error`` and raises the first error: MQRC_STORAGE_MEDIUM_FULL with nothing kept, or
+        MQRC_CONNECTION_BROKEN with the outcome unknown and the store stopped.
         """
         durable = [unit for unit in units if unit.is_durable()]
         if not durable:
@@ -227,7 +234,11 @@ class Store:
             self._commit_with(pending, durable)
 
     def apply(self, unit: Unit) -> None:
-        """Make the changes of a safe unit in the database in memory; call it with the lock held."""
+        """Make the changes of a unit to non-persistent messages, after :meth:`commit`.
+
+        The ledger records and counters of a unit without a durable part wait for the next commit.
+        The queue manager's lock is held.
+        """
         messages = self.volatile
         if unit.volatile_deletes:
             messages.delete(unit.volatile_deletes)
@@ -247,14 +258,22 @@ class Store:
             self.unsettled_since_ms = self._now_ms()
 
     def flush(self) -> None:
-        """Write the lives of non-persistent messages that wait for the next commit."""
+        """Write the ledger records of non-persistent messages that wait for the next commit.
+
+        Does nothing when none wait. Call it without the queue manager's lock. Raises
+        MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        """
         with self.engine_lock:
             pending = self._take_pending()
         if pending is not None:
             self._commit_with(pending, [])
 
     def settle(self) -> None:
-        """Flush, and wait for flushes of other threads: then every ended life is in the ledger."""
+        """Write all waiting ledger records, and wait for those that other threads are writing.
+
+        Then every ended message is in the ledger. Call it without the queue manager's lock. Raises
+        MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        """
         self.flush()
         while self._flushing:
             # Commits are in order: after this one the other flush has written its lives, or failed.
@@ -262,7 +281,11 @@ class Store:
             self.flush()
 
     def write_balances(self) -> None:
-        """Flush, and write a balance row for every queue that has changed since its last one."""
+        """Write a balance row for every queue that has changed since its last one.
+
+        A balance row is a ledger row with the counters of one queue. Waiting records are written
+        first. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        """
         with self.engine_lock:
             since_ms, self.unsettled_since_ms = self.unsettled_since_ms, None
             pending = self._take_pending()
@@ -278,10 +301,10 @@ class Store:
                 raise
 
     def settled_totals(self) -> dict[int, Totals] | None:
-        """Return the totals by queue number, with the lives that wait for a commit.
+        """Return the message counters by queue number, including records that wait for a commit.
 
-        Needs the lock held. None while a flush is under way: its lives may or may not be in the
-        stored totals yet.
+        None while another thread writes such records: they may or may not be counted yet. The queue
+        manager's lock is held.
         """
         assert self.engine_lock.is_held()
         if self._flushing:
@@ -292,14 +315,17 @@ class Store:
         return totals
 
     def check(self) -> list[str]:
-        """Return what is wrong in the two databases and the file of held gets, a line each."""
+        """Return a text for each problem of the two databases and the file of held gets.
+
+        Empty for none.
+        """
         with self.engine_lock:
             return [*self.persistent.check(), *self.volatile.check(), *self.held_gets.check()]
 
     def check_files(self) -> list[str]:
-        """Return the problems of the files beside the database: its log, identity.json and ballast.
+        """Return a text for each problem of the log, identity.json and ballast; empty for none.
 
-        Call it without the lock: a long log takes seconds. Raises OSError.
+        Call it without the queue manager's lock: a long log takes seconds. Raises OSError.
         """
         folder, database = self.database.folder, self.database
         if folder is None or self._log is None or database.ballast is None:
@@ -315,7 +341,7 @@ class Store:
         return [each for each in found if each]
 
     def close(self) -> None:
-        """Close both databases and all files; call :meth:`flush` before, or lives are lost."""
+        """Close both databases and all files; call :meth:`flush` before, or records are lost."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
         is_broken = self.group.is_broken
@@ -330,7 +356,7 @@ class Store:
             self._memory.close()
 
     def stop_in_child(self, engine_lock: EngineLock) -> None:
-        """Release everything in a forked child, whose files and threads belong to its parent."""
+        """Stop the store in a forked child, whose files and threads belong to its parent."""
         self.engine_lock = engine_lock
         self.group.is_broken = True
         self.held_gets.stop_in_child()
@@ -342,7 +368,7 @@ class Store:
         self.group.is_broken = True
 
     def _apply(self, unit: Unit) -> None:
-        """Write messages and statements of a unit; called inside a transaction."""
+        """Write messages and SQL statements of a unit to disk, inside the caller's transaction."""
         messages = self.persistent
         if unit.deletes:
             messages.delete(unit.deletes)
@@ -358,9 +384,9 @@ class Store:
             self.database.writer.execute(sql, bindings)
 
     def _commit_with(self, pending: Unit, durable: list[Unit]) -> None:
-        """Commit a flush of waiting lives together with other units.
+        """Commit waiting ledger records together with other units.
 
-        If it fails, the lives wait again.
+        If that fails, the records wait again.
         """
         try:
             self.group.commit(pending, *durable)
@@ -372,9 +398,9 @@ class Store:
                 self.engine_lock.notify_all()
 
     def _take_pending(self) -> Unit | None:
-        """Begin a flush: return the waiting lives and totals.
+        """Take out and return the waiting ledger records and counters; None when none wait.
 
-        Returns None without any. Needs the lock held.
+        The queue manager's lock is held.
         """
         if not self._pending.deltas:
             return None
@@ -384,7 +410,7 @@ class Store:
         return pending
 
     def _put_back(self, pending: Unit) -> None:
-        """Put the lives and totals of a failed flush before those that wait now."""
+        """Let the records and counters of a failed commit wait again, before newer ones."""
         lives = pending.lives
         lives.extend(self._pending.lives)
         newer, self._pending = self._pending, pending

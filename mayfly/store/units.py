@@ -1,4 +1,4 @@
-"""The changes of one unit of work to the store: messages, lives, counters, definitions."""
+"""Units: changes to the store by one unit of work: messages, ledger, counters, definitions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Move(NamedTuple):
     new keys are consecutive from ``first_new_key`` on, ``old_keys`` are the staging keys in
     ascending order, and ``keys`` is empty.
 
-    ``queue`` to ``header_bytes`` are the common values of the records of their lives on the staging
+    ``queue`` to ``header_bytes`` are the common values of their ledger records for the staging
     queue; ``header_bytes`` is the length of their MQHDDLY header. ``first_key`` and ``last_key``
     bound the staging keys, 0 for unknown.
     """
@@ -95,13 +95,13 @@ class KeyRange(NamedTuple):
 class Bulk(NamedTuple):
     """New persistent messages of one descriptor for one queue, inserted by one statement.
 
-    ``rows`` is a JSON list with a list for each message: key, deadline, hash of MsgId and of
+    ``rows`` is a JSON list with a list for each message: key, expiry time, hash of MsgId and of
     CorrelId (null: none), start and length of its data in ``bodies``. The ids of 24 bytes each are
     in the same order in ``msg_ids`` and ``correl_ids``. With a ``key_range``, ``rows`` has one
     number for each message, ``start << LENGTH_BITS | length``, and there are no CorrelIds.
 
-    ``capped_by`` is the CAPEXPRY that has shortened lives: with a ``key_range`` all, else those
-    whose list in ``rows`` has a seventh value.
+    ``capped_by`` is the CAPEXPRY that has shortened the expiry: with a ``key_range`` of all
+    messages, else of those whose list in ``rows`` has a seventh value.
     """
 
     rows: str
@@ -116,7 +116,7 @@ class Bulk(NamedTuple):
 
 
 class EndedRows(NamedTuple):
-    """Claimed messages whose lives end together, the rows ``after < r <= until`` of ``claimed``.
+    """Claimed (reserved) messages that end together: rows ``after < r <= until`` of ``claimed``.
 
     ``descriptors`` has a tuple for each different one: packed descriptor, priority, persistence,
     report, reply_to_q, user_identifier. ``ended_program`` is the name of the consumer.
@@ -132,10 +132,10 @@ class EndedRows(NamedTuple):
 
 
 class EndedMessages(NamedTuple):
-    """Persistent messages of one queue and descriptor whose lives end together.
+    """Persistent messages of one queue and descriptor that end together, with one outcome.
 
-    ``keys`` are their keys; the other fields are common to the records of their lives. What differs
-    is read off the messages themselves, before they are deleted.
+    ``keys`` are their keys; the other fields are common to their ledger records. The values that
+    differ are read off the messages themselves, before they are deleted.
     """
 
     keys: list[int]
@@ -156,7 +156,7 @@ EndedLives: TypeAlias = LifeRecord | EndedMessages
 
 
 class Delta:
-    """The change that a unit makes to the totals of one queue."""
+    """The change that a unit makes to the message counters of one queue."""
 
     __slots__ = ("ended", "present", "present_volatile", "puts")
 
@@ -168,7 +168,7 @@ class Delta:
         self.ended: dict[str, int] = {}
 
     def add(self, other: Delta) -> None:
-        """Add another change of the same queue to this one."""
+        """Add another change of the same queue to this change."""
         self.puts += other.puts
         self.present += other.present
         self.present_volatile += other.present_volatile
@@ -176,9 +176,9 @@ class Delta:
             self.ended[outcome] = self.ended.get(outcome, 0) + count
 
     def follows_from_lives(self) -> bool:
-        """Return True if it consists of ends of persistent messages only.
+        """Return True if the change consists of ends of persistent messages only.
 
-        The lives in the ledger then determine the totals.
+        The rows of the ledger then determine the counters, and these need not be saved.
         """
         return (
             not self.puts
@@ -192,9 +192,9 @@ class Unit:
 
     ``inserts``, ``deletes`` and ``backouts`` concern persistent messages. The volatile lists
     concern messages in memory, which change when the durable part is safe. ``moves`` releases
-    persistent messages in bulk, ``bulks`` puts new ones. ``lives`` has the records of all ended
-    lives but those of ``moves`` and ``ended_rows``; ``deltas`` has the change of totals by queue
-    number.
+    persistent messages in bulk, ``bulks`` puts new ones. ``lives`` has the ledger records of all
+    ended messages but those of ``moves`` and ``ended_rows``; ``deltas`` has the change of counters
+    by queue number.
     """
 
     __slots__ = (
@@ -248,7 +248,7 @@ class Unit:
         return self.is_safe or self.error is not None
 
     def is_durable(self) -> bool:
-        """Return True if the unit must reach the disk before it counts as done."""
+        """Return True if the unit has changes that must reach the disk before it counts as done."""
         return bool(
             self.inserts
             or self.deletes
@@ -265,7 +265,10 @@ class Unit:
         return self.brings_data or self.new_count() > 0
 
     def new_count(self) -> int:
-        """Return the number of persistent messages it adds; 0 if it ends at least as many."""
+        """Return the number of persistent messages that the unit adds.
+
+        0 if it ends at least as many.
+        """
         added = len(self.inserts) + sum([bulk.message_count for bulk in self.bulks])
         ended = len(self.deletes) + sum([rows.until - rows.after for rows in self.ended_rows])
         return added if added > ended else 0
@@ -282,7 +285,7 @@ class Unit:
         )
 
     def delta(self, queue_number: int) -> Delta:
-        """Return the change of a queue's totals, a new one of zeros if there is none.
+        """Return the change of a queue's counters in this unit, zeros if none was made.
 
         Callers add to it.
         """
@@ -292,7 +295,7 @@ class Unit:
         return delta
 
     def put(self, queue_number: int, row: StoredMessage, *, persistent: bool) -> None:
-        """Put a message on a queue; ``persistent`` chooses the database."""
+        """Add the put of a message on a queue; ``persistent`` chooses the database."""
         delta = self.deltas.get(queue_number)
         if delta is None:
             self.deltas[queue_number] = delta = Delta()
@@ -307,7 +310,10 @@ class Unit:
     def put_all(
         self, queue_number: int, rows: Sequence[StoredMessage], *, persistent: bool
     ) -> None:
-        """Put messages on a queue; ``persistent`` chooses the database for all of them."""
+        """Add the puts of messages on a queue.
+
+        ``persistent`` chooses the database for all of them.
+        """
         delta = self.delta(queue_number)
         delta.puts += len(rows)
         delta.present += len(rows)
@@ -318,14 +324,14 @@ class Unit:
             self.volatile_inserts += rows
 
     def put_bulk(self, queue_number: int, bulk: Bulk) -> None:
-        """Put a bulk of new persistent messages on a queue."""
+        """Add the put of new persistent messages on a queue by one SQL statement."""
         delta = self.delta(queue_number)
         delta.puts += bulk.message_count
         delta.present += bulk.message_count
         self.bulks.append(bulk)
 
     def end(self, queue_number: int, key: int, life: LifeRecord) -> None:
-        """Delete a committed message from its queue and record its ended life."""
+        """Add the deletion of a committed message from its queue, with its ledger record."""
         delta = self.deltas.get(queue_number)
         if delta is None:
             self.deltas[queue_number] = delta = Delta()
@@ -345,7 +351,7 @@ class Unit:
         keys: Sequence[tuple[int]],
         lives: Sequence[EndedLives],
     ) -> None:
-        """Delete committed messages from a queue and record their lives, all of one outcome.
+        """Add the deletion of committed messages from a queue, with ledger records of one outcome.
 
         ``volatile_keys`` are the keys of non-persistent messages, ``keys`` those of persistent
         ones.
@@ -360,7 +366,7 @@ class Unit:
         self.lives += lives
 
     def move(self, source_number: int, target_number: int, move: Move) -> None:
-        """Move staged messages: their lives end on the source queue and begin on the target."""
+        """Add the move of staged messages: they end on the source, and are put on the target."""
         source, target = self.delta(source_number), self.delta(target_number)
         source.present -= move.message_count
         source.ended[move.outcome] = source.ended.get(move.outcome, 0) + move.message_count
@@ -369,9 +375,9 @@ class Unit:
         self.moves.append(move)
 
     def end_rows(self, queue_number: int, ended: EndedRows) -> None:
-        """End the lives of claimed messages.
+        """Add the end of claimed (reserved) messages.
 
-        Until then the totals of their queue count them as present.
+        Until then the counters of their queue count them as present.
         """
         delta, message_count = self.delta(queue_number), ended.until - ended.after
         delta.present -= message_count
@@ -379,7 +385,7 @@ class Unit:
         self.ended_rows.append(ended)
 
     def pass_through(self, queue_number: int, life: LifeRecord) -> None:
-        """Record the life of a message that its own unit of work has put and got (P9)."""
+        """Add the ledger record of a message that its unit of work has both put and got (P9)."""
         delta = self.delta(queue_number)
         delta.puts += 1
         self.has_passed_persistent |= bool(life.persistent)
@@ -388,10 +394,10 @@ class Unit:
 
 
 def merged_unit(units: Iterable[Unit]) -> Unit | None:
-    """Return one unit with the changes of several.
+    """Return one unit with the changes of several, to be written instead of them.
 
-    Returns None when their order matters: when a unit is not plain, or one deletes or backs out
-    what another inserts.
+    None when their order matters: when a unit is not plain, or one deletes or backs out a message
+    that another inserts.
     """
     merged = Unit()
     for unit in units:

@@ -1,4 +1,4 @@
-"""The write-ahead log: its state after a crash or damage, its length, and the disk space it takes.
+"""The write-ahead log of SQLite: damage, length, and the disk space it takes.
 
 SQLite ends its reading of the log at the first frame that is not valid, whatever follows. That is
 right for a transaction of which only a part has reached the disk. After damage in the middle it
@@ -45,14 +45,15 @@ class _LogHeader(NamedTuple):
 
     @property
     def frame_bytes(self) -> int:
+        """The length of one frame of the log in bytes: its head and one page."""
         return _FRAME_HEAD.size + self.page_bytes
 
 
 def check_header(log: Path, files: Files) -> None:
-    """Raise StoreDamaged for a log that SQLite would take for an empty one; raises OSError.
+    """Raise StoreDamaged for a log with frames whose header is invalid.
 
     The header is synced before the first frame is written, so a longer log has a valid header. Call
-    it before SQLite opens the database, because SQLite would delete such a log.
+    it before SQLite opens the database, because SQLite would delete such a log. Raises OSError.
     """
     if (files.size_bytes(log) or 0) > _HEADER.size:
         with files.open(log) as file:
@@ -77,7 +78,7 @@ def check_end(log: Path, files: Files, valid_frames: int) -> None:
 
 
 def check_frames(log: Path, files: Files, frame_count: int) -> None:
-    """Raise StoreDamaged unless the checksums of the first ``frame_count`` frames are right.
+    """Raise StoreDamaged unless the checksums of a log's first ``frame_count`` frames are right.
 
     Raises OSError when the log cannot be read.
     """
@@ -99,9 +100,9 @@ def check_frames(log: Path, files: Files, frame_count: int) -> None:
 
 
 def salts_of(log: Path, files: Files) -> bytes:
-    """Return the salts of a log, which change when SQLite begins it anew; empty for an empty log.
+    """Return the salts of a log, random bytes that change when SQLite begins it anew.
 
-    Raises OSError.
+    Empty for an empty or missing log. Raises OSError.
     """
     if not files.size_bytes(log):
         return b""
@@ -110,7 +111,10 @@ def salts_of(log: Path, files: Files) -> bytes:
 
 
 def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
-    """Read the header of a log; raises StoreDamaged if its checksum or format is wrong."""
+    """Read and return the header of a log.
+
+    Raises StoreDamaged if its checksum or format is wrong.
+    """
     packed = file.read(_HEADER.size)
     magic, version, page_bytes, _number, *rest = _HEADER.unpack(packed)
     byte_order = ">" if magic & 1 else "<"
@@ -125,7 +129,7 @@ def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
 
 
 def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iterator[int]:
-    """Yield the offsets of valid commits behind the first ``frame_count`` frames of a log."""
+    """Yield the file offset of each valid commit frame behind the first ``frame_count`` frames."""
     place = _HEADER.size + frame_count * header.frame_bytes
     before = header.sums
     if frame_count:
@@ -151,9 +155,9 @@ def _commits_after(file: BinaryIO, header: _LogHeader, frame_count: int) -> Iter
 
 
 def _sums_of(data: bytes, byte_order: str, before: _Sums) -> _Sums:
-    """Return SQLite's log checksum over data.
+    """Return SQLite's log checksum over data, as two 32-bit words.
 
-    ``before`` is the checksum of what precedes the data.
+    ``before`` is the checksum of the bytes before the data.
     """
     first, second = before
     words = iter(struct.unpack(f"{byte_order}{len(data) // 4}I", data))
@@ -191,7 +195,7 @@ class WriteAheadLog:
         guard: AbstractContextManager[object],
         runtime: Runtime,
     ) -> None:
-        """Count the frames of ``writer``'s log, and follow its commits from now on."""
+        """Count the frames of the log of ``writer``, and follow its commits from now on."""
         self.guard = guard
         self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
@@ -228,9 +232,9 @@ class WriteAheadLog:
         return self.free_bytes() + self._unused_bytes() - self.owed_bytes()
 
     def write_back_beside_writers(self, connection: apsw.Connection) -> int:
-        """Write back the committed frames without delaying writers.
+        """Write committed frames back without delaying writers; return how many.
 
-        Return the number of frames written.
+        ``connection`` is not the writer's.
         """
         with self._checkpointing:
             return connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[1]
@@ -256,7 +260,7 @@ class WriteAheadLog:
         return True
 
     def damage(self) -> str | None:
-        """Return what is wrong with the frames of the log, None if nothing is; raises OSError.
+        """Return a text if a frame of the log is damaged, None if all are right; raises OSError.
 
         SQLite itself verifies the checksums of the log only after a crash.
         """
@@ -290,24 +294,26 @@ class WriteAheadLog:
             raise
 
     def postpone_lengthening(self) -> None:
-        """Let the next 1,024 frames lengthen the log file by themselves."""
+        """Ask for :meth:`lengthen` only after 1,024 more frames, which SQLite appends itself."""
         self.lengthen_at_pages = self.pages + _LENGTHEN_PAGES
 
     def _unused_bytes(self) -> int:
+        """Return the length in bytes of the end of the log file that holds no frames."""
         # Before the first commit there is no file.
         return max((self._files.size_bytes(self._file) or 0) - self._used_bytes(), 0)
 
     def _used_bytes(self) -> int:
+        """Return the length in bytes of the header and all frames of the log."""
         return _HEADER_BYTES + self.pages * FRAME_BYTES
 
     def _cut(self) -> None:
-        """Cut off the end of the log file that holds no frames."""
+        """Cut off the end of the log file that holds no frames; raises OSError."""
         if self._unused_bytes():
             self._files.truncate(self._file, self._used_bytes())
             self.postpone_lengthening()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        """Record the length of the log: the hook that SQLite calls after each commit."""
+        """Record the new length of the log: the hook that SQLite calls after each commit."""
         self.pages = pages
         if pages >= self.notify_at_pages:
             self.on_length()

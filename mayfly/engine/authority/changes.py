@@ -66,9 +66,11 @@ def set_authority(
 
 
 def delete_authority(core: Core, key: RecordKey) -> None:
-    """Delete a record; rights from other records stay.
+    """Delete one authority record; durable on return.
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME when there is no such record.
+    Authorities from other records stay. Raises MQRC_UNKNOWN_OBJECT_NAME when no record has this
+    key, and for an invalid key MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_NAME_ERROR or
+    MQRC_OPTIONS_ERROR.
     """
     core.check_running()
     check_key(core, key)
@@ -88,9 +90,10 @@ def delete_authority(core: Core, key: RecordKey) -> None:
 
 
 def check_key(core: Core, key: RecordKey) -> None:
-    """Raise the reason why a record with this key is invalid.
+    """Raise an MQError if no authority record can have this key.
 
-    The reasons are MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_NAME_ERROR, MQRC_OPTIONS_ERROR.
+    MQRC_OBJECT_TYPE_ERROR: unknown type of object. MQRC_OBJECT_NAME_ERROR: invalid profile, or one
+    for the queue manager other than SELF. MQRC_OPTIONS_ERROR: invalid user or group name.
     """
     if key.object_type not in OBJECT_TYPES:
         raise mq_error(
@@ -107,7 +110,10 @@ def check_key(core: Core, key: RecordKey) -> None:
 
 
 def check_entity(entity: Entity) -> None:
-    """Raise MQRC_OPTIONS_ERROR for a name that no user or group can have."""
+    """Raise MQRC_OPTIONS_ERROR unless a user or group name is valid.
+
+    A name must be printable and not blank; a user has up to 12 characters, a group up to 64.
+    """
     kind, name = entity
     longest = _LONGEST_NAME[kind]
     if not name.strip() or not name.isprintable() or len(name) > longest:

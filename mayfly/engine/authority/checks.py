@@ -40,14 +40,17 @@ _OF_MANAGER_TOO = words.SETID | words.SETALL
 
 
 class UserAuthority:
-    """The rights of one user, cached by queue until definitions or authority records change.
+    """The authorities of one user; each check raises MQRC_NOT_AUTHORIZED if one is missing.
 
-    Each check raises MQRC_NOT_AUTHORIZED with object, user and missing authority. A refusal is
-    logged and counted.
+    The error names object, user and missing authority; it is also logged and counted. Authorities
+    on queues are cached until a definition or an authority record changes.
     """
 
     def __init__(self, core: Core, user: str, groups: tuple[str, ...] | None = None) -> None:
-        """Use these groups of the user, or with None those known now."""
+        """Keep the user name, cut to 12 characters, and the user's groups.
+
+        With ``groups`` None the groups are those that the queue manager knows for the user now.
+        """
         self._core = core
         self.user = user[:USER_CHARACTERS]
         users = core.registry.authority.users
@@ -56,14 +59,21 @@ class UserAuthority:
         self._queues: dict[str, int] = {}
 
     def check_connect(self) -> None:
-        """Check for CONNECT on the queue manager, if any record exists for the queue manager."""
+        """Raise MQRC_NOT_AUTHORIZED if the user lacks CONNECT on the queue manager.
+
+        Every user may connect while no authority record exists for the queue manager.
+        """
         with self._core.engine_lock:
             is_open_to_all = not self._core.registry.authority.has_any(QMGR)
         if not is_open_to_all:
             self._check(QMGR, SELF, words.CONNECT)
 
     def check_queue(self, name: str, wanted: int) -> None:
-        """Check for authority on a queue, by the name given; for an alias that is the alias."""
+        """Raise MQRC_NOT_AUTHORIZED unless the user has authorities ``wanted`` (bits) on a queue.
+
+        For an alias the authority on the alias counts, not that on its target. For
+        ``QUEUE@MANAGER`` it is the authority on the transmission queue. The queue need not exist.
+        """
         is_current = self._version == self._core.registry.version
         bits = self._queues.get(name) if is_current else None
         if bits is None:
@@ -72,9 +82,11 @@ class UserAuthority:
             self._refuse(words.QUEUE, name, wanted & ~bits)
 
     def check_open(self, name: str, options: int) -> None:
-        """Check for what MQOPEN options need; a model queue also needs DSP (C7).
+        """Raise MQRC_NOT_AUTHORIZED unless the user may open a queue with MQOPEN ``options``.
 
-        Without any of these options it needs INQ, because even such an open reveals the object.
+        A model queue also needs DSP (C7). Options that need no authority need INQ, because even
+        such an open reveals that the queue exists. Nothing is checked for an undefined queue of
+        this queue manager, as the open fails anyway.
         """
         definition = self._core.registry.find(name)
         if definition is None and "@" not in name:
@@ -92,29 +104,40 @@ class UserAuthority:
             self._check(QMGR, SELF, wanted & _OF_MANAGER_TOO)
 
     def check_inquire(self, object_type: str = QMGR, name: str = SELF) -> None:
-        """Check for INQ on the queue manager, or on another object that is no queue."""
+        """Raise MQRC_NOT_AUTHORIZED if the user lacks INQ on an object other than a queue.
+
+        By default the object is the queue manager.
+        """
         self._check(object_type, name, words.INQ)
 
     def check_alternate(self) -> None:
-        """Check for ALTUSR on the queue manager."""
+        """Raise MQRC_NOT_AUTHORIZED if the user lacks ALTUSR on the queue manager."""
         self._check(QMGR, SELF, words.ALTUSR)
 
     def recorded(self) -> int:
-        """Return the bits that records give on the queue manager, even with AUTHCHK(NONE)."""
+        """Return the user's authorities on the queue manager as bits, from authority records alone.
+
+        Unlike the checks it reads the records even with AUTHCHK(NONE). Returns 0 without a record.
+        """
         records = self._core.registry.authority
         with self._core.engine_lock:
             return records.granted(records.entities_of(self.user, self.groups), QMGR, SELF)
 
     def check_recorded(self, wanted: int) -> None:
-        """Check for authority on the queue manager, even with AUTHCHK(NONE)."""
+        """Raise MQRC_NOT_AUTHORIZED unless records give ``wanted`` (bits) on the queue manager.
+
+        Unlike the other checks it applies even with AUTHCHK(NONE).
+        """
         missing = wanted & ~self.recorded()
         if missing:
             self._refuse(QMGR, SELF, missing)
 
     def check_topic(self, topic: str, wanted: int) -> None:
-        """Check for authority on a topic string; topic objects at it or above give authority.
+        """Raise MQRC_NOT_AUTHORIZED unless the user has authorities ``wanted`` on a topic string.
 
-        The user who made a temporary topic may use it.
+        Authorities on the topic objects at the string and at all its ancestors are added up. The
+        user who created a temporary topic has all authority on it, and with AUTHCHK(NONE) every
+        user has.
         """
         missing, registry = wanted, self._core.registry
         with self._core.engine_lock:
@@ -130,7 +153,10 @@ class UserAuthority:
             self._refuse(TOPIC, repr(topic), missing)
 
     def own(self, name: str) -> None:
-        """Give the user all authority on a queue created for the user, while the queue exists."""
+        """Give the user all authority on a queue created for the user, until the queue is deleted.
+
+        Does nothing when the queue does not exist.
+        """
         with self._core.engine_lock:
             definition = self._core.registry.find(name)
             if definition is not None and self.user not in definition.owners:
@@ -138,7 +164,7 @@ class UserAuthority:
                 self._core.registry.changed()
 
     def _renew(self, name: str) -> int:
-        """Read the authorities on a queue again, and cache them."""
+        """Read the authorities on a queue from the records, cache them, and return them as bits."""
         version = self._core.registry.version
         if self._version != version or len(self._queues) >= _CACHE_SIZE:
             self._queues = {}
@@ -147,7 +173,10 @@ class UserAuthority:
         return bits
 
     def _granted(self, object_type: str, name: str) -> int:
-        """Return the authorities, as bits, of the user on an object; all with AUTHCHK(NONE)."""
+        """Return the user's authorities on an object as bits; all bits with AUTHCHK(NONE).
+
+        A queue that was created for the user also gives all bits. Returns 0 without a record.
+        """
         registry = self._core.registry
         with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
@@ -164,13 +193,13 @@ class UserAuthority:
             return registry.authority.granted(entities, object_type, name)
 
     def _check(self, object_type: str, name: str, wanted: int) -> None:
-        """Raise MQRC_NOT_AUTHORIZED when the user lacks an authority on an object."""
+        """Raise MQRC_NOT_AUTHORIZED unless the user has the authorities ``wanted`` on an object."""
         missing = wanted & ~self._granted(object_type, name)
         if missing:
             self._refuse(object_type, name, missing)
 
     def _refuse(self, object_type: str, name: str, missing: int) -> NoReturn:
-        """Count and log a refusal, and raise MQRC_NOT_AUTHORIZED."""
+        """Raise MQRC_NOT_AUTHORIZED that names the ``missing`` bits; also count and log it."""
         core = self._core
         with core.engine_lock:
             core.registry.authority.refused_count += 1
@@ -181,15 +210,19 @@ class UserAuthority:
 
 
 def manager_authorities(core: Core, user: str, groups: Sequence[str]) -> frozenset[str]:
-    """Return the authorities that records give on the queue manager, as MQSC words."""
+    """Return a user's authorities on the queue manager as MQSC words, such as ``{"CONNECT"}``.
+
+    Only authority records count, even with AUTHCHK(NONE). Empty without a record.
+    """
     bits = UserAuthority(core, user, tuple(groups)).recorded()
     return frozenset(word for word, bit in words.BITS.items() if bits & bit)
 
 
 def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: str) -> None:
-    """Check that records give CONNECT and ``word`` on the queue manager.
+    """Raise MQRC_NOT_AUTHORIZED unless a user has CONNECT and ``word`` on the queue manager.
 
-    Raises MQRC_NOT_AUTHORIZED.
+    ``word`` is an MQSC authority such as ``DSP``. It must come from a record, even with
+    AUTHCHK(NONE).
     """
     authority = UserAuthority(core, user, tuple(groups))
     authority.check_connect()
@@ -197,15 +230,18 @@ def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: 
 
 
 def may_do_everything(core: Core, user: str, groups: Sequence[str]) -> bool:
-    """Return True if a user has all authority: user or group mqm, or the queue manager's opener."""
+    """Return True if authority is never checked for a user.
+
+    Such a user is named mqm, is in group mqm, or has opened the queue manager.
+    """
     return core.registry.authority.may_do_everything(user[:USER_CHARACTERS], groups)
 
 
 def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
-    """Return the authority of a user on whose behalf something is done, None for an administrator.
+    """Return the authority of the user in whose name something is done; None means all authority.
 
-    The user's groups are those known now. The empty name is the queue manager itself, which has all
-    authority.
+    None is returned for administrators and for the empty name, which is the queue manager itself.
+    The user's groups are those known now.
     """
     authority = UserAuthority(core, user)
     if not user or may_do_everything(core, user, authority.groups):
@@ -214,9 +250,10 @@ def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
 
 
 def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> UserAuthority | None:
-    """Return the authority that applies to an open on behalf of another user (ALTUSR).
+    """Return the authority for an open or subscription with MQOO_ALTERNATE_USER_AUTHORITY.
 
-    None means all authority. Raises MQRC_NOT_AUTHORIZED when the session's user lacks ALTUSR.
+    ``own`` is the authority of the session and ``user`` the alternate user. None means all
+    authority. Raises MQRC_NOT_AUTHORIZED when the session's user lacks ALTUSR.
     """
     if own is not None:
         own.check_alternate()
@@ -226,14 +263,17 @@ def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> Use
 
 
 def check_putter(core: Core, user: str, queue: str) -> None:
-    """Check for PUT of the user on whose behalf a message is put; raises MQRC_NOT_AUTHORIZED."""
+    """Raise MQRC_NOT_AUTHORIZED if the user in whose name a message is put lacks PUT."""
     authority = authority_in_name_of(core, user)
     if authority is not None:
         authority.check_queue(queue, words.PUT)
 
 
 def check_release(core: Core, user: str, queue: str) -> None:
-    """Check for PUT again at the release of a delayed message, with AUTHCHK(RELEASE) only."""
+    """Raise MQRC_NOT_AUTHORIZED if the sender of a delayed message lacks PUT at its release.
+
+    Checks with AUTHCHK(RELEASE) only; otherwise the check at the put is enough.
+    """
     if core.registry.queue_manager.authchk == AUTHCHK_RELEASE:
         check_putter(core, user, queue)
 
@@ -241,11 +281,12 @@ def check_release(core: Core, user: str, queue: str) -> None:
 def authority_of(
     core: Core, user: str, groups: Sequence[str] | None, *, known_as: str = ""
 ) -> UserAuthority | None:
-    """Return the authority of a user who connects, None for an administrator.
+    """Return the authority of a user who connects; None means all authority.
 
-    The groups are also kept for later actions in the user's name; None means those known already.
-    Without a user, ``known_as`` is the name of an operator. Raises MQRC_NOT_AUTHORIZED without
-    CONNECT, as ``check_connect``.
+    None is returned for an administrator, for the opener of the queue manager, and for an empty
+    user. ``groups`` are stored for later work in the user's name; None means the groups already
+    known. An empty user with ``known_as`` stores that name as a member of group mqm. Raises
+    MQRC_NOT_AUTHORIZED as ``check_connect``, and TypeError when ``groups`` is one text.
     """
     if isinstance(groups, str):
         raise TypeError(f"groups is a sequence of names, not {groups!r}")
@@ -265,15 +306,16 @@ def authority_of(
 
 
 def load_groups(core: Core) -> None:
-    """Read the groups of users from the store; raises StoreDamaged."""
+    """Read the stored groups of all users into memory; raises StoreDamaged."""
     core.registry.authority.users.enter(read_user_groups(core.store.persistent))
 
 
 def keep_groups(core: Core, user: str, groups: tuple[str, ...]) -> None:
-    """Store the groups of a user; durable on return, but only in memory on a full disk.
+    """Store the groups of a user, so that they are known after a restart; durable on return.
 
-    Groups of a user in the file of users are not stored, as they end with the entry in the file.
-    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    Does nothing for an empty user, for unchanged groups, and for a user in the file of users, where
+    the file decides. On a full disk the groups are kept in memory only. Raises
+    MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     users = core.registry.authority.users
     if not user or not users.is_new(user, groups):

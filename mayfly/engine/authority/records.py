@@ -34,9 +34,9 @@ NOBODY: Final = "nobody"
 
 
 def check_profile(profile: str) -> None:
-    """Raise MQRC_OBJECT_NAME_ERROR unless it is a name or a generic name.
+    """Raise MQRC_OBJECT_NAME_ERROR unless a profile is an object name or a generic name.
 
-    ``**`` may occur once, as a complete qualifier.
+    A generic name has ``?``, ``*`` or ``**``; ``**`` may occur once, as a complete qualifier.
     """
     if not _PROFILE.fullmatch(profile):
         raise mq_error(
@@ -51,16 +51,16 @@ def check_profile(profile: str) -> None:
 
 
 def is_generic(profile: str) -> bool:
-    """Return True if a profile may match more than one name."""
+    """Return True if a profile has ``*`` or ``?``, so that it may match several names."""
     return "*" in profile or "?" in profile
 
 
 @lru_cache(maxsize=4096)
 def pattern_of(profile: str) -> re.Pattern[str]:
-    """Return a regular expression for the names that match a profile.
+    """Return a regular expression that matches the full names that a profile covers.
 
-    ``?`` is one character, ``*`` any number of characters within a qualifier, ``*`` alone exactly
-    one qualifier, ``**`` any number of qualifiers.
+    ``?`` is one character, ``*`` any characters within a qualifier, ``*`` alone one whole
+    qualifier, ``**`` any number of qualifiers: ``A.**`` covers ``A`` and ``A.B.C``.
     """
     first, *rest = profile.split(".")
     if first == _MANY:
@@ -74,10 +74,10 @@ def pattern_of(profile: str) -> re.Pattern[str]:
 
 
 def specificity(profile: str) -> tuple[tuple[int, ...], str]:
-    """Return a key that sorts profiles, the most specific first.
+    """Return a sort key that puts the more specific of two profiles first.
 
-    The first place where two profiles differ decides: a character is more specific than ``?``, that
-    more than ``*``, that more than ``**``.
+    The first position where two profiles differ decides: a character comes before ``?``, that
+    before ``*``, that before ``**``.
     """
     ranks = [_RANKS.get(piece, _LITERAL) for piece in _PIECE.findall(profile)]
     return (*ranks, _END), profile
@@ -95,20 +95,22 @@ class FileOfUsers(Protocol):
     """The file of users of a queue manager, as far as the engine uses it."""
 
     def groups_of(self, user: str) -> tuple[str, ...] | None:
-        """Return the groups of a user, None for a user who is not in it.
+        """Return the groups of a user, None for a user who is not in the file.
 
-        Raises StoreError or OSError when it cannot be read.
+        Raises StoreError or OSError when the file cannot be read.
         """
 
 
 class UserGroups:
-    """The groups of each user, from the file of users or from programs; guarded by the lock.
+    """The groups of each user, from the file of users or from programs.
 
     For a user in the file, the file decides, as it is at that moment. For any other user the groups
-    are those that a program in this process gave at the latest connection; the store keeps them.
+    are those that a program in this process passed at the latest connection; the store keeps them.
+    The engine lock guards an instance.
     """
 
     def __init__(self) -> None:
+        """Begin without known groups; ``file`` is set later where a file of users exists."""
         self.file: FileOfUsers | None = None
         self._given: Mapping[str, tuple[str, ...]] = {}
 
@@ -118,22 +120,22 @@ class UserGroups:
         return self._given.get(user, ()) if found is None else found
 
     def is_new(self, user: str, groups: tuple[str, ...]) -> bool:
-        """Return True if groups given by a program must be stored, as they differ.
+        """Return True if the groups that a program passed for a user must be stored.
 
-        The groups of a user in the file are never stored.
+        False when they equal the groups already stored, and for a user in the file of users.
         """
         return self._given.get(user, ()) != groups and self._in_file(user) is None
 
     def enter(self, given: Mapping[str, tuple[str, ...]]) -> None:
-        """Set groups given by programs, () for a user without any."""
+        """Add or replace the groups of users in memory; an empty tuple removes a user's groups."""
         every = {**self._given, **given}
         self._given = {user: groups for user, groups in every.items() if groups}
 
     def _in_file(self, user: str) -> tuple[str, ...] | None:
-        """Return the groups in the file, None for a user who is not in it.
+        """Return a user's groups from the file of users, None for a user who is not in the file.
 
-        When the file cannot be read the error is logged and the result is empty, so nothing is
-        allowed by mistake.
+        None also without a file. When the file cannot be read, the error is logged and the result
+        is empty, so that no authority is granted by mistake.
         """
         try:
             return None if self.file is None else self.file.groups_of(user)
@@ -143,14 +145,14 @@ class UserGroups:
 
 
 class Entity(NamedTuple):
-    """A user or a group: ``kind`` is PRINCIPAL or GROUP."""
+    """A user or a group that authority is given to: ``kind`` is PRINCIPAL or GROUP."""
 
     kind: str
     name: str
 
 
 class RecordKey(NamedTuple):
-    """What identifies a record: object type, profile, and user or group."""
+    """The key of an authority record: object type, profile, and user or group."""
 
     object_type: str
     profile: str
@@ -158,7 +160,10 @@ class RecordKey(NamedTuple):
 
 
 class AuthorityRecords:
-    """All authority records of a queue manager, and the groups of users; guarded by the lock."""
+    """All authority records of a queue manager, and the groups of users.
+
+    The engine lock guards an instance.
+    """
 
     def __init__(self) -> None:
         self._bits: dict[RecordKey, int] = {}
@@ -177,11 +182,11 @@ class AuthorityRecords:
         return len(self._bits)
 
     def has_any(self, object_type: str) -> bool:
-        """Return True if there is a record for a type of object."""
+        """Return True if any record exists for a type of object, for example ``"QMGR"``."""
         return any(key.object_type == object_type for key in self._bits)
 
     def bits(self, key: RecordKey) -> int | None:
-        """Return what one record gives, None when there is no such record."""
+        """Return the authorities of one record as bits, None when no record has this key."""
         return self._bits.get(key)
 
     def all(self) -> list[tuple[RecordKey, int]]:
@@ -189,33 +194,41 @@ class AuthorityRecords:
         return sorted(self._bits.items())
 
     def enter(self, key: RecordKey, bits: int) -> None:
-        """Add a record, or replace its bits."""
+        """Add a record in memory, or replace the authorities of the record with this key."""
         self._take_out(key)
         self._bits[key] = bits
         place = self._sorted.setdefault((key.entity, key.object_type), [])
         insort(place, (key.profile, bits), key=lambda entry: specificity(entry[0]))
 
     def remove(self, key: RecordKey) -> None:
-        """Remove a record."""
+        """Remove the record with this key from memory; raises KeyError when no record has it."""
         self._take_out(key)
         del self._bits[key]
 
     def may_do_everything(self, user: str, groups: Collection[str]) -> bool:
-        """Return True if a user has all authority: user or group mqm, or the opener."""
+        """Return True if authority is never checked for a user.
+
+        Such a user is named mqm, is in group mqm, or has opened the queue manager.
+        """
         is_opener = bool(user) and user == self.opener
         return is_opener or user == ADMINISTRATORS or ADMINISTRATORS in groups
 
     def entities_of(self, user: str, groups: Iterable[str] | None = None) -> list[Entity]:
-        """Return whose records apply to a user: the user, the groups, and the group of everybody.
+        """Return the user and groups whose records apply to a user.
 
-        Without ``groups`` they are those known of the user.
+        They are the user, the user's groups, and the group of all users, ``nobody``. With
+        ``groups`` None the user's groups are those known now.
         """
         names = self.users.of(user) if groups is None else groups
         members = [Entity(GROUP, name) for name in (*names, NOBODY)]
         return [Entity(PRINCIPAL, user), *members]
 
     def granted(self, entities: Iterable[Entity], object_type: str, name: str) -> int:
-        """Return the bits that entities have together, each by its most specific profile."""
+        """Return the authorities that users and groups have together on an object, as bits.
+
+        Returns 0 for none. Of each user or group only the record with the most specific matching
+        profile counts.
+        """
         bits = 0
         for entity in entities:
             for profile, given in self._sorted.get((entity, object_type), ()):
@@ -225,14 +238,14 @@ class AuthorityRecords:
         return bits
 
     def _take_out(self, key: RecordKey) -> None:
-        """Remove a record from the sorted profiles."""
+        """Remove a record from the lists sorted by profile; do nothing without such a record."""
         if key in self._bits:
             place = self._sorted[key.entity, key.object_type]
             place[:] = [entry for entry in place if entry[0] != key.profile]
 
 
 def definition_of(key: RecordKey, bits: int) -> AuthorityDefinition:
-    """Return a record as a definition, for the store."""
+    """Return an authority record in the form in which the store keeps it: as a definition."""
     kind, name = key.entity
     return AuthorityDefinition(
         AUTHREC,
@@ -246,7 +259,7 @@ def definition_of(key: RecordKey, bits: int) -> AuthorityDefinition:
 
 
 def record_of(definition: AuthorityDefinition) -> tuple[RecordKey, int]:
-    """Return the key and bits of a stored record."""
+    """Return key and authorities (bits) of a stored record; unknown words are ignored."""
     entity = Entity(definition.entity_kind, definition.entity)
     key = RecordKey(definition.object_type, definition.profile, entity)
     return key, sum(BITS.get(word, 0) for word in definition.authorities.split(","))

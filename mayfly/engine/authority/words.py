@@ -64,9 +64,10 @@ _ALL, _NONE = "ALL", "NONE"
 
 
 def bits_of(object_type: str, words: Iterable[str]) -> int:
-    """Return the bits of some words; these may be ALL, ALLMQI, ALLADM and NONE.
+    """Return the bits of authority words for a type of object: ``["GET", "PUT"]`` -> ``GET | PUT``.
 
-    Raises MQRC_OPTIONS_ERROR for a word that the type of object does not have.
+    The words may include ALL, ALLMQI, ALLADM and NONE. Raises MQRC_OPTIONS_ERROR for a word that
+    the type of object does not have.
     """
     allowed = allowed_words(object_type)
     bits = 0
@@ -81,7 +82,11 @@ def bits_of(object_type: str, words: Iterable[str]) -> int:
 
 
 def allowed_words(object_type: str) -> dict[str, int]:
-    """Return the words of a type of object with their bits: authorities, then ALL and its like."""
+    """Return the authority words that a type of object has, each with its bits.
+
+    Single authorities come first, then ALL, ALLADM, ALLMQI and NONE. Raises KeyError for an unknown
+    type.
+    """
     of_programs, of_administrators = _KNOWN[object_type]
     every = of_programs | of_administrators | (SYSTEM if object_type == QMGR else 0)
     single = {word: bit for word, bit in BITS.items() if bit & every}
@@ -89,5 +94,5 @@ def allowed_words(object_type: str) -> dict[str, int]:
 
 
 def spelled(bits: int) -> str:
-    """Return authorities as words separated by commas, NONE for none."""
+    """Return authorities as MQSC words: ``GET | PUT`` -> ``"GET,PUT"``, no bit -> ``"NONE"``."""
     return ",".join(word for word, bit in BITS.items() if bits & bit) or _NONE

@@ -1,4 +1,4 @@
-"""Browses a queue in bulk, page by page, in parts that can be read in parallel.
+"""Browses a queue in bulk, page by page, in ranges of keys that can be read in parallel.
 
 It changes nothing: unlike the browse of a handle it skips expired messages without discarding them.
 """
@@ -30,8 +30,9 @@ _PART_ROWS_MIN = 10_000
 def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
     """Return half-open ranges of keys that cover the messages now on a queue, in get order.
 
-    There are about ``count`` of them, fewer for a short queue, none for an empty one. Raises
-    MQRC_GET_INHIBITED and the errors of ``resolve``.
+    They are about ``count``, fewer for a short queue, none for an empty one. Raises
+    MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue of
+    another queue manager.
     """
     with core.engine_lock:
         core.check_running()
@@ -54,10 +55,13 @@ def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
 def page(
     core: Core, name: str, low: int, high: int, match: Match, priority: int | None
 ) -> tuple[str, list[StoredMessage], int | None]:
-    """Return the queue, matching live messages with keys ``[low, high)``, and where to continue.
+    """Return one page of a bulk browse: queue name, messages, and where the next page begins.
 
-    The last value is the key at which the next page begins, None at the end. A page may be empty
-    although more follow. Raises MQRC_GET_INHIBITED and the errors of ``resolve``.
+    The messages have keys ``low <= key < high``, are not expired, and match ``match`` and
+    ``priority`` (None: any). The last value is the key at which the next page begins, None at the
+    end. A page may be empty although more follow. Raises MQRC_GET_INHIBITED,
+    MQRC_UNKNOWN_OBJECT_NAME, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue of another queue
+    manager.
     """
     found: list[StoredMessage] = []
     looked_at = body_bytes = 0
@@ -80,7 +84,10 @@ def page(
 
 
 def _browsable(core: Core, name: str) -> Path:
-    """Return the path of a name; raises MQRC_GET_INHIBITED."""
+    """Return the queue that a name resolves to.
+
+    Raises MQRC_GET_INHIBITED when the queue or an alias to it has GET(DISABLED).
+    """
     path = core.registry.resolve(name)
     if path.get_inhibited:
         raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {name}")
@@ -88,7 +95,10 @@ def _browsable(core: Core, name: str) -> Path:
 
 
 def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
-    """Return the smallest range of keys with all messages from ``low`` to before ``high``."""
+    """Return the smallest range of keys that holds all messages with ``low <= key < high``.
+
+    The end is exclusive. None when no message is in the range.
+    """
     sides = [
         queue.owner.messages(persistence)
         for persistence in (VOLATILE, PERSISTENT)
@@ -104,6 +114,6 @@ def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
 
 
 def _cut(low: int, high: int, count: int) -> list[tuple[int, int]]:
-    """Divide a range of keys into ``count`` equal parts."""
+    """Divide a range of keys into up to ``count`` parts of equal size; empty parts are left out."""
     edges = [low + (high - low) * n // count for n in range(count + 1)]
     return [(start, end) for start, end in pairwise(edges) if start < end]

@@ -1,4 +1,4 @@
-"""Turns staged rows into messages: a transaction of them, with every check of a put.
+"""Promotion: puts the rows of a stage as messages, in a unit of work, with all checks of a put.
 
 Ordinary rows of one kind are put in bulk, by one SQL statement; the others one by one, as in a unit
 of work. Both ways keep the order of the rows. In bulk, options are checked once for all rows of a
@@ -76,7 +76,11 @@ _PASSING = (
 
 
 class Identities(NamedTuple):
-    """The ids of messages by column: hashes as JSON values, ids as 24 bytes each, joined."""
+    """The MsgIds and CorrelIds of several messages, by column.
+
+    Hashes are JSON values, ``"null"`` where no index needs one. ``msg_ids`` and ``correl_ids`` are
+    24 bytes for each message, joined; ``correl_ids`` is empty when no message has a CorrelId.
+    """
 
     msg_hashes: list[int | str]
     correl_hashes: list[int | str]
@@ -85,9 +89,16 @@ class Identities(NamedTuple):
 
 
 class BulkBatch:
-    """Rows of one kind that are put together; created and filled under the engine lock."""
+    """Messages for one queue with one descriptor, to be put together by SQL statements.
+
+    An instance is created and filled under the engine lock.
+    """
 
     def __init__(self, path: Path, prepared: Prepared, put_ms: int) -> None:
+        """Begin without messages.
+
+        All will have the queue of ``path``, one descriptor and one put time.
+        """
         self.queue = path.queue
         self.version = path.version
         self.max_depth = path.max_depth
@@ -111,7 +122,10 @@ class BulkBatch:
     def add(
         self, keys: list[int], ids: Identities, lives_ms: list[int], bodies: list[bytes]
     ) -> None:
-        """Add messages by column: keys, ids, lives in ms (-1 for unlimited) and data."""
+        """Add messages by column: keys, ids, times to live in ms (-1 for unlimited) and bodies.
+
+        Their places in the queue's depth are reserved.
+        """
         sizes = list(map(len, bodies))
         starts = accumulate(sizes, initial=self._size_bytes)
         columns = (keys, self._deadlines_of(lives_ms), ids.msg_hashes, ids.correl_hashes)
@@ -132,9 +146,10 @@ class BulkBatch:
     def add_consecutive(
         self, keys: list[int], msg_ids: bytes, life_ms: int, segments: list[int], bodies: bytes
     ) -> None:
-        """Add messages of one life with consecutive keys, all with new MsgIds and no CorrelId.
+        """Add messages with consecutive keys, one time to live, new MsgIds and no CorrelId.
 
-        ``segments`` give the place of each message in ``bodies``, as in ``store.units.Bulk``.
+        ``life_ms`` is the time to live in ms, -1 for unlimited. ``segments`` say where each body is
+        in ``bodies``, as in ``store.units.Bulk``. Places in the queue's depth are reserved.
         """
         [deadline] = self._deadlines_of([life_ms])
         expire_at_ms = deadline if isinstance(deadline, int) else None
@@ -154,13 +169,16 @@ class BulkBatch:
         self._reserve(keys)
 
     def has_capacity(self, sizes: list[int]) -> bool:
-        """Return True if the queue accepts messages of all these sizes in bytes now (P7, P8)."""
+        """Return True if the queue has room now for messages of all these sizes in bytes (P7, P8).
+
+        MAXDEPTH limits their number and MAXMSGL the largest of them.
+        """
         if self.queue.depth + len(sizes) > self.max_depth:
             return False
         return max(sizes) <= self.largest_bytes
 
     def bulks(self) -> list[Bulk]:
-        """Return the puts for the store: consecutive ones as they came, all others as one."""
+        """Return the SQL inserts of the batch for the store: those of ``add`` are joined to one."""
         if not self._rows:
             return self._consecutive
         gathered = Bulk(
@@ -176,12 +194,15 @@ class BulkBatch:
         return [*self._consecutive, gathered]
 
     def _reserve(self, keys: list[int]) -> None:
-        """Count the messages in the depth of the queue."""
+        """Note the keys of added messages, and count them in the depth of the queue."""
         self.keys.extend(keys)
         queue_state.reserve(self.queue, len(keys))
 
     def _deadlines_of(self, lives_ms: list[int]) -> list[int | str]:
-        """Return the deadlines of lives in ms since 1970, "null" for unlimited; caps apply."""
+        """Return the expiry times, in ms since 1970, of times to live in ms; "null" for unlimited.
+
+        An expiry cap of the queue (CAPEXPRY) shortens them.
+        """
         known = self._deadlines
         for life_ms in set(lives_ms) - known.keys():
             asked_ms = None if life_ms == _UNLIMITED else life_ms
@@ -195,7 +216,11 @@ class BulkBatch:
 
 
 class BulkPuts:
-    """Divides the rows of one blob into batches by kind, and rows that are put one by one."""
+    """Divides the rows of one blob into batches of like rows, and rows that must be put one by one.
+
+    A kind is what all columns but times, ids and data say: queue, descriptor and context. Each kind
+    has a batch.
+    """
 
     def __init__(
         self,
@@ -204,7 +229,11 @@ class BulkPuts:
         now_ms: int,
         new_batch: Callable[[RowKind], BulkBatch | None],
     ) -> None:
-        """Determine the kinds of rows; ``new_batch`` returns None for one that goes one by one."""
+        """Determine the kind of each row, and the rows that must be put one by one.
+
+        ``new_batch`` creates the batch of a kind. It returns None when rows of the kind cannot be
+        put in bulk.
+        """
         self._core = core
         self._rows = rows
         self._now_ms = now_ms
@@ -228,11 +257,14 @@ class BulkPuts:
         self._is_uniform = len(values) == 1 and is_one_life and not self._has_ids
 
     def kind(self, row: int) -> RowKind:
-        """Return what a row asks for beside its times and ids."""
+        """Return the queue, descriptor and context option of a row."""
         return self._kinds[self._numbers[row]]
 
     def add_from(self, first: int) -> int:
-        """Add rows to batches up to the first one that must be put alone; return its number."""
+        """Add rows from number ``first`` on to batches, up to one that must be put by itself.
+
+        Returns the number of that row, or the number of rows at the end. The engine lock is held.
+        """
         assert self._core.engine_lock.is_held()
         if not self._has_batches:
             self._open_batches()
@@ -249,7 +281,7 @@ class BulkPuts:
         return first
 
     def _open_batches(self) -> None:
-        """Create the batches of all kinds; rows of kinds without one are put alone."""
+        """Create the batches of all kinds; rows whose kind cannot have one are put one by one."""
         self._has_batches = True
         kinds = set(range(len(self._kinds))) - self._few
         closed = {number for number in kinds if self._batch(number) is None}
@@ -257,13 +289,16 @@ class BulkPuts:
             self._alone = sorted({*self._alone, *self._rows_of(closed)}, reverse=True)
 
     def _rows_of(self, kinds: set[int]) -> set[int]:
-        """Return the numbers of all rows of some kinds."""
+        """Return the numbers of all rows of the kinds with these numbers."""
         if not kinds:
             return set()
         return {row for row, number in enumerate(self._numbers) if number in kinds}
 
     def _add(self, first: int, after: int) -> bool:
-        """Add the rows ``[first, after)`` and return True, or add none and return False."""
+        """Add the rows ``[first, after)`` to batches; return False if one does not fit.
+
+        On False no row is added: a queue lacks room, a body is too long, or a kind has no batch.
+        """
         if self._is_uniform:
             return self._add_consecutive(first, after)
         by_kind: dict[int, list[int]] = {}
@@ -291,7 +326,10 @@ class BulkPuts:
         return True
 
     def _add_consecutive(self, first: int, after: int) -> bool:
-        """Add rows that differ in nothing but their data; return False when they do not fit."""
+        """Add the rows ``[first, after)``, which differ in nothing but their data, to their batch.
+
+        Returns False, with nothing added, if one does not fit.
+        """
         batch, edges = self._batch(0), self._rows.offsets[first : after + 1]
         sizes = [end - start for start, end in pairwise(edges)]
         if batch is None or not batch.has_capacity(sizes):
@@ -306,19 +344,22 @@ class BulkPuts:
         return True
 
     def _batch(self, number: int) -> BulkBatch | None:
-        """Return the batch of a kind, a new one after a change of definitions; None without one."""
+        """Return the batch of a kind by its number; None when such rows must be put one by one.
+
+        After a change of definitions a new batch is created.
+        """
         batch = self._batches[number]
         if batch is None or batch.version != self._core.registry.version:
             batch = self._batches[number] = self._new_batch(self._kinds[number])
         return batch
 
     def _generated(self, keys: list[int]) -> list[bytes]:
-        """Return a new MsgId for each key."""
+        """Return a new MsgId for each message key."""
         start = self._core.start_of_ids
         return [generated_id(start, key) for key in keys]
 
     def _identities(self, rows: list[int], keys: list[int]) -> Identities:
-        """Return the ids of rows; a row without a MsgId gets a new one."""
+        """Return the ids of rows; a row without a MsgId gets a new one made from its key."""
         msg_ids = self._generated(keys)
         hashes: list[int | str] = ["null"] * len(rows)
         if not self._has_ids:
@@ -336,9 +377,9 @@ class BulkPuts:
         )
 
     def _lives_of(self, rows: StagedRows) -> list[int]:
-        """Return the rest of each row's life in ms.
+        """Return the time to live of each row from now on, in ms.
 
-        ``_UNLIMITED`` and ``_ALONE`` are special values.
+        ``_UNLIMITED`` means no expiry; ``_ALONE`` marks a row that must be put one by one.
         """
         asked, deadlines = rows.column("time_to_live_ms"), rows.column("expire_at_ms")
         if asked is None and deadlines is None:
@@ -348,7 +389,11 @@ class BulkPuts:
         return [self._life_ms(life_ms, deadline_ms) for life_ms, deadline_ms in pairs]
 
     def _life_ms(self, life_ms: Any, deadline_ms: Any) -> int:
-        """Return the life from now on, given a life or a deadline."""
+        """Return the time to live of one row from now on, in ms, from its columns.
+
+        ``life_ms`` is the time to live of the row and ``deadline_ms`` its expiry time, None for
+        null. Without both it is ``_UNLIMITED``; with both, or out of range, ``_ALONE``.
+        """
         if deadline_ms is not None:
             if life_ms is not None:
                 return _ALONE
@@ -359,13 +404,13 @@ class BulkPuts:
 
 
 def _hash_text(correl_id: bytes) -> int | str:
-    """Return the hash of a CorrelId as a JSON value."""
+    """Return the hash of a CorrelId as a JSON value, ``"null"`` for an empty or zero id."""
     correl_hash = optional_id_hash(correl_id) if correl_id else None
     return "null" if correl_hash is None else correl_hash
 
 
 class Surrendered(NamedTuple):
-    """A row that no queue accepts: its number at its source, the reason code and its text."""
+    """A row that no queue accepts, left out: row number at its source, reason code, text."""
 
     source_row: int
     reason: int
@@ -373,7 +418,7 @@ class Surrendered(NamedTuple):
 
 
 class RowCounts(NamedTuple):
-    """How many rows of a transaction were put, had expired, and were refused."""
+    """How many rows of a transaction were put, had expired, and became dead letters."""
 
     put_count: int
     expired_count: int
@@ -381,12 +426,13 @@ class RowCounts(NamedTuple):
 
 
 class Promotion(UnitOfWork):
-    """The unit of work of one transaction of staged rows, with the statements that belong to it."""
+    """The unit of work that puts rows of a stage, with further SQL statements."""
 
     def __init__(self, core: Core, dead_letter_queue: str, *, surrenders: bool = False) -> None:
-        """Begin empty; without a queue name, refused rows go to the queue manager's DEADQ.
+        """Begin an empty unit of work; refused rows go to ``dead_letter_queue``, or DEADQ if "".
 
-        With ``surrenders``, rows with a number at their source that can never be put are left out.
+        With ``surrenders``, a row that neither its queue nor the dead-letter queue can ever accept
+        is left out, and listed in ``surrendered``. Such a row must have a number at its source.
         """
         super().__init__(core, TerminatedBy(ended_program=_PROGRAM))
         self._dead_letter_queue = dead_letter_queue
@@ -403,23 +449,24 @@ class Promotion(UnitOfWork):
 
     @property
     def is_empty(self) -> bool:
-        """Always False: the progress of the stage is always part of the transaction."""
+        """Always False: a commit without messages also stores the progress of the stage."""
         return False
 
     @property
     def counted(self) -> RowCounts:
-        """The counts of rows so far."""
+        """The counts of rows put, expired and refused so far."""
         return RowCounts(self._put_count, self._expired_count, len(self.refusals))
 
     def check_capacity(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
-        """Accept any number of operations: the limit is the transaction's size, not MAXUMSGS."""
+        """Return ``operation_count``: MAXUMSGS does not limit this unit of work."""
         return operation_count
 
     def add(self, rows: StagedRows) -> None:
-        """Put the rows of a blob in order; call it without the engine lock.
+        """Put the rows of a blob in order; the caller must not hold the engine lock.
 
-        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING, or the reason with which the dead-letter
-        destination refuses a row; the caller then backs out.
+        A refused row goes to the dead-letter queue. Raises MQRC_CONNECTION_BROKEN,
+        MQRC_Q_MGR_STOPPING, or the reason with which the dead-letter queue refuses a row; the
+        caller then backs out.
         """
         if not rows.row_count:
             return
@@ -435,14 +482,17 @@ class Promotion(UnitOfWork):
             row = after + 1
 
     def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
-        """Add a put; its life ends exactly at the deadline that the row names."""
+        """Add the put of one message.
+
+        It keeps exactly the expiry time that its staged row names.
+        """
         deadline_ms, expire_at_ms = self._deadline_ms, row.expire_at_ms
         if deadline_ms is not None and expire_at_ms is not None and deadline_ms < expire_at_ms:
             row = row._replace(expire_at_ms=deadline_ms, capped_by=None)
         super().put(queue, row, persistent=persistent)
 
     def backout(self, *, counts: bool = True) -> None:
-        """Undo all puts of the transaction."""
+        """Undo all puts of this unit of work, so that depths are as before."""
         super().backout()
         with self._core.engine_lock:
             for batch in self._batches:
@@ -452,7 +502,7 @@ class Promotion(UnitOfWork):
             self._batches, self._expired = [], []
 
     def _build_transaction(self) -> Transaction:
-        """Return the transaction with the batches and the records of expired rows."""
+        """Return the transaction of all puts, with batches and the records of expired rows."""
         transaction = super()._build_transaction()
         for batch in self._batches:
             if batch.keys:
@@ -466,7 +516,10 @@ class Promotion(UnitOfWork):
         return transaction
 
     def _batch(self, kind: RowKind) -> BulkBatch | None:
-        """Return a new batch for rows of a kind, None when they must be put one by one."""
+        """Return a new batch for rows of a kind, None when such rows must be put one by one.
+
+        The engine lock is held.
+        """
         assert self._core.engine_lock.is_held()
         core = self._core
         if kind.refusal is not None:
@@ -493,12 +546,18 @@ class Promotion(UnitOfWork):
         return batch
 
     def _prepared(self, kind: RowKind, path: Path) -> Prepared:
-        """Return the descriptor for rows of a kind on a queue; raises the reasons of a put."""
+        """Return the checked descriptor for rows of a kind.
+
+        Raises the MQError with which a put refuses the descriptor, such as MQRC_PRIORITY_ERROR.
+        """
         defaults = path.default_priority, path.default_persistence
         return prepare(kind.descriptor, *defaults, self._context, kind.context_option)
 
     def _add_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
-        """Put one row, or dead-letter it, or leave it to its source."""
+        """Put one row; if refused, put it on the dead-letter queue or leave it to its source.
+
+        Raises the MQError when neither is possible, or the queue manager stops.
+        """
         try:
             self._put_alone(rows, row, kind)
         except MQError as refusal:
@@ -515,7 +574,11 @@ class Promotion(UnitOfWork):
                 self.refusals.append(refusal)
 
     def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
-        """Put one row, or discard it when its deadline has passed; raises the reasons of a put."""
+        """Put one row, or discard it when its expiry time has passed.
+
+        Raises the MQError with which a put refuses the row, such as MQRC_Q_FULL. Also raises
+        MQRC_BUFFER_ERROR for a row without data, and MQRC_OBJECT_TYPE_ERROR for a shared queue.
+        """
         if kind.refusal is not None:
             raise kind.refusal
         if row in rows.without_body:
@@ -531,14 +594,21 @@ class Promotion(UnitOfWork):
         self._put_count += 1
 
     def _times_of(self, rows: StagedRows, row: int) -> Times:
-        """Return the delay and life that a row asks for; raises the reasons of ``times_of``."""
+        """Return the delay and time to live of a row from now on.
+
+        Raises MQRC_OPTIONS_ERROR for both a delay and a delivery time, MQRC_EXPIRY_ERROR for both a
+        time to live and an expiry time, or one out of range.
+        """
         core = self._core
         return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
     def _put(
         self, path: Path, body: bytes, kind: RowKind, ids: tuple[bytes, bytes], times: Times
     ) -> bytes:
-        """Put a message as any application does, under the name of the sink; return its MsgId."""
+        """Put a message as an application named ``mayfly sink`` does, and return its MsgId.
+
+        Raises the MQError with which a put refuses the message, such as MQRC_Q_FULL.
+        """
         request = PutRequest(
             kind.descriptor, *ids, times.life_ms, times.delay_ms, kind.context_option
         )
@@ -548,7 +618,11 @@ class Promotion(UnitOfWork):
     def _discard(
         self, path: Path, kind: RowKind, ids: tuple[bytes, bytes], body: bytes, deadline_ms: int
     ) -> None:
-        """Record the life of a row whose deadline has passed, with its expiration report (E14)."""
+        """Record a row as an expired message, and send its expiration report (E14).
+
+        The expiry time of the row has passed. Raises the MQError with which a put would have
+        refused the message, such as MQRC_Q_FULL.
+        """
         core, prepared = self._core, self._prepared(kind, path)
         if prepared.checks_header:
             check_header(prepared.descriptor, body)
@@ -571,10 +645,10 @@ class Promotion(UnitOfWork):
             self.adopt(followed)
 
     def _dead_letter(self, rows: StagedRows, row: int, kind: RowKind, refusal: MQError) -> None:
-        """Put a refused row on the dead-letter destination with an MQDLH (Q1).
+        """Put a refused row on the dead-letter queue with an MQDLH (Q1); send its exception report.
 
-        When that is refused too, raises its reason code with a text that names the option, as the
-        row would be lost.
+        When that queue refuses it, raises the reason code with a text that names the option
+        ``deadLetterQueue``.
         """
         core = self._core
         name = self._dead_letter_queue or core.registry.queue_manager.deadq
@@ -610,9 +684,10 @@ class Promotion(UnitOfWork):
 
 
 def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
-    """Return a descriptor that a put accepts for the dead-letter queue, the given one if possible.
+    """Return a descriptor that a put on the dead-letter queue accepts.
 
-    It is persistent unless the row says otherwise, so that a restart does not lose it.
+    It is ``descriptor`` if that is valid, else a default one. It is persistent unless the row says
+    otherwise, so that a restart does not lose the message.
     """
     if descriptor.persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         descriptor = descriptor._replace(persistence=c.MQPER_PERSISTENT)

@@ -1,4 +1,4 @@
-"""The rows of a stage as columns of values that are not yet checked."""
+"""The staged rows of one blob as columns of values that are not yet checked."""
 
 from __future__ import annotations
 
@@ -33,20 +33,23 @@ class StagedRows(NamedTuple):
     without_body: frozenset[int] = frozenset()
 
     def column(self, name: str) -> Sequence[Any] | None:
-        """Return a column, None when it is null in all rows."""
+        """Return the values of a column, one for each row; None when all are null."""
         return self.columns.get(name)
 
     def value(self, name: str, row: int) -> Any:
-        """Return one value, None for null."""
+        """Return the value of a column in one row, None for null."""
         column = self.columns.get(name)
         return None if column is None else column[row]
 
     def body(self, row: int) -> bytes:
-        """Return the data of a row, empty without any."""
+        """Return the message data of a row, empty for a row without data."""
         return self.bodies[self.offsets[row] : self.offsets[row + 1]]
 
     def kinds(self) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """Return the distinct values of ``KIND_COLUMNS``, and for each row the index of its own."""
+        """Return the kinds of rows, and for each row the index of its kind.
+
+        A kind is a distinct combination of values in ``KIND_COLUMNS``: queue, priority and so on.
+        """
         given = {name: self.columns.get(name) for name in KIND_COLUMNS}
         varying = {name: c for name, c in given.items() if c and c.count(c[0]) < self.row_count}
         constant = {name: c[0] for name, c in given.items() if c and name not in varying}
@@ -59,7 +62,10 @@ class StagedRows(NamedTuple):
 
 
 class RowKind(NamedTuple):
-    """What all rows of one kind ask for; ``refusal`` is the error with which each would fail."""
+    """The queue, descriptor and context option of like rows.
+
+    ``refusal`` is the error that a put of each such row raises; None if the values are valid.
+    """
 
     queue: str
     descriptor: Descriptor
@@ -68,7 +74,11 @@ class RowKind(NamedTuple):
 
 
 class Times(NamedTuple):
-    """The delay and life in ms from now that a row asks for, and the deadline that it names."""
+    """The delay and time to live of a row in ms from now, and the expiry time that the row names.
+
+    ``life_ms`` is None without expiry; ``deadline_ms`` (ms since 1970) is None if no column names
+    it.
+    """
 
     delay_ms: int
     life_ms: int | None
@@ -76,7 +86,10 @@ class Times(NamedTuple):
 
 
 def kind_of(values: tuple[Any, ...], manager_name: str) -> RowKind:
-    """Return what the values of ``KIND_COLUMNS`` ask for; errors are in ``refusal``."""
+    """Return queue, descriptor and context option for one combination of ``KIND_COLUMNS`` values.
+
+    An invalid value, or another queue manager, is not raised but returned in ``refusal``.
+    """
     given = {
         name: value for name, value in zip(KIND_COLUMNS, values, strict=True) if value is not None
     }
@@ -97,15 +110,20 @@ def kind_of(values: tuple[Any, ...], manager_name: str) -> RowKind:
 
 
 def ids_of(rows: StagedRows, row: int) -> tuple[bytes, bytes]:
-    """Return the MsgId and CorrelId of a row as the store keeps them; raises MQRC_MD_ERROR."""
+    """Return the MsgId and CorrelId of a row as the store keeps them, empty for none.
+
+    Raises MQRC_MD_ERROR for an id that is too long.
+    """
     return stored_id(rows.value("msg_id", row)), stored_id(rows.value("correl_id", row))
 
 
 def times_of(rows: StagedRows, row: int, now_ms: int, longest_ms: int) -> Times:
-    """Return delay and life of a row from now on; a delivery time in the past means no delay.
+    """Return the delay and time to live of a row from ``now_ms`` on.
 
-    ``longest_ms`` is the longest life of a put (E3). Raises MQRC_OPTIONS_ERROR for two delivery
-    times, MQRC_EXPIRY_ERROR for two lives or one out of range.
+    A delivery time in the past means no delay, an expiry time in the past a negative time to live.
+    ``longest_ms`` limits the time to live (E3). Raises MQRC_OPTIONS_ERROR when the row has both a
+    delay and a delivery time. Raises MQRC_EXPIRY_ERROR when it has both a time to live and an
+    expiry time, one out of range, or a delay that is longer.
     """
     delay_ms, deliver_at_ms = rows.value("delay_ms", row), rows.value("deliver_at_ms", row)
     life_ms, deadline_ms = rows.value("time_to_live_ms", row), rows.value("expire_at_ms", row)
@@ -134,7 +152,10 @@ def times_of(rows: StagedRows, row: int, now_ms: int, longest_ms: int) -> Times:
 
 
 def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
-    """Return the rows that must be put alone: delayed, without data, or with an id too long."""
+    """Return the numbers of rows that must be put one by one.
+
+    These are delayed, have no data, or have an id that is too long.
+    """
     special = set(rows.without_body)
     delays, moments = rows.column("delay_ms"), rows.column("deliver_at_ms")
     if delays is not None:
@@ -153,7 +174,7 @@ def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
 
 
 def _check(name: str, value: Any) -> None:
-    """Raise MQRC_MD_ERROR for a value that does not fit its MQMD field."""
+    """Raise MQRC_MD_ERROR for a text too long, or a number too large, for its MQMD field."""
     if name in TEXT_BYTES:
         # A field ends at its first NUL.
         if len(value.encode()) > TEXT_BYTES[name] or "\0" in value:

@@ -52,14 +52,17 @@ _LOCK_COUNT = 64
 
 
 class StageMissing(Exception):
-    """A commit names a stage that does not exist or is not complete."""
+    """A commit names a stage that is missing or not complete; nothing of the batch was put."""
 
 
 class StageWriter:
-    """A stage that is being filled, by one thread."""
+    """Fills one stage with blobs of rows, in one thread; end it with ``finish`` or ``discard``."""
 
     def __init__(self, core: Core, place: StagePlace) -> None:
-        """Begin a stage; it is stored together with the first blob that is followed by another."""
+        """Begin a stage in memory.
+
+        It is first stored by ``finish``, or when a second blob is appended.
+        """
         self._core = core
         with core.engine_lock:
             self._id = core.store.sequence.next()
@@ -69,7 +72,10 @@ class StageWriter:
         self._row_count = 0
 
     def append(self, rows: bytes, row_count: int) -> None:
-        """Add a blob of rows at the end; raises the errors of ``Committer.run``."""
+        """Add a blob of rows at the end of the stage, and store the blob before it.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_Q_MGR_STOPPING, MQRC_CONNECTION_BROKEN.
+        """
         if self._has_blob:
             self._write()
         with self._core.engine_lock:
@@ -79,18 +85,21 @@ class StageWriter:
         self._row_count += row_count
 
     def finish(self) -> int:
-        """Make the stage complete and durable; return its number of rows."""
+        """Make the stage complete and durable; return its number of rows.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_Q_MGR_STOPPING, MQRC_CONNECTION_BROKEN.
+        """
         self._pending.append(finished(self._id, self._row_count))
         self._write()
         return self._row_count
 
     def discard(self) -> None:
-        """Remove what is stored of a stage that will not be finished."""
+        """Delete the stored part, if any, of a stage that will not be finished."""
         if self._is_begun:
             _run(self._core, removed([self._id], []))
 
     def _write(self) -> None:
-        """Store what is pending in one transaction."""
+        """Store all pending statements in one transaction."""
         transaction = Transaction()
         transaction.unit.statements, self._pending = self._pending, []
         transaction.unit.brings_data = True
@@ -102,16 +111,18 @@ class Stages:
     """The stages of a queue manager; call the methods without the engine lock."""
 
     def __init__(self, core: Core) -> None:
+        """Begin with the stages in the store of ``core``: rows of pipelines, not put yet."""
         self._core = core
         #: Commits of one query run one after the other, in any thread.
         self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
         self._swept_ms: int | None = None
 
     def begin(self, place: StagePlace) -> StageWriter | None:
-        """Return a new stage; None when its batch is committed already, so nothing must be written.
+        """Return a writer for a new stage: the rows of one task attempt, not put yet.
 
-        Rows that earlier batches of the query have left are removed. Raises ValueError when the
-        same attempt is written already.
+        None when its batch is committed already, so nothing must be written. Stages of earlier
+        batches that lost are removed. Raises ValueError when a stage of the same query, batch,
+        partition and attempt exists.
         """
         core = self._core
         with core.engine_lock:
@@ -127,7 +138,7 @@ class Stages:
         return StageWriter(core, place)
 
     def state(self, query: str) -> QueryState | None:
-        """Return the progress of a query, None before its first commit."""
+        """Return the stored progress of a query, None before its first commit."""
         with self._core.engine_lock:
             self._core.check_running()
             return self._core.store.stages.query(query)
@@ -145,11 +156,11 @@ class Stages:
     ) -> QueryState:
         """Put the rows of a batch, or some of them; call it again until the result ``is_done``.
 
-        ``stages`` are (partition, attempt) in the order in which their rows are put; they are
-        ignored for a batch that is recorded already. ``decode`` reads a blob. Raises StageMissing,
-        with nothing changed, and MQError when neither the queue nor the dead-letter queue accepts a
-        row. With ``surrenders`` such a row is left out, for :meth:`surrendered`, if it has a number
-        at its source and a later try cannot help.
+        ``stages`` are (partition, attempt) of the task attempts that won, in the order in which
+        their rows are put; they are ignored for a batch that is recorded already. ``decode`` reads
+        a blob. Raises StageMissing, with nothing changed, and MQError when neither the queue nor
+        the dead-letter queue accepts a row. With ``surrenders`` such a row is left out, for
+        :meth:`surrendered`, if it has a number at its source and a later try cannot help.
         """
         with self._lock(query):
             state = self.state(query)
@@ -164,7 +175,10 @@ class Stages:
             return state if state.batch == batch else state._replace(is_done=state.batch > batch)
 
     def surrendered(self, query: str, batch: int) -> list[Surrendered]:
-        """Return the rows that a batch has left out, until the next batch is written."""
+        """Return the rows that the commit of a batch has left out; empty for none.
+
+        They are kept until a later batch of the query is written.
+        """
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -172,7 +186,10 @@ class Stages:
         return [Surrendered(*row) for blob in blobs for row in json.loads(blob)]
 
     def sweep(self, before_ms: int) -> int:
-        """Remove stages begun before ``before_ms`` that no commit has named; return the number."""
+        """Remove stages begun before ``before_ms`` that no commit has named; return how many.
+
+        Also deletes the progress of bulk jobs that ended before ``before_ms``.
+        """
         core, count = self._core, 0
         with core.engine_lock:
             core.check_running()
@@ -188,11 +205,14 @@ class Stages:
         return count
 
     def _lock(self, query: str) -> Lock:
-        """Return the lock for a query."""
+        """Return the lock that orders the commits of a query; several queries may share one."""
         return self._locks[crc32(query.encode()) % _LOCK_COUNT]
 
     def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
-        """Record the winning stages of a batch, and remove the others; raises StageMissing."""
+        """Record the winning stages of a batch, and remove the others; return the new progress.
+
+        Raises StageMissing, with nothing changed.
+        """
         core, now_ms = self._core, self._core.now_ms()
         with core.engine_lock:
             ids = [self._complete(StagePlace(query, batch, *stage)) for stage in stages]
@@ -204,7 +224,11 @@ class Stages:
         return state
 
     def _complete(self, place: StagePlace) -> int:
-        """Return the id of a complete stage; raises StageMissing."""
+        """Return the id of a stage, the rows sent by one task attempt.
+
+        Raises StageMissing when the stage does not exist or is not complete. The engine lock is
+        held.
+        """
         found = self._core.store.stages.find(place)
         if found is None or found[1] is None:
             what = "is not there: it was swept" if found is None else "is not complete"
@@ -219,7 +243,10 @@ class Stages:
         *,
         surrenders: bool,
     ) -> QueryState:
-        """Put the rows of one transaction, and remove them from their stages with it."""
+        """Put the next rows of a batch in one transaction, and delete them from their stages.
+
+        Returns the new progress. On an error nothing is changed.
+        """
         core = self._core
         blob_ids, stage_ids, is_last = self._next_blobs(state)
         promotion = Promotion(core, dead_letter_queue, surrenders=surrenders)
@@ -255,7 +282,10 @@ class Stages:
         return state
 
     def _kept(self, state: QueryState, surrendered: list[Surrendered]) -> list[Statement]:
-        """Return the statements that store the rows left out, on a stage for them."""
+        """Return the statements that store the rows left out of a batch, empty for none.
+
+        They are stored as a further stage, and :meth:`surrendered` reads them.
+        """
         if not surrendered:
             return []
         core, rows = self._core, json.dumps(surrendered).encode()
@@ -275,9 +305,9 @@ class Stages:
         ]
 
     def _next_blobs(self, state: QueryState) -> tuple[list[int], list[int], bool]:
-        """Return the next transaction's blobs, the stages it empties, and whether it is the last.
+        """Return blobs of the next transaction, stages that it empties, whether it is the last.
 
-        Winning stages are processed one after the other; a blob that exists has not been put.
+        Winning stages are processed in order; a blob that still exists has not been put.
         """
         core = self._core
         blob_ids: list[int] = []
@@ -296,7 +326,7 @@ class Stages:
         return blob_ids, winners, True
 
     def _sweep_left_behind(self, place: StagePlace) -> None:
-        """Remove stages of earlier batches of the query that lost."""
+        """Remove the stages of earlier batches of the same query that no commit has named."""
         core, query, before = self._core, place.query, place.batch - 1
         with core.engine_lock:
             has_losers = bool(core.store.stages.losers(query, before))
@@ -308,14 +338,14 @@ class Stages:
                 self._remove(losers)
 
     def _sweep_sometimes(self) -> None:
-        """Remove orphaned stages, at most once in ``SWEEP_INTERVAL_MS``."""
+        """Remove stages that no commit named within 24 hours; runs once an hour at most."""
         now_ms = self._core.now_ms()
         if self._swept_ms is None or now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
             self._swept_ms = now_ms
             self.sweep(now_ms - ORPHAN_MS)
 
     def _remove(self, stage_ids: Iterable[int]) -> None:
-        """Remove stages with their rows, in transactions of limited size."""
+        """Delete stages with their rows, in transactions of limited size."""
         core = self._core
         for stage_id in stage_ids:
             is_emptied = False
@@ -327,7 +357,10 @@ class Stages:
 
 
 def _run(core: Core, statements: Iterable[Statement]) -> None:
-    """Run statements in one transaction; durable on return."""
+    """Run SQL statements in one transaction; durable on return.
+
+    Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_Q_MGR_STOPPING, MQRC_CONNECTION_BROKEN.
+    """
     transaction = Transaction()
     transaction.unit.statements.extend(statements)
     core.committer.run(transaction)

@@ -1,9 +1,9 @@
-"""Durable claims: a named consumer takes messages in bulk, reads them in pages, and ends them.
+"""Durable claims: a named consumer reserves messages in bulk, reads them in pages, and ends them.
 
-A claim counts as delivery: it discards expired messages (E9, E14); claimed messages are locked and
-expire no more (E15). The claims of a consumer are numbered from 1, each is one transaction; a
-number is skipped after claims were released. A reader that attaches to a consumer raises its epoch,
-and readers with a lower epoch are refused from then on ("fenced").
+A claim is one reserved batch of messages. It counts as delivery: it discards expired messages (E9,
+E14), and reserved messages expire no more (E15). The claims of a consumer are numbered from 1, each
+is one transaction; a number is skipped after claims were released. A reader that attaches to a
+consumer raises its epoch, and readers with a lower epoch are refused from then on ("fenced").
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 
 
 class ConsumerClaims:
-    """The consumers of a queue manager with their claims.
+    """All consumers of a queue manager, with their claims: numbered batches of reserved messages.
 
-    Thread-safe, to be called without locks.
+    Readers of a pipeline call it. Thread-safe; call it without locks.
     """
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
@@ -45,11 +45,11 @@ class ConsumerClaims:
 
     @property
     def instance_id(self) -> str:
-        """The id of the store that claim numbers belong to."""
+        """The random id of the store, in which alone the numbers of its claims are valid."""
         return self._core.store.ledger.instance_id
 
     def load(self) -> None:
-        """Read the consumers and claims from the store."""
+        """Read all consumers and their open claims from the store when the queue manager opens."""
         core = self._core
         by_id = {}
         for row in core.store.claimed.consumers():
@@ -61,9 +61,9 @@ class ConsumerClaims:
             consumer.heartbeat_ms = core.now_ms()
 
     def standings(self) -> list[ConsumerState]:
-        """Return the state of every consumer, by name, after its calls under way have finished.
+        """Return every consumer's state, sorted by name, after its calls under way have ended.
 
-        So each message is either on its queue or in a claim.
+        So each message is counted either on its queue or in a claim.
         """
         found = []
         for consumer in sorted(self._consumers.values(), key=lambda consumer: consumer.row.name):
@@ -72,15 +72,16 @@ class ConsumerClaims:
         return found
 
     def figures(self) -> list[ConsumerState]:
-        """Return the state of every consumer, by name, without waiting for calls under way."""
+        """Return every consumer's state, sorted by name, without waiting for calls under way."""
         consumers = sorted([*self._consumers.values()], key=lambda consumer: consumer.row.name)
         return [consumer.state() for consumer in consumers]
 
     def attach(self, name: str, queue_name: str) -> ConsumerState:
-        """Attach a reader to a consumer, which is created if new; an earlier reader is fenced.
+        """Attach a reader to a consumer, and refuse earlier readers from then on; return the state.
 
-        Raises MQRC_OBJECT_NAME_ERROR for a wrong name, the reasons of opening the queue for input,
-        and ClaimError ``consumer-queue`` when the consumer belongs to another queue.
+        An unknown consumer is created. Raises MQRC_OBJECT_NAME_ERROR for an invalid name, an
+        MQError such as MQRC_UNKNOWN_OBJECT_NAME or MQRC_GET_INHIBITED when the queue cannot be
+        read, and ClaimError ``consumer-queue`` when the consumer reads another queue.
         """
         core = self._core
         check_name(name)
@@ -97,11 +98,15 @@ class ConsumerClaims:
             return self._raise_epoch(consumer, queue.name)
 
     def _consumer(self, row: ConsumerRow) -> Consumer:
-        """Return a consumer with a lock of the runtime."""
+        """Return a new consumer object for a stored row."""
         return Consumer(row, self._core.runtime.lock("consumer"))
 
     def _raise_epoch(self, consumer: Consumer, queue: str) -> ConsumerState:
-        """Store the next epoch of a consumer; raises ClaimError for another queue than its own."""
+        """Store the next epoch of a consumer, which shuts out earlier readers.
+
+        Returns the new state. Raises ClaimError ``consumer-queue`` when the consumer reads another
+        queue.
+        """
         name = consumer.row.name
         with consumer.lock:
             if consumer.queue != queue:
@@ -117,7 +122,10 @@ class ConsumerClaims:
             return consumer.state()
 
     def mark(self) -> int:
-        """Return a mark for ``ClaimLimit.up_to``: messages put until now are before it."""
+        """Return a number that separates messages put until now from later ones.
+
+        Pass it as ``ClaimLimit.up_to`` to claim only messages that are on the queue now.
+        """
         with self._core.engine_lock:
             self._core.check_running()
             mark = self._core.store.sequence.next()
@@ -125,12 +133,12 @@ class ConsumerClaims:
             return mark
 
     def claim(self, name: str, epoch: int, after: int, limit: ClaimLimit) -> Claimed:
-        """Claim the next messages in get order; return up to which claim, and how many messages.
+        """Reserve the next messages in get order; return the last claim number and the count.
 
-        The count includes open claims behind ``after``, which come first. With nothing to claim, or
-        for a quiesced reader, ``until`` is ``after`` and nothing is written. A claim has at least
-        one message, whatever its size. Raises MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE while another
-        program has the queue open exclusively, and ClaimError.
+        The count includes open claims behind number ``after``, which come first. Without an
+        available message, or for a quiesced reader, the result is (``after``, 0) and nothing is
+        written. A claim has at least one message, whatever its size. Raises MQRC_GET_INHIBITED,
+        MQRC_OBJECT_IN_USE while another program has the queue open exclusively, and ClaimError.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(after)
@@ -153,21 +161,22 @@ class ConsumerClaims:
             return Claimed(until if rows else after, rows)
 
     def end(self, name: str, epoch: int, until: int) -> int:
-        """End the lives of the messages in all claims up to ``until``; return their number.
+        """Close all claims up to number ``until``, and remove their messages as got.
 
-        Claims that are closed already stay closed. Raises ClaimError.
+        Returns how many. Claims that are closed already are not counted. Raises ClaimError for an
+        unknown consumer, a reader that was replaced (fenced), and a claim that never existed.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(until)
             return self._end(consumer, until)
 
     def end_written(self, name: str, instance_id: str, until: int) -> int:
-        """End all claims up to ``until``, which a checkpoint records as written.
+        """Close all claims up to number ``until``, which a checkpoint records as processed.
 
-        Returns the number of messages. Any reader of the consumer may call it, so there is no
-        epoch. Claims that are closed already stay closed. ``instance_id`` is the store that the
-        checkpoint was made with. Raises ClaimError for another store, an unknown consumer, and a
-        claim that never existed.
+        Their messages are removed as got; returns how many. Any reader of the consumer may call it,
+        so it needs no epoch. Claims that are closed already are not counted. ``instance_id`` is the
+        store that the checkpoint was made with. Raises ClaimError for another store, an unknown
+        consumer, and a claim that never existed.
         """
         consumer = self._known(name)
         with consumer.lock:
@@ -182,26 +191,34 @@ class ConsumerClaims:
             return self._end(consumer, until)
 
     def quiesce(self, name: str, epoch: int) -> None:
-        """Give a reader no further claims, so that it can end; raises ClaimError.
+        """Give a reader no further claims, so that it can end.
 
-        It may still read its claims. The next reader that attaches gets claims again.
+        The reader may still read the claims it has. The next reader that attaches gets claims
+        again. Raises ClaimError for an unknown consumer, and for a reader that was replaced
+        (fenced).
         """
         with self._held(name, epoch) as consumer:
             consumer.quiesced_epoch = epoch
 
     def renew(self, name: str, epoch: int) -> None:
-        """Renew the lease of a reader, as every other call of it does; raises ClaimError."""
+        """Renew the lease of a reader, as each of its other calls does.
+
+        Raises ClaimError for an unknown consumer, and for a reader that was replaced (fenced).
+        """
         self._fenced(name, epoch)
 
     def next_lease_end_ms(self) -> int | None:
-        """Return when the next lease ends unless its reader calls; None without open leases."""
+        """Return when the first lease of open claims ends unless renewed, in ms since 1970.
+
+        None when no claims have a lease.
+        """
         moments = [consumer.lease_end_ms for consumer in [*self._consumers.values()]]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def end_expired_leases(self) -> None:
-        """Give back the claims whose leases have ended; their messages may be claimed again.
+        """Put the messages of claims whose lease has ended back on their queue, for other readers.
 
-        Their reader is not fenced: if it still runs, it finds these claims empty and goes on.
+        The reader is not fenced: if it still runs, it finds these claims empty and goes on.
         """
         now_ms = self._core.now_ms()
         for consumer in [*self._consumers.values()]:
@@ -219,17 +236,23 @@ class ConsumerClaims:
         self._core.committer.run_deferred()
 
     def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows in claims ``(after, until]``, as ranges ``(after_row, until_row]``."""
+        """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
+
+        A consumer numbers its messages as rows, from 1 on. Empty when none of these claims is open.
+        Raises ClaimError for an unknown consumer, a reader that was replaced (fenced), and claims
+        that never existed or are ended.
+        """
         with self._held(name, epoch) as consumer:
             return consumer.ranges(after, until)
 
     def back_out(self, name: str, epoch: int, rows: Iterable[int], reason: int) -> BackedOut:
-        """Take single messages, which the reader cannot use, out of their claims.
+        """Back out single claimed messages, by row number, because the reader cannot process them.
 
-        Each goes back to its place with its backout count raised. When the count reaches BOTHRESH
+        Each goes back to its queue with its backout count raised. When the count reaches BOTHRESH
         it goes to BOQNAME; when that fails, or BOTHRESH is 0, to the dead-letter queue with
-        ``reason`` (G8). Rows that are not claimed are skipped. Raises the MQError of the
-        dead-letter queue, with the rows before backed out, and ClaimError.
+        ``reason`` (G8). Rows that are not claimed are skipped. Returns how many went back and how
+        many elsewhere. Raises ClaimError, and the MQError of the dead-letter queue; rows before
+        that one stay backed out.
         """
         returned = moved = 0
         with self._held(name, epoch) as consumer:
@@ -244,10 +267,11 @@ class ConsumerClaims:
     def page(
         self, name: str, epoch: int, after: int, until: int, *, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return the first claimed messages of rows ``(after, until]``, and their queue.
+        """Return the first claimed messages numbered ``(after, until]``, and their queue.
 
-        The same rows have the same messages until these are ended or released. After that, and for
-        a fenced reader, it raises ClaimError.
+        ``max_rows`` and ``max_bytes`` of data limit them; one message is always returned. The same
+        numbers have the same messages until these are ended or released. After that, and for a
+        fenced reader, it raises ClaimError.
         """
         consumer = self._fenced(name, epoch)
         found = self._queue_state(consumer.queue).page(consumer, after, until, max_bytes, max_rows)
@@ -259,10 +283,10 @@ class ConsumerClaims:
         return found
 
     def release(self, name: str, epoch: int | None = None) -> int:
-        """Give back all claimed messages, each to its place with its backout count raised.
+        """Put all claimed messages of a consumer back on their queue, with backout counts raised.
 
-        Returns their number and fences the present reader. With an ``epoch`` it raises ClaimError
-        when that reader is fenced already.
+        Returns their number, and shuts out the present reader. Raises ClaimError for an unknown
+        consumer, and with ``epoch`` when that reader is fenced already.
         """
         self._core.check_running()
         consumer = self._known(name)
@@ -288,9 +312,10 @@ class ConsumerClaims:
         return released
 
     def _end(self, consumer: Consumer, until: int) -> int:
-        """End the open claims of a consumer up to ``until``; return the messages.
+        """Close the open claims of a consumer up to number ``until``.
 
-        Its lock is held.
+        Returns the number of messages. The messages are removed as got. The consumer's lock is
+        held.
         """
         ended, queue_state = 0, self._queue_state(consumer.queue)
         while group := consumer.group(until):
@@ -298,7 +323,10 @@ class ConsumerClaims:
         return ended
 
     def _give_back(self, consumer: Consumer) -> int:
-        """Give back all open claims of a consumer; return the messages. Its lock is held."""
+        """Put the messages of all open claims of a consumer back on their queue; return how many.
+
+        The consumer's lock is held.
+        """
         released, queue_state = 0, self._queue_state(consumer.queue)
         last_number = consumer.row.last_number
         while group := consumer.group(last_number):
@@ -307,12 +335,19 @@ class ConsumerClaims:
 
     @contextmanager
     def _held(self, name: str, epoch: int) -> Iterator[Consumer]:
-        """Hold the lock of a consumer for a block; raises ClaimError for a fenced reader."""
+        """Hold the lock of a consumer during a block, and yield the consumer.
+
+        Raises ClaimError for an unknown consumer and for a fenced reader.
+        """
         with self._known(name).lock:
             yield self._fenced(name, epoch)
 
     def _fenced(self, name: str, epoch: int) -> Consumer:
-        """Return a consumer, after a check of the epoch, and renew its lease; raises ClaimError."""
+        """Return a consumer and renew the lease of its reader.
+
+        Raises ClaimError for an unknown consumer, and if ``epoch`` is not that of the newest
+        reader.
+        """
         self._core.check_running()
         consumer = self._known(name)
         consumer.check_epoch(epoch)
@@ -320,12 +355,12 @@ class ConsumerClaims:
         return consumer
 
     def _known(self, name: str) -> Consumer:
-        """Return a consumer by name; raises ClaimError ``consumer-unknown``."""
+        """Return a consumer by name; raises ClaimError ``consumer-unknown`` without one."""
         consumer = self._consumers.get(name)
         if consumer is None:
             raise ClaimError(reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
         return consumer
 
     def _queue_state(self, queue: str) -> QueueClaims:
-        """Return the object that holds the claims of a local queue."""
+        """Return the object that claims messages from a queue, ordinary or the staging queue."""
         return self._due if queue == STAGING_QUEUE else self._moved

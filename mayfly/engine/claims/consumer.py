@@ -1,7 +1,8 @@
 """One consumer of a queue: its epoch, its open claims, and the interface to its queue.
 
-The queue decides how claims hold messages: those of an ordinary queue move into the claim
-(`ordinary_queue.py`), those of the staging queue stay where they are (`staging_queue.py`).
+A claim is a numbered batch of messages that a consumer has reserved. The queue decides how claims
+hold messages: those of an ordinary queue move into the claim (`ordinary_queue.py`), those of the
+staging queue stay where they are (`staging_queue.py`).
 """
 
 from __future__ import annotations
@@ -35,15 +36,20 @@ class ClaimError(Exception):
     """A call of a consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
 
     def __init__(self, reason: str, text: str) -> None:
+        """Keep a reason for programs, such as ``consumer-fenced``, and a text for people."""
         super().__init__(text)
         self.reason = reason
         self.text = text
 
 
 class Consumer:
-    """One consumer with its open claims; it changes only while ``lock`` is held."""
+    """One consumer of a queue, with its open claims: batches of messages reserved by its reader.
+
+    It changes only while ``lock`` is held. Messages are numbered as rows, from 1 on.
+    """
 
     def __init__(self, row: ConsumerRow, lock: Lock) -> None:
+        """Begin with the stored ``row`` and no open claim; ``lock`` guards all changes."""
         self.row, self.lock = row, lock
         #: The open claims, by number.
         self.claims: list[ClaimRow] = []
@@ -56,36 +62,42 @@ class Consumer:
 
     @property
     def queue(self) -> str:
-        """The name of the local queue it reads."""
+        """The name of the local queue that the consumer reads."""
         return self.row.queue
 
     @property
     def has_lease(self) -> bool:
-        """Whether its claims end unless renewed, as those of the staging queue do.
+        """Whether open claims end by themselves unless renewed: True for the staging queue only.
 
-        The queue manager itself releases each of their messages once, so none is lost or
+        The queue manager itself releases each of those messages once, so none is lost or
         duplicated.
         """
         return self.row.queue == STAGING_QUEUE
 
     @property
     def lease_end_ms(self) -> int | None:
-        """When its open claims end unless its reader calls; None without a lease or open claims."""
+        """When the open claims end unless the reader calls, in ms since 1970.
+
+        None without a lease or without open claims.
+        """
         return lease_ends_at_ms(self.heartbeat_ms) if self.has_lease and self.claims else None
 
     @property
     def message_count(self) -> int:
-        """The number of messages in its open claims."""
+        """The number of messages in the open claims."""
         return self.row.last_row - self.closed_row - len(self.holes)
 
     @property
     def closed_row(self) -> int:
-        """The last row that is no longer claimed."""
+        """The number of the last message that is no longer claimed.
+
+        All later rows are in open claims.
+        """
         claims = self.claims
         return claims[0].after_row if claims else self.row.last_row
 
     def state(self) -> ConsumerState:
-        """Return a snapshot of epoch, claim numbers and messages."""
+        """Return a snapshot: epoch, claim numbers, message count, time of the oldest open claim."""
         row, claims = self.row, self.claims
         oldest_ms = claims[0].claimed_ms if claims else None
         return ConsumerState(
@@ -99,7 +111,7 @@ class Consumer:
         )
 
     def check_epoch(self, epoch: int) -> None:
-        """Raise ClaimError ``consumer-fenced`` unless the epoch is the newest one."""
+        """Raise ClaimError ``consumer-fenced`` unless this is the epoch of the newest reader."""
         if epoch != self.row.epoch:
             raise ClaimError(
                 reasons.CONSUMER_FENCED,
@@ -109,10 +121,11 @@ class Consumer:
             )
 
     def check_checkpoint(self, number: int) -> None:
-        """Raise ClaimError unless a reader may continue behind this claim.
+        """Raise ClaimError if a reader that has processed claims to ``number`` cannot go on there.
 
-        It may not when later claims are ended, as it would miss their messages. Behind released
-        claims it may: their messages are claimed again.
+        ``claims-ahead``: no such claim ever existed. ``claims-closed``: later claims are ended, so
+        the reader would miss their messages. After a release it may continue: the messages are
+        claimed again.
         """
         self.check_not_ahead(number)
         row = self.row
@@ -137,7 +150,9 @@ class Consumer:
     def given(self, after: int, row_count: int, body_bytes: int) -> tuple[int, int, int]:
         """Return the last open claim behind ``after`` within the limits, with total rows and bytes.
 
-        The first claim counts whatever its size.
+        ``row_count`` and ``body_bytes`` limit the total; the first claim counts whatever its size.
+        Without one the number is ``after``, or that of the last closed claim if higher, with 0
+        rows.
         """
         until, rows, total_bytes = max(after, self.row.closed_number), 0, 0
         for claim in self.claims:
@@ -152,7 +167,10 @@ class Consumer:
         return until, rows, total_bytes
 
     def group(self, until: int) -> list[ClaimRow]:
-        """Return the first open claims up to ``until``, as many as one transaction may close."""
+        """Return the first open claims, up to ``until``, that one transaction may close.
+
+        Empty when no open claim has the number ``until`` or a lower one.
+        """
         group: list[ClaimRow] = []
         start, total_bytes = self.closed_row, 0
         for claim in self.claims:
@@ -164,9 +182,10 @@ class Consumer:
         return group
 
     def ranges(self, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows of claims ``(after, until]`` as ranges ``(after_row, until_row]``.
+        """Return the numbers of messages in claims ``(after, until]``, as ranges ``(low, high]``.
 
-        Released claims and backed out rows are left out. Raises ClaimError when claims before are
+        Messages of released claims, and backed out ones, are left out. Raises ClaimError
+        ``claims-ahead`` for a claim that never existed, ``claims-closed`` when later claims are
         ended.
         """
         self.check_checkpoint(after)
@@ -175,29 +194,35 @@ class Consumer:
         return self.without_holes(found[0].after_row, found[-1].last_row) if found else []
 
     def without_holes(self, after_row: int, until_row: int) -> list[tuple[int, int]]:
-        """Return rows ``(after_row, until_row]`` as ranges in which every row is claimed."""
+        """Return rows ``(after_row, until_row]`` as ranges without backed out rows.
+
+        Each range is ``(after, until]``; the list is empty when every row was backed out.
+        """
         holes = sorted(hole for hole in self.holes if after_row < hole <= until_row)
         starts = [after_row, *holes]
         ends = [*(hole - 1 for hole in holes), until_row]
         return [(low, high) for low, high in zip(starts, ends, strict=True) if low < high]
 
     def next_claim(self, count: int, body_bytes: int, now_ms: int) -> ClaimRow:
-        """Return the claim of the next ``count`` messages; :meth:`accept` it when it is durable."""
+        """Return a new claim of the next ``count`` messages, without adding it.
+
+        Call ``accept`` when the claim is durable.
+        """
         row = self.row
         last_row = row.last_row + count
         return ClaimRow(row.id, row.last_number + 1, row.last_row, last_row, body_bytes, now_ms)
 
     def after(self, claim: ClaimRow) -> ConsumerRow:
-        """Return the stored state of the consumer after a claim."""
+        """Return the consumer's row as it is to be stored together with a new claim."""
         return self.row._replace(last_number=claim.number, last_row=claim.last_row)
 
     def accept(self, claim: ClaimRow) -> None:
-        """Add a claim that is durable."""
+        """Add a claim, which is durable now, to the open claims."""
         self.row = self.after(claim)
         self.claims.append(claim)
 
     def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
-        """Remove the first open claims, which are durably closed."""
+        """Remove the first open claims in memory; ``row`` is the stored state without them."""
         self.claims = self.claims[len(group) :]
         self.row = row
         if self.holes:
@@ -205,7 +230,10 @@ class Consumer:
 
 
 class ClaimLimit(NamedTuple):
-    """Limits of a claim; messages put, or due, after the mark ``up_to`` are left on the queue."""
+    """Limits of a claim: number of messages, bytes of data, and a mark.
+
+    Messages put, or due, after the mark ``up_to`` are not claimed; None: no such limit.
+    """
 
     row_count: int
     body_bytes: int
@@ -213,7 +241,7 @@ class ClaimLimit(NamedTuple):
 
 
 class ClaimedPage(NamedTuple):
-    """Claimed messages in order, and the name of their queue, one for all or one for each."""
+    """Claimed messages in order, as columns, with their queue: one for all or one for each."""
 
     queue: str | Sequence[str]
     columns: MessageColumns
@@ -225,56 +253,66 @@ class ClaimedPage(NamedTuple):
 
 
 class QueueClaims(ABC):
-    """How a queue holds claimed messages; unless stated, the consumer's lock is held."""
+    """How one kind of queue holds claimed messages; unless stated, the consumer's lock is held."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     @abstractmethod
     def queue(self, name: str) -> LocalQueue:
-        """Return the queue of a name; raises the reason why it cannot be claimed from."""
+        """Return the local queue with this name.
+
+        Raises MQError when messages cannot be claimed from it.
+        """
 
     @abstractmethod
     def load(self, consumer: Consumer) -> None:
-        """Restore the open claims of a consumer from the store."""
+        """Restore a consumer's open claims from the store when the queue manager opens."""
 
     @abstractmethod
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> ClaimRow | None:
-        """Make one claim durable and return it; None when no message is available."""
+        """Reserve the next messages as one durable claim and return it.
+
+        None when none is available.
+        """
 
     @abstractmethod
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """End the lives of the messages in the first open claims; return their number."""
+        """Close the first open claims, and remove their messages as got; return how many."""
 
     @abstractmethod
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
-        """Give back the messages in the first open claims; return their number."""
+        """Close the first open claims, and put their messages back on the queue.
+
+        Returns how many.
+        """
 
     @abstractmethod
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
-        """Take one row, which its reader cannot use, out of its claim.
+        """Take one message, by row number, out of its claim, because its reader cannot process it.
 
-        Raises the MQError of the dead-letter queue, and ClaimError where no row can be backed out.
+        Returns whether it went back to the queue or elsewhere. Raises the MQError of the
+        dead-letter queue, and ClaimError for a queue where no message can be backed out.
         """
 
     @abstractmethod
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return the first messages of rows ``(after, until]``, none when they are not claimed.
+        """Return the first messages of rows ``(after, until]``; none when they are not claimed.
 
-        Called without the consumer's lock, so its claims may end meanwhile.
+        Called without the consumer's lock, so the claims may end meanwhile.
         """
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:
-        """Store the row of a consumer; durable on return."""
+        """Store the row of a consumer, then set it in memory; durable on return."""
         transaction = Transaction()
         transaction.unit.statements.append(save_consumer(row))
         self._core.committer.run(transaction)
         consumer.row = row
 
     def _close(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
-        """Run a transaction that also deletes the first open claims, then remove them in memory."""
+        """Run a transaction that also deletes the first open claims; then remove them in memory."""
         after = consumer.row._replace(closed_number=group[-1].number)
         transaction.unit.statements += [
             forget_claims(after.id, after.closed_number),

@@ -1,7 +1,7 @@
-"""Claims of ordinary queues: messages move into the claim, and out of it when it ends.
+"""Claims of ordinary queues: messages move from the queue into the claim, and out when it ends.
 
-A claim takes the next live messages in get order. They leave it with the records and reports of a
-get, or go back to their places.
+A claim (a reserved batch) takes the next live messages in get order. They leave it with the records
+and reports of a get, or go back to their places.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _REPORT_BATCH = 100
 
 
 class _Walked:
-    """What a claim found: keys to claim, rows of those in memory, and expired messages."""
+    """The messages that a claim has found: keys to claim, and expired messages to discard."""
 
     def __init__(self) -> None:
         self.keys: list[int] = []
@@ -66,9 +66,10 @@ class _Walked:
 def _walk(
     core: Core, queue: LocalQueue, row_count: int, body_bytes: int, up_to_sequence: int
 ) -> _Walked:
-    """Find up to ``row_count`` live messages and ``body_bytes`` of data, but at least one message.
+    """Find the next live messages of a queue: up to ``row_count``, and ``body_bytes`` of data.
 
-    The caller hides what it finds before it releases the engine lock.
+    At least one is found if any is available. Messages with a sequence above ``up_to_sequence`` are
+    skipped. The caller hides the result before it releases the engine lock.
     """
     assert core.engine_lock.is_held()
     found, now_ms = _Walked(), core.now_ms()
@@ -105,7 +106,10 @@ def _walk(
 def _heads(
     core: Core, queue: LocalQueue, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Yield key, deadline, length in bytes and persistence of visible messages, in get order."""
+    """Yield key, expiry time (or None), length in bytes and persistence of visible messages.
+
+    They come in get order; messages with a sequence above ``up_to_sequence`` are left out.
+    """
     sides = [
         _visible(core, queue, persistence, up_to_sequence)
         for persistence in (VOLATILE, PERSISTENT)
@@ -117,7 +121,7 @@ def _heads(
 def _visible(
     core: Core, queue: LocalQueue, persistence: int, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Yield what :func:`_heads` does, for messages with one persistence."""
+    """Yield the same values as ``_heads``, for messages with one persistence."""
     low, fetch, hidden = queue.first[persistence], core.messages(persistence).fetch, core.hidden
     while True:
         page = store.heads(fetch, low, queue.high, up_to_sequence, _PAGE_ROWS)
@@ -130,10 +134,10 @@ def _visible(
 
 
 def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
-    """Return the ledger values for each distinct descriptor (``EndedRows.descriptors``).
+    """Return the values that ledger records take from each distinct descriptor.
 
-    The second result is a JSON list, in hex, of the descriptors that ask for a COD report; empty
-    without any.
+    They have the form of ``EndedRows.descriptors``. The second result is a JSON list, in hex, of
+    the descriptors that ask for a COD report; empty when none does.
     """
     records: list[_Record] = []
     confirming: list[str] = []
@@ -157,7 +161,7 @@ def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
 def _send_confirmations(
     core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows, confirming: str
 ) -> None:
-    """Add the COD reports of claimed messages to the transaction that ends their lives (G9)."""
+    """Add the COD reports of claimed messages to the transaction that ends them (G9)."""
     messages = core.store.claimed.of_descriptors(rows, confirming)
     for start in range(0, len(messages), _REPORT_BATCH):
         with core.engine_lock:
@@ -169,7 +173,7 @@ def _send_confirmations(
 
 
 def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows) -> None:
-    """Add to a transaction that rows return to their places, with backout counts raised (G8)."""
+    """Add to a transaction that claimed rows go back to their queue, backout counts raised (G8)."""
     sides = core.store.claimed.sides(rows)
     volatile = core.store.claimed.volatile(rows)
     count = sum(count for count, _low in sides.values())
@@ -192,7 +196,7 @@ def _end(
     records: list[_Record],
     program: str,
 ) -> None:
-    """Add to a transaction that the lives of consecutive rows end as got by a program."""
+    """Add to a transaction that consecutive claimed rows end as got by a program."""
     outcome = queue_state.end_claimed(transaction, queue, rows.message_count)
     ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, program)
     transaction.unit.end_rows(queue.number, ended)
@@ -209,9 +213,9 @@ def _move(
 ) -> str:
     """Add to a transaction that a claimed message goes to BOQNAME or the dead-letter queue.
 
-    Its life continues there. With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; both
-    send an exception report if asked. Returns text for the log. Raises the MQError with which the
-    dead-letter queue refuses it.
+    With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; both send an exception report if
+    asked. Returns text for the log, such as ``is on B.Q``. Raises the MQError with which the
+    dead-letter queue refuses the message.
     """
     descriptor = unpack_descriptor(message.descriptor)
     records, _confirming = _records_of([message.descriptor])
@@ -240,7 +244,11 @@ def _move(
 def _to_backout_queue(
     core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage
 ) -> str:
-    """Add the put of a message to BOQNAME; return text for the log, empty when that refuses it."""
+    """Add the put of a message to BOQNAME; return text for the log.
+
+    The text is empty, and nothing is added, when the queue has no BOQNAME or that queue refuses the
+    message.
+    """
     name = queue.definition.boqname
     try:
         path = core.registry.resolve_target(name)
@@ -256,7 +264,10 @@ def _to_backout_queue(
 def _to_dead_letters(
     core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage, reason: int
 ) -> None:
-    """Add the put of a message to the dead-letter queue; raises the MQError that refuses it."""
+    """Add the put of a message to the dead-letter queue.
+
+    Raises the MQError if that queue refuses it.
+    """
     try:
         dead_letter(core, transaction, letter, reason, queue.name)
     except MQError as error:
@@ -269,7 +280,7 @@ def _to_dead_letters(
 
 @contextmanager
 def _taken_back_on_failure(core: Core, transaction: Transaction) -> Iterator[None]:
-    """Undo a transaction when the block raises."""
+    """Undo the effects of a transaction in memory when the block raises; the error passes on."""
     try:
         yield
     except BaseException:
@@ -279,12 +290,13 @@ def _taken_back_on_failure(core: Core, transaction: Transaction) -> Iterator[Non
 
 
 class OrdinaryQueueClaims(QueueClaims):
-    """Holds claimed messages, non-persistent ones too, in a table of the store."""
+    """Claims on ordinary queues: all reserved messages are in a table on disk."""
 
     def queue(self, name: str) -> LocalQueue:
-        """Return a permanent queue of this queue manager that is not open for exclusive input.
+        """Return the queue with this name if messages can be claimed from it.
 
-        Raises MQRC_OBJECT_TYPE_ERROR, MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE.
+        Raises MQRC_OBJECT_TYPE_ERROR for a shared or temporary queue, MQRC_GET_INHIBITED, and
+        MQRC_OBJECT_IN_USE for a queue open for exclusive input.
         """
         path = self._core.registry.resolve(name)
         queue = path.queue
@@ -301,7 +313,7 @@ class OrdinaryQueueClaims(QueueClaims):
         return queue
 
     def load(self, consumer: Consumer) -> None:
-        """Take the claimed messages out of their queue's depth, and find rows backed out before."""
+        """Count a consumer's claimed messages out of the depth; find rows that were backed out."""
         core, row = self._core, consumer.row
         rows = store.Rows(row.id, consumer.closed_row, row.last_row)
         if not rows.message_count:
@@ -316,14 +328,20 @@ class OrdinaryQueueClaims(QueueClaims):
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Read claimed messages from the table, on a separate database connection."""
+        """Return claimed messages from the table, read on a separate database connection.
+
+        The page is empty when one of the rows is no longer claimed.
+        """
         found = self._core.store.claimed.page(
             store.Rows(consumer.row.id, after, until), max_bytes, max_rows
         )
         return ClaimedPage(consumer.queue, found)
 
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
-        """Move the next live messages into a claim; None when no message is available."""
+        """Move the next live messages into a new claim and return it; None when none is available.
+
+        Expired messages on the way are discarded.
+        """
         core = self._core
         while True:
             with core.engine_lock:
@@ -359,7 +377,10 @@ class OrdinaryQueueClaims(QueueClaims):
     def _take(
         self, consumer: Consumer, queue: LocalQueue, found: _Walked, now_ms: int
     ) -> tuple[store.ClaimRow, Transaction]:
-        """Return a claim of the messages found, and the transaction that moves them into it."""
+        """Return a claim of the messages found, and the transaction that moves them into it.
+
+        The engine lock is held; the messages are hidden.
+        """
         transaction = Transaction()
         claim = consumer.next_claim(len(found.keys), found.body_bytes, now_ms)
         rows = store.Rows(claim.consumer_id, claim.after_row, claim.last_row)
@@ -378,7 +399,10 @@ class OrdinaryQueueClaims(QueueClaims):
         return claim, transaction
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """End the lives of the messages as a get does (G9)."""
+        """Close the first open claims; remove their messages as a get does, with COD reports (G9).
+
+        Returns the number of messages.
+        """
         core, row, transaction = self._core, consumer.row, Transaction()
         rows = store.Rows(row.id, consumer.closed_row, group[-1].last_row)
         queue = core.registry.queue(consumer.queue)
@@ -396,7 +420,10 @@ class OrdinaryQueueClaims(QueueClaims):
         return ended_count
 
     def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Move the messages back, each to its place, with backout counts raised (G8)."""
+        """Move messages of the first open claims back to their queue, backout counts raised (G8).
+
+        Returns the number of messages.
+        """
         core, transaction = self._core, Transaction()
         rows = store.Rows(consumer.row.id, consumer.closed_row, group[-1].last_row)
         queue = core.registry.queue(consumer.queue)
@@ -406,7 +433,12 @@ class OrdinaryQueueClaims(QueueClaims):
         return returned
 
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
-        """Give a message back, or move it away when it has been backed out too often (G8)."""
+        """Put a claimed message back on its queue, or move it away if backed out too often (G8).
+
+        From BOTHRESH on, or always if that is 0, it goes to BOQNAME or the dead-letter queue.
+        Returns (1, 0) for put back, (0, 1) for moved away. Raises the MQError of the dead-letter
+        queue.
+        """
         core, transaction = self._core, Transaction()
         rows = store.Rows(consumer.row.id, row - 1, row)
         queue = core.registry.queue(consumer.queue)

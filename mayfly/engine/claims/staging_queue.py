@@ -38,10 +38,10 @@ _MARKS_KEPT = 64
 
 
 class StagingQueueClaims(QueueClaims):
-    """Holds due messages of the staging queue for the pipelines that release them."""
+    """Claims on the staging queue: due delayed messages reserved by pipelines that release them."""
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """Use ``processor`` to find due messages and to release them."""
+        """Begin without claims; ``processor`` finds due messages and releases them."""
         super().__init__(core)
         self._processor = processor
         #: The keys of each open claim, by consumer and number.
@@ -50,17 +50,20 @@ class StagingQueueClaims(QueueClaims):
         self._marked_ms: dict[int, int] = {}
 
     def note_mark(self, mark: int) -> None:
-        """Note the time of a mark: messages due later are behind it. The engine lock is held."""
+        """Record the present time for a mark: messages that fall due later are behind that mark.
+
+        The engine lock is held. The newest 64 marks are kept.
+        """
         assert self._core.engine_lock.is_held()
         self._marked_ms[mark] = self._core.now_ms()
         while len(self._marked_ms) > _MARKS_KEPT:
             del self._marked_ms[next(iter(self._marked_ms))]
 
     def queue(self, name: str) -> LocalQueue:
-        """Return the staging queue while a pipeline may release it.
+        """Return the staging queue, if a pipeline may release its messages.
 
-        Raises MQRC_NOT_AUTHORIZED while the queue manager releases it, and MQRC_GET_INHIBITED while
-        releases are stopped (D28).
+        Raises MQRC_NOT_AUTHORIZED while the queue manager itself releases them, and
+        MQRC_GET_INHIBITED while releases are stopped (D28).
         """
         if not self._processor.is_left_to_spark:
             raise mq_error(
@@ -74,7 +77,10 @@ class StagingQueueClaims(QueueClaims):
         return self._core.registry.resolve(name).queue
 
     def load(self, consumer: Consumer) -> None:
-        """Hide claimed messages again; those that were released, or lost from memory, are gone."""
+        """Hide the claimed messages of a consumer again when the queue manager opens.
+
+        Messages that were released, or lost from memory, are left out.
+        """
         core, row = self._core, consumer.row
         last_row, claims = 0, []
         by_number = store.load_keys(core.store.claimed.fetch, row.id)
@@ -91,7 +97,10 @@ class StagingQueueClaims(QueueClaims):
         consumer.row = row._replace(last_row=last_row)
 
     def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
-        """Claim due messages, by delivery time, then put order; expired ones are discarded."""
+        """Reserve due messages, by delivery time, as one durable claim; None when none is due.
+
+        Expired ones are discarded.
+        """
         core, transaction = self._core, Transaction()
         with core.engine_lock:
             core.check_running()
@@ -123,7 +132,10 @@ class StagingQueueClaims(QueueClaims):
         return claim
 
     def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Release the messages to their targets: their lives on the staging queue end (D15-D22)."""
+        """Release the messages of the first open claims to their targets (D15-D22).
+
+        Returns how many.
+        """
         released = 0
         for claim in group:
             keys = self._keys[claim.consumer_id, claim.number]
@@ -133,7 +145,10 @@ class StagingQueueClaims(QueueClaims):
         return released
 
     def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
-        """Leave the messages on the staging queue and show them again; no backout is counted."""
+        """Close the first open claims and show their messages on the staging queue again.
+
+        Returns the number of messages. No backout is counted.
+        """
         held = [self._keys[claim.consumer_id, claim.number] for claim in group]
         self._forget(consumer, group)
         for keys in held:
@@ -141,7 +156,7 @@ class StagingQueueClaims(QueueClaims):
         return sum(map(len, held))
 
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
-        """Raise ClaimError: the queue manager releases these messages, no reader can refuse one."""
+        """Raise ClaimError ``consumer-queue``: staged messages cannot be backed out."""
         del row, reason
         raise ClaimError(
             reasons.CONSUMER_QUEUE,
@@ -151,7 +166,10 @@ class StagingQueueClaims(QueueClaims):
     def page(
         self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Read claimed messages from the message table; the queue of each is its target."""
+        """Return claimed messages from the message table; the queue of each is its target.
+
+        The page is empty when these rows are not claimed.
+        """
         for claim in consumer.claims:
             if claim.after_row <= after < claim.last_row:
                 held = self._keys.get((claim.consumer_id, claim.number), array("q"))
@@ -161,7 +179,10 @@ class StagingQueueClaims(QueueClaims):
         return ClaimedPage(consumer.queue, NO_MESSAGES)
 
     def _next(self, limit: ClaimLimit) -> tuple[list[DueWithPersistence], int]:
-        """Return the messages for one claim and their bytes; expired ones are discarded."""
+        """Return the due messages for one claim, and their bytes; expired ones are discarded.
+
+        The list is empty when none is due. The engine lock is held.
+        """
         core = self._core
         now_ms = core.now_ms()
         up_to_ms = now_ms if limit.up_to is None else self._marked_ms.get(limit.up_to, now_ms)
@@ -182,9 +203,9 @@ class StagingQueueClaims(QueueClaims):
         return taken, body_bytes
 
     def _release(self, keys: array[int]) -> int:
-        """Release claimed messages to their targets; return their number.
+        """Release the claimed messages with these keys to their targets; return how many.
 
-        After an error those that are left stay claimed, for the next try.
+        When the commit fails, the messages not released stay claimed for the next try.
         """
         core = self._core
         with core.engine_lock:
@@ -211,7 +232,10 @@ class StagingQueueClaims(QueueClaims):
         return len(dues)
 
     def _read(self, queue: str, keys: Sequence[int], max_bytes: int) -> ClaimedPage:
-        """Return the first messages of claimed keys, none when one of them is gone."""
+        """Return the first messages of claimed keys, up to ``max_bytes`` of data.
+
+        The page is empty when one of these messages no longer exists.
+        """
         between = limited(store.BETWEEN, len(keys))
         rows = self._core.store.claimed.first_rows(between, (keys[0], keys[-1]), max_bytes)
         if [row[0] for row in rows] != list(keys[: len(rows)]) or not rows:
@@ -224,7 +248,10 @@ class StagingQueueClaims(QueueClaims):
         return ClaimedPage(queues, MessageColumns(*columns))
 
     def _read_one_by_one(self, keys: Sequence[int], max_bytes: int) -> list[tuple[Any, ...]]:
-        """Return rows of claimed keys from store and memory, none when one of them is gone."""
+        """Return rows of claimed keys from disk and memory, up to ``max_bytes`` of data.
+
+        The list is empty when one of these messages no longer exists.
+        """
         core, fetch = self._core, self._core.store.claimed.fetch
         lengths = store.lengths_of_keys(fetch, keys)
         in_memory = [key for key in keys if key not in lengths]
@@ -246,7 +273,7 @@ class StagingQueueClaims(QueueClaims):
         return [found[key] for key in wanted] if len(found) == count else []
 
     def _present(self, keys: Sequence[int]) -> array[int]:
-        """Return the keys for which a message exists."""
+        """Return those keys for which a message exists on disk or in memory."""
         core = self._core
         found = store.lengths_of_keys(core.store.claimed.fetch, keys)
         with core.engine_lock:
@@ -254,7 +281,7 @@ class StagingQueueClaims(QueueClaims):
         return array("q", [key for key in keys if key in found])
 
     def _forget(self, consumer: Consumer, group: list[store.ClaimRow]) -> None:
-        """Delete the stored keys of the first open claims, and close these."""
+        """Delete the stored keys of the first open claims, and close these claims durably."""
         transaction = Transaction()
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
         self._close(consumer, group, transaction)
@@ -262,12 +289,12 @@ class StagingQueueClaims(QueueClaims):
             del self._keys[claim.consumer_id, claim.number]
 
     def _hide(self, keys: Sequence[int]) -> None:
-        """Hide messages that are claimed; the engine lock is held."""
+        """Hide claimed messages from all other programs; the engine lock is held."""
         assert self._core.engine_lock.is_held()
         queue_state.hold_keys(self._staging(), keys, self._core.staging.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
-        """Make messages visible again that were not released."""
+        """Make claimed messages that were not released visible again; others are skipped."""
         core = self._core
         with core.engine_lock:
             held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
@@ -275,7 +302,7 @@ class StagingQueueClaims(QueueClaims):
         core.committer.run_deferred()
 
     def _staging(self) -> LocalQueue:
-        """Return the staging queue, which exists while it has claims."""
+        """Return the staging queue; it must exist, as a queue with claims cannot be deleted."""
         staging = self._core.registry.staging()
         assert staging is not None, "a queue with claims is not deleted"
         return staging

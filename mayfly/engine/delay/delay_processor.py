@@ -88,7 +88,7 @@ class DelayProcessor:
 
     @property
     def is_left_to_spark(self) -> bool:
-        """Whether a pipeline releases delayed messages: DDELAY(SPARK)."""
+        """Whether a pipeline, not this processor, releases delayed messages: DDELAY(SPARK)."""
         return self._core.registry.queue_manager.ddelay == DDELAY_SPARK
 
     def status(self) -> str:
@@ -100,14 +100,17 @@ class DelayProcessor:
         return "spark" if self.is_left_to_spark else "running"
 
     def next_due_ms(self) -> int | None:
-        """Return the time of the next release or retry by this process, None without one.
+        """Return when this process must release or retry next, in ms since 1970; None for never.
 
-        None also with DDELAY(SPARK); see :meth:`next_release_ms`.
+        It is None while no message waits, while releases are stopped, and with DDELAY(SPARK).
         """
         return None if self.is_left_to_spark else self.next_release_ms()
 
     def next_release_ms(self) -> int | None:
-        """Return the earliest delivery or retry time, None if none waits or releases stop."""
+        """Return the earliest delivery or retry time, also with DDELAY(SPARK), in ms since 1970.
+
+        None while no message waits or releases are stopped.
+        """
         if self.why_stopped():
             return None
         due_ms, moments = self._core.staging.due_ms, list(self._retry_at_ms.values())
@@ -116,7 +119,10 @@ class DelayProcessor:
         return min(moments, default=None)
 
     def run(self) -> None:
-        """Release one batch of due messages; ``next_due_ms`` is in the past while more are due."""
+        """Release one batch of due messages to their targets; does nothing when none is due.
+
+        ``next_due_ms`` is in the past while more are due.
+        """
         core = self._core
         with core.engine_lock:
             due_ms, now_ms = self.next_due_ms(), core.now_ms()
@@ -132,14 +138,14 @@ class DelayProcessor:
         self.look_ahead()
 
     def look_ahead(self) -> None:
-        """Read the earliest delivery time from the staging queue again."""
+        """Read the earliest delivery time from the staging queue, and keep it for the clock."""
         with self._core.engine_lock:
             self._core.staging.due_ms = self._earliest()
 
     def why_stopped(self) -> str:
-        """Return why no message is released now, empty while releases run.
+        """Return why no message is released now, as text; empty while releases run.
 
-        The caller holds the engine lock.
+        The engine lock is held.
         """
         assert self._core.engine_lock.is_held()
         core = self._core
@@ -155,9 +161,9 @@ class DelayProcessor:
         return ""
 
     def _why_stopped_on_zos(self, queue: LocalQueue) -> str:
-        """Return why the processor is stopped on z/OS, empty while it runs.
+        """Return why the processor is stopped on z/OS, as text; empty while it runs.
 
-        A wrong definition stops it until an operator restarts it.
+        A wrong definition of the staging queue stops it until an operator restarts it.
         """
         if self._enabled_count != self._core.staging.enabled_count:
             self._enabled_count = self._core.staging.enabled_count
@@ -170,9 +176,10 @@ class DelayProcessor:
         return self._shut_down_because
 
     def due(self, up_to_ms: int, limit: int) -> list[DueWithPersistence]:
-        """Return messages due at or before ``up_to_ms``, in order, without hidden and failed ones.
+        """Return up to ``limit`` messages due at or before ``up_to_ms``, by delivery time.
 
-        The result may be shorter than ``limit`` although more messages are due.
+        Hidden messages and those that wait for a retry are left out. The list may be shorter than
+        ``limit``, even empty, although more messages are due. The engine lock is held.
         """
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
@@ -189,9 +196,9 @@ class DelayProcessor:
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueWithPersistence]:
-        """Return the messages with these keys that still exist, hidden or not, in order.
+        """Return staged messages by ascending keys, hidden or not, each with its persistence.
 
-        ``keys`` ascend.
+        Keys without a message are left out.
         """
         assert self._core.engine_lock.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
@@ -202,7 +209,10 @@ class DelayProcessor:
         return _in_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
-        """Note that all messages up to a key are hidden, so that searches begin behind it."""
+        """Note that all staged messages up to a key are hidden: searches begin behind that key.
+
+        Does nothing while a message waits for a retry.
+        """
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
         if queue is not None and not self._retry_at_ms:
@@ -212,8 +222,8 @@ class DelayProcessor:
     def release(self, dues: Iterable[DueWithPersistence], now_ms: int) -> list[Transaction]:
         """Return the transactions that move due messages to their targets, or discard expired ones.
 
-        A message that fails for now stays and is tried again after ``RETRY_MS`` (D21). So does one
-        that raises an unexpected error; it does not delay others.
+        The caller runs them. A message that cannot be delivered now stays and is tried again after
+        10 seconds (D21). So does one that raises an unexpected error; it does not delay others.
         """
         assert self._core.engine_lock.is_held()
         left = list(dues)
@@ -223,9 +233,10 @@ class DelayProcessor:
         return transactions
 
     def _release(self, dues: Iterable[DueWithPersistence], now_ms: int) -> list[Transaction] | None:
-        """Do as :meth:`release`.
+        """Return the transactions of :meth:`release`.
 
-        Return None when a message failed and the others are to be retried.
+        None when a message raised an unexpected error. After None the transactions are undone, and
+        the caller tries again without that message.
         """
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
@@ -264,7 +275,11 @@ class DelayProcessor:
         return transactions
 
     def _release_alike(self, now_ms: int) -> list[Transaction]:
-        """Return the transactions for the next due messages, empty unless all are alike."""
+        """Return the transactions that move the next due messages by one statement.
+
+        The list is empty unless all of them have one target and descriptor, and all fit on the
+        target.
+        """
         core, staging = self._core, self._core.registry.staging()
         if staging is None or self._retry_at_ms:
             return []
@@ -278,7 +293,7 @@ class DelayProcessor:
     def _due_of_persistence(
         self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int
     ) -> tuple[list[Due], int]:
-        """Return due messages with one persistence, and the key before which there are no more."""
+        """Return due messages with one persistence, and a key before which no others are."""
         core = self._core
         low, high = max(STAGING_LOW, queue.first[persistence]), staging_key(up_to_ms + 1, 0)
         while queue.present[persistence]:
@@ -299,7 +314,7 @@ class DelayProcessor:
             low = rows[-1].k + 1 if len(rows) == BATCH else high
 
     def _earliest(self) -> int | None:
-        """Return the earliest delivery time of a visible message that has not failed, or None."""
+        """Return the earliest delivery time of a visible message not awaiting retry, or None."""
         core = self._core
         queue = core.registry.staging()
         if queue is None:
@@ -313,7 +328,7 @@ class DelayProcessor:
         return due_ms_of(min(keys)) if keys else None
 
     def _lowest_free(self, queue: LocalQueue, persistence: int) -> int | None:
-        """Return the lowest key with one persistence that is neither hidden nor failed, or None."""
+        """Return the lowest key with one persistence, not hidden or awaiting retry; else None."""
         messages, low = self._core.messages(persistence), max(STAGING_LOW, queue.first[persistence])
         while (key := messages.lowest_key(low, queue.high)) is not None:
             if key not in self._core.hidden and key not in self._retry_at_ms:
@@ -330,9 +345,9 @@ def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueWithPersist
 def due_alike(
     core: Core, staging: LocalQueue, before: int, now_ms: int, limit: int
 ) -> Alike | None:
-    """Return the next persistent messages before a key, in due order, if they are alike.
+    """Return the next due persistent messages before a key, if one statement can move them.
 
-    Alike have one target, subscription and descriptor. None when they must be examined one by one:
+    They have one target, subscription and descriptor. None when they must be examined one by one:
     they differ, are hidden, mix with non-persistent ones, or are too few.
     """
     assert core.engine_lock.is_held()
@@ -352,14 +367,15 @@ def due_alike(
 
 
 def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
-    """Return what is equal for messages that are alike."""
+    """Return target, subscription and descriptor: equal in messages that move together."""
     return due.target, due.target_number, due.sub_id, due.descriptor
 
 
 class _BulkMove:
-    """Persistent messages with one descriptor that move to one queue together."""
+    """Persistent staged messages with one descriptor that move to one queue together."""
 
     def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+        """Begin without messages; ``path`` leads to the target queue of all of them."""
         self.path = path
         self.descriptor = descriptor
         self.base_key = path.slots[prepared_with_own_context(core, descriptor).order_priority]
@@ -371,22 +387,23 @@ class _BulkMove:
     def is_consecutive(self) -> bool:
         """Return True if the new keys are consecutive and the old ones ascend.
 
-        So it is when no other batch took sequence numbers in between.
+        False when another batch took sequence numbers in between.
         """
         if self.new_keys[-1] - self.new_keys[0] != len(self.new_keys) - 1:
             return False
         return self.old_keys == sorted(self.old_keys)
 
     def pairs(self) -> str:
-        """Return old and new keys as a JSON object; see store.units.Move."""
+        """Return old and new keys as JSON, ``{"-9":281,"-8":282}``; see store.units.Move."""
         pairs = zip(self.old_keys, self.new_keys, strict=True)
         return "{" + ",".join([f'"{old}":{new}' for old, new in pairs]) + "}"
 
 
 class ReleaseBatch:
-    """One batch of due messages: built under the engine lock, then its transactions are run."""
+    """One batch of due messages to be released, collected under the engine lock as transactions."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
+        """Begin without messages; ``staging`` is the staging queue. The engine lock is held."""
         assert core.engine_lock.is_held()
         self._core = core
         self._staging = staging
@@ -396,7 +413,10 @@ class ReleaseBatch:
         self._batches: dict[tuple[str | None, bytes | None, bytes], _BulkMove | None] = {}
 
     def take_in_bulk(self, due: Due) -> bool:
-        """Add a persistent message to those that move together; return False when it cannot."""
+        """Add a persistent message to those that move together.
+
+        Returns False, with nothing added, when it must move by itself or its target queue is full.
+        """
         batch = self._batch_for(due, due.body_bytes)
         if batch is None:
             return False
@@ -410,9 +430,9 @@ class ReleaseBatch:
         return True
 
     def take_alike(self, alike: Alike) -> bool:
-        """Add persistent messages that are alike to those that move together.
+        """Add messages with one target and descriptor to those that move together.
 
-        False if not all fit.
+        Returns False, with nothing added, when they must move one by one or do not all fit.
         """
         first, keys, largest_bytes = alike
         batch, count = self._batch_for(first, largest_bytes), len(keys)
@@ -426,9 +446,9 @@ class ReleaseBatch:
         return True
 
     def take(self, found: Found) -> bool:
-        """Release one message, or dispose of it after an error (D20).
+        """Add the release of one message; when its delivery fails, discard or dead-letter it (D20).
 
-        Returns False if it must stay on the staging queue (D21).
+        Returns False, with nothing changed, if it must stay on the staging queue (D21).
         """
         core, (_queue, row, _side) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
@@ -464,7 +484,7 @@ class ReleaseBatch:
         return True
 
     def transactions(self) -> list[Transaction]:
-        """Return the transactions, to be run after the engine lock is released."""
+        """Return the transactions of this batch, to be run after the engine lock is released."""
         for batch in self._batches.values():
             if batch is not None and batch.old_keys:
                 self._add_batch(batch)
@@ -472,7 +492,7 @@ class ReleaseBatch:
         return delivered + self._failures
 
     def _batch_for(self, due: Due, largest_bytes: int) -> _BulkMove | None:
-        """Return the batch for messages with up to ``largest_bytes`` of data.
+        """Return the batch in which a message with up to ``largest_bytes`` of data can move.
 
         None when such messages must move one by one.
         """
@@ -514,7 +534,7 @@ class ReleaseBatch:
         return None if hindered else _BulkMove(core, path, descriptor)
 
     def _add_batch(self, batch: _BulkMove) -> None:
-        """Add the move of a batch to the transaction."""
+        """Add the move of one batch of messages to the transaction."""
         transaction, count = self._work, len(batch.old_keys)
         descriptor, target = batch.descriptor, batch.path.queue
         is_consecutive = batch.is_consecutive()
@@ -546,9 +566,10 @@ class ReleaseBatch:
                 queue_state.count_released(transaction, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
-        """Resolve the target a second time (D15) and put the original message there.
+        """Add the put of a due message to its target, which is resolved a second time (D15).
 
-        Raises the reasons of a put, and MQRC_HEADER_ERROR for a row without a target.
+        Its COA report is added too. Raises the MQError with which a put refuses the message, such
+        as MQRC_Q_FULL, and MQRC_HEADER_ERROR for a message without a target.
         """
         core, transaction = self._core, self._work
         if row.target is None:
@@ -581,11 +602,11 @@ class ReleaseBatch:
     def _dispose(
         self, transaction: Transaction, found: Found, descriptor: Descriptor, reason: int
     ) -> Event | None:
-        """Discard or dead-letter a message as its report options demand (D20), with its report.
+        """Discard or dead-letter an undeliverable message, and send its exception report (D20).
 
-        Returns the event that ends its life, or None when it must stay (D21). A publication is
-        discarded when its subscription is gone (D23), when its topic has USEDLQ(NO), and when it
-        cannot be dead-lettered (D24), then even without a report.
+        Report options decide. Returns DISCARD or DEAD_LETTER, or None when the message must stay
+        (D21). A publication is discarded, even without a report, when its subscription is gone
+        (D23), its topic has USEDLQ(NO), or it cannot be dead-lettered (D24).
         """
         is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
         core, (queue, row, _side) = self._core, found
@@ -619,11 +640,14 @@ class ReleaseBatch:
         return event
 
     def _warn(self, kind: tuple[object, ...], text: str, row: StoredMessage) -> None:
-        """Log a warning; equal kinds of one batch are counted in one line."""
+        """Log a warning about a message; one line has all warnings of a kind in a batch."""
         self._core.alike_warnings.note(_LOG, kind, self._now_ms, text, key=row.k)
 
     def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
-        """Return True for a publication whose subscription is gone or topic has USEDLQ(NO)."""
+        """Return True for a publication that is never dead-lettered.
+
+        Its subscription is gone, or its topic has USEDLQ(NO).
+        """
         if row.topic is None:
             return False
         uses_dead_letters = self._core.registry.topics.values(row.topic).uses_dead_letters
@@ -631,5 +655,5 @@ class ReleaseBatch:
 
 
 def _window(row: StoredMessage) -> Window:
-    """Return the times in the row of a staged message."""
+    """Return put, delivery and expiry time of a staged message."""
     return Window(row.put_ms, row.deliver_at_ms or row.put_ms, row.expire_at_ms, row.capped_by)

@@ -61,7 +61,7 @@ _TRIM_AUDIT = (
 
 
 def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]:
-    """Return how the delay of a message ended that is no longer delayed, and its sender.
+    """Return how the delay of a message has ended, and its sender.
 
     The receipt is UNKNOWN and the sender None when the ledger no longer has the message. Call it
     without the engine lock.
@@ -91,9 +91,10 @@ class SessionSchedule:
     ) -> None:
         """Act for a session; ``unit_of_work`` checks that it is open and returns its unit, if any.
 
-        ``terminated_by`` names the user and program for the audit and for lives that end. With an
-        ``authority``, messages of other users need BROWSE on the staging queue to be shown and GET
-        to be changed; the user's own need none. ``position`` is that of :meth:`at`.
+        ``terminated_by`` names the user and program for the audit and the records of cancelled
+        messages. With an ``authority``, messages of other users need BROWSE on the staging queue to
+        be shown and GET to be changed; the user's messages need none. ``position`` is that of
+        :meth:`at`.
         """
         self._authority = authority
         self._core = core
@@ -121,11 +122,17 @@ class SessionSchedule:
         )
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
-        """Return the latest changes of the schedule, newest first; ``limit`` is as in ``list``."""
+        """Return the latest ``limit`` changes of the schedule, newest first.
+
+        Raises MQRC_OPTIONS_ERROR for a limit below 1.
+        """
         return [entry for _number, entry in self.audit_before(LAST_POSITION, limit)]
 
     def audit_before(self, number: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        """Return changes with lower numbers than ``number``, newest first, each with its number."""
+        """Return up to ``limit`` changes numbered below ``number``, newest first, with numbers.
+
+        Raises MQRC_OPTIONS_ERROR for a limit below 1.
+        """
         self._unit_of_work()
         self._check(words.BROWSE)
         check_page(limit, number)
@@ -156,9 +163,10 @@ class SessionSchedule:
         return found[:limit]
 
     def show(self, msg_id: Identifier) -> Scheduled | None:
-        """Return the delayed message with this MsgId, None without one.
+        """Return the delayed message with this MsgId; None when no message with it is delayed.
 
-        Of several messages it is the next one due.
+        Of several messages it is the next one due. Raises MQRC_NOT_AUTHORIZED when the user may see
+        none of them, MQRC_MD_ERROR for an invalid id.
         """
         self._unit_of_work()
         with self._core.engine_lock:
@@ -172,7 +180,7 @@ class SessionSchedule:
         """Return how many messages are delayed, in all or for one target queue.
 
         It takes constant time, except for a shared queue: messages that wait here for it are
-        counted one by one. Raises the errors of ``resolve`` for an unknown queue.
+        counted one by one. Raises MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
         """
         self._unit_of_work()
         self._check(words.BROWSE)
@@ -191,11 +199,12 @@ class SessionSchedule:
         return count
 
     def cancel(self, msg_id: Identifier) -> Receipt:
-        """Cancel the delivery of a message: it is removed, and its life ends as cancelled.
+        """Cancel the delivery of a message: it is removed from the staging queue.
 
-        Like :meth:`reschedule` and :meth:`release` it changes all delayed messages with this MsgId
-        that the session may change, or none: if one is locked or cannot have the new time, none
-        changes. ``Receipt.message_count`` is their number.
+        Returns CANCELLED, or the reason why nothing was changed: LOCKED, ALREADY_RELEASED, EXPIRED
+        and others, UNKNOWN for an unknown MsgId. Like :meth:`reschedule` and :meth:`release` it
+        changes all delayed messages with this MsgId that the session may change, or none: if one is
+        locked or cannot have the new time, none changes. ``Receipt.message_count`` is their number.
         """
         return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
@@ -205,15 +214,19 @@ class SessionSchedule:
         """Give a message another delivery time: ``delay_ms`` from now, or ``deliver_at_ms`` itself.
 
         ``deliver_at_ms`` counts from 1970, UTC; a time in the past releases it at once. With
-        TTLFROM(RELEASE) the expiry moves by the same time. Raises MQRC_EXPIRY_ERROR for a time
-        after the expiry (D7). Raises MQRC_OPTIONS_ERROR for both or neither argument, and for a
-        value that is no whole number, negative or beyond the year 2109.
+        TTLFROM(RELEASE) the expiry moves by the same time. Returns RESCHEDULED, or as
+        :meth:`cancel`. Raises MQRC_EXPIRY_ERROR for a time after the expiry (D7). Raises
+        MQRC_OPTIONS_ERROR for both or neither argument, and for a value that is no whole number,
+        negative or beyond the year 2109.
         """
         change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
         return self._change_one(msg_id, change)
 
     def release(self, msg_id: Identifier) -> Receipt:
-        """Release a message to its target now, before its delivery time."""
+        """Release a message to its target now, before its delivery time.
+
+        Returns RELEASED, or as :meth:`cancel` when nothing was changed.
+        """
         return self._change_one(msg_id, Releasing(self._core, self._ending))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
@@ -232,10 +245,11 @@ class SessionSchedule:
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give all matching messages another delivery time; ``by_ms`` moves each by the same time.
+        """Give all matching messages another delivery time.
 
-        Yields as :meth:`cancel_all`. Raises the errors of :meth:`reschedule` before any message is
-        changed.
+        ``by_ms`` moves each by the same interval. Yields the running total after each batch, 0 when
+        no message matches. Before any message is changed, raises MQRC_EXPIRY_ERROR for a time after
+        an expiry (D7), and MQRC_OPTIONS_ERROR unless exactly one argument is passed, and in range.
         """
         change = Rescheduling(
             self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
@@ -243,11 +257,14 @@ class SessionSchedule:
         return self._change_all(where, change)
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Release all messages that match a filter now; yields as :meth:`cancel_all`."""
+        """Release all messages that match a filter now; yield the running total after each batch.
+
+        Yields 0 when no message matches.
+        """
         return self._change_all(where, Releasing(self._core, self._ending))
 
     def _change_one(self, msg_id: Identifier, change: ScheduleChange) -> Receipt:
-        """Change all delayed messages of a MsgId and return the receipt, with an audit entry.
+        """Apply a change to all delayed messages of a MsgId, audit it, and return the receipt.
 
         Messages that are due are released first. When none is left, the receipt comes from the
         ledger.
@@ -286,10 +303,11 @@ class SessionSchedule:
         transaction: Transaction,
         unit_of_work: UnitOfWork | None,
     ) -> Receipt | None:
-        """Change all messages of an id that can be changed; return None when ``found`` is empty.
+        """Apply a change to those messages of a MsgId that can be changed, and return the receipt.
 
-        Raises MQRC_OBJECT_CHANGED when none has the wanted position, and the errors of
-        ``change.check``.
+        Returns None when ``found`` is empty, and LOCKED, with nothing changed, when one is locked.
+        Raises MQRC_OBJECT_CHANGED when none has the wanted position, MQRC_EXPIRY_ERROR when the new
+        time is after an expiry.
         """
         if not found:
             return None
@@ -317,7 +335,7 @@ class SessionSchedule:
         return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
-        """Raise MQRC_NOT_AUTHORIZED unless it is the user's own message or the user has ``wanted``.
+        """Raise MQRC_NOT_AUTHORIZED if the user is not the sender and lacks ``wanted``.
 
         ``wanted`` is an authority on the staging queue; ``sender`` None means messages of any user.
         """
@@ -325,9 +343,10 @@ class SessionSchedule:
             self._authority.check_queue(STAGING_QUEUE, wanted)
 
     def _allowed(self, wanted: int, rows: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-        """Return the messages that the user has authority for.
+        """Return those messages that the user may see or change.
 
-        Raises MQRC_NOT_AUTHORIZED when there are none.
+        ``wanted`` is the authority on the staging queue for messages of other users. Raises
+        MQRC_NOT_AUTHORIZED when no message is left.
         """
         if self._authority is None:
             return rows
@@ -347,7 +366,10 @@ class SessionSchedule:
         return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
     def _change_all(self, where: ScheduleFilter, change: ScheduleChange) -> Iterator[int]:
-        """Check all matching messages, then change them batch by batch; yield the running total."""
+        """Check all matching messages, then change them in batches; yield the running total.
+
+        Raises the error of the first message that cannot be changed, before any is changed.
+        """
         core, unit_of_work = self._core, self._unit_of_work()
         self._check(words.GET, where.sender)
         check = Scan(core, where)
@@ -381,7 +403,7 @@ class SessionSchedule:
             yield 0
 
     def _is_possible(self, change: ScheduleChange, found: Found) -> bool:
-        """Return True if a message that was put after the check can be changed as well."""
+        """Return True if a message has not expired and ``change.check`` accepts it."""
         if is_expired(found[1].expire_at_ms, self._core.now_ms()):
             return False
         try:
@@ -391,7 +413,7 @@ class SessionSchedule:
         return True
 
     def _settled(self, msg_id: bytes) -> Sequence[Found]:
-        """Return the delayed messages of an id, once transactions that contain them are on disk."""
+        """Return the delayed messages with a MsgId, after waiting for transactions with them."""
         found: Sequence[Found] = ()
 
         def is_under_way() -> bool:
@@ -404,7 +426,10 @@ class SessionSchedule:
         return found
 
     def _state(self, found: Found, unit_of_work: UnitOfWork | None) -> Receipt | None:
-        """Return the receipt of a message that cannot be changed now, None when it can."""
+        """Return the receipt of a message that cannot be changed now, None when it can be changed.
+
+        The receipt says that a pipeline releases it, it is locked, cancelled, or expired.
+        """
         key = found[1].k
         owner = self._core.hidden.get(key)
         if owner is self._core.staging.releasing:
@@ -418,14 +443,14 @@ class SessionSchedule:
     def _entry(
         self, change: ScheduleChange, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
     ) -> AuditEntry:
-        """Return an audit entry of a change that is made now by this session's user."""
+        """Return a new audit entry, with the present time and the session's user."""
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
 
     def _note(
         self, entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Add an audit entry to the unit of work, or to the transaction without one."""
+        """Add an audit entry to the unit of work, or without one to the transaction."""
         if unit_of_work is not None:
             unit_of_work.note(_AUDIT, entry)
         else:
@@ -439,7 +464,7 @@ def _filter_text(where: ScheduleFilter) -> str:
 
 
 class ScheduleChange(ABC):
-    """One kind of change; its methods are called under the engine lock."""
+    """One kind of change of delayed messages; its methods are called under the engine lock."""
 
     #: The name of the change in the audit.
     action: ClassVar[str]
@@ -447,38 +472,40 @@ class ScheduleChange(ABC):
     receipt: ClassVar[Receipt]
 
     def __init__(self, core: Core) -> None:
+        """Begin without text for the audit; ``core`` is the queue manager of the messages."""
         self._core = core
         #: What the audit says of the change beside its name.
         self.detail = ""
 
     def covers(self, row: StoredMessage) -> bool:
-        """Return True if this change applies to a message, and has not changed it already."""
+        """Return True if a message still has to be changed; by default True."""
         return True
 
     def check(self, row: StoredMessage) -> None:  # noqa: B027 - most changes are never too late
-        """Raise the reason why a message cannot be changed."""
+        """Raise MQError when a message cannot be changed; by default none is raised."""
 
     @abstractmethod
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Change a visible message in the unit of work, or in the transaction without one."""
+        """Change a visible message in the unit of work, or in the transaction if that is None."""
 
 
 class Cancellation(ScheduleChange):
-    """Removes messages from the schedule; their lives end as cancelled."""
+    """Removes messages from the staging queue; the ledger records them as cancelled."""
 
     action: ClassVar = "cancel"
     receipt: ClassVar = Receipt.CANCELLED
 
     def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
+        """Keep the user and program to be recorded as those who ended the messages."""
         super().__init__(core)
         self._ending = terminated_by
 
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Take the message, as a get from the staging queue does (D3)."""
+        """Remove the message, as a get from the staging queue does (D3)."""
         now_ms = self._core.now_ms()
         if unit_of_work is None:
             queue_state.end(
@@ -490,7 +517,7 @@ class Cancellation(ScheduleChange):
 
 
 class Rescheduling(ScheduleChange):
-    """Gives messages another delivery time: one for all, or moved by the same time."""
+    """Gives messages another delivery time: one for all, or each moved by the same interval."""
 
     action: ClassVar = "reschedule"
     receipt: ClassVar = Receipt.RESCHEDULED
@@ -503,9 +530,9 @@ class Rescheduling(ScheduleChange):
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> None:
-        """Check the new time; exactly one argument must be given, and be within its range.
+        """Set the new time from exactly one argument, all in ms.
 
-        Raises MQRC_OPTIONS_ERROR otherwise.
+        Raises MQRC_OPTIONS_ERROR for none or several arguments, and for one out of range.
         """
         if sum(value is not None for value in (delay_ms, deliver_at_ms, by_ms)) != 1:
             raise mq_error(
@@ -530,7 +557,10 @@ class Rescheduling(ScheduleChange):
             self.detail = f"to {self._due_ms}"
 
     def covers(self, row: StoredMessage) -> bool:
-        """Leave out what this change has moved already, and due messages that cannot go earlier."""
+        """Return False for a message that this change has moved already.
+
+        Also False when a due message is to be moved to an earlier time.
+        """
         due_ms = due_ms_of(row.k)
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
             # There is no earlier.
@@ -561,7 +591,7 @@ class Rescheduling(ScheduleChange):
     def apply(
         self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Give the message a key of its new time, behind all others of that time."""
+        """Give the message a new key with the new delivery time, behind all others of that time."""
         row = found[1]
         if unit_of_work is not None:
             unit_of_work.check_capacity()
@@ -574,15 +604,15 @@ class Rescheduling(ScheduleChange):
             queue_state.reschedule(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
-        """Return the new delivery time of a message, at least now."""
+        """Return the new delivery time of a message in ms since 1970, at least the present time."""
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms
         assert due_ms is not None
         return max(due_ms, self._core.now_ms())
 
     def _at(self, row: StoredMessage, due_ms: int) -> StoredMessage:
-        """Return the row of a message with another delivery time.
+        """Return the row of a message with another delivery time, under a new key.
 
-        With TTLFROM(RELEASE) the expiry moves along.
+        With TTLFROM(RELEASE) the expiry time moves by the same interval.
         """
         expire_at_ms = row.expire_at_ms
         if row.ttl_from_release and expire_at_ms is not None:
@@ -605,6 +635,7 @@ class Releasing(Rescheduling):
     receipt: ClassVar = Receipt.RELEASED
 
     def __init__(self, core: Core, terminated_by: TerminatedBy) -> None:
+        """Set the new time to now; the user is recorded in the released messages."""
         super().__init__(core, by_ms=-LATEST_DUE_MS)
         self.detail = ""
         self._released_by = terminated_by.ended_by
@@ -614,7 +645,10 @@ class Releasing(Rescheduling):
 
 
 def _moment(deliver_at_ms: int | None) -> int:
-    """Return a delivery time in ms since 1970; raises MQRC_OPTIONS_ERROR out of range."""
+    """Return ``deliver_at_ms`` after a check of its range, 0 .. LATEST_DUE_MS.
+
+    Raises MQRC_OPTIONS_ERROR for any other value.
+    """
     if type(deliver_at_ms) is not int or not 0 <= deliver_at_ms <= LATEST_DUE_MS:
         raise mq_error(
             rc.MQRC_OPTIONS_ERROR,

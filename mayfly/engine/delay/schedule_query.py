@@ -24,7 +24,10 @@ _ZERO_ID = bytes(24)
 
 
 def _accepts(where: ScheduleFilter, due: Due) -> bool:
-    """Return True if target and sender of a message match a filter; its properties are not read."""
+    """Return True if target and sender of a message match a filter; properties are not looked at.
+
+    False for a message without a target: its delay header is damaged.
+    """
     if due.target is None or (where.queue is not None and due.target != where.queue):
         return False
     return where.sender is None or (
@@ -33,7 +36,10 @@ def _accepts(where: ScheduleFilter, due: Due) -> bool:
 
 
 def _accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
-    """Return True if a message has the message properties that a filter demands."""
+    """Return True if a message has all message properties that a filter demands.
+
+    Unreadable data has no property.
+    """
     if not where.properties:
         return True
     descriptor = unpack_descriptor(row.descriptor)
@@ -50,7 +56,7 @@ def _accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
 
 
 def scheduled(row: StoredMessage) -> Scheduled:
-    """Return the public facts about a row of the staging queue."""
+    """Return a row of the staging queue as the public description of a delayed message."""
     descriptor = unpack_descriptor(row.descriptor)
     return Scheduled(
         row.k,
@@ -68,9 +74,10 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 
 def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
-    """Return the delayed messages with a MsgId, hidden or not, in due order.
+    """Return the delayed messages with a MsgId, hidden or not, by delivery time; empty for none.
 
-    There are several when senders gave one id to several messages, and for copies of a publication.
+    Several can have one MsgId: a sender may set it more than once, and copies of a publication
+    share it. The engine lock is held.
     """
     assert core.engine_lock.is_held()
     core.check_running()
@@ -95,7 +102,7 @@ def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
 
 
 class Scan:
-    """Reads the staging queue step by step, in due order."""
+    """Reads the staging queue step by step, by delivery time, for messages that match a filter."""
 
     def __init__(
         self,
@@ -106,7 +113,7 @@ class Scan:
         limit: int = STEP,
         shows_releasing: bool = False,
     ) -> None:
-        """Begin behind a position, or at the first message; a step finds up to ``limit`` messages.
+        """Begin behind the key ``after`` or at the first message; a step finds up to ``limit``.
 
         ``shows_releasing`` includes messages that a pipeline is releasing, which cannot be changed.
         """
@@ -122,9 +129,9 @@ class Scan:
         self.is_done = False
 
     def step(self) -> list[Found]:
-        """Return the visible messages that match among the next rows.
+        """Return the visible messages that match among the next rows; the list may be empty.
 
-        Set ``is_done`` at the end.
+        ``is_done`` is True when no rows are left.
         """
         assert self._core.engine_lock.is_held()
         found: list[Found] = []
@@ -150,9 +157,9 @@ class Scan:
         return staging, row, persistence
 
     def _entries(self) -> list[tuple[Due, int]]:
-        """Return the next rows in order, persistent or not, each with its persistence.
+        """Return the next staged rows by key, each with its persistence.
 
-        Sets ``is_done`` when they are the last.
+        Sets ``is_done`` when no rows follow.
         """
         core, staging = self._core, self._core.registry.staging()
         core.check_running()
@@ -181,10 +188,10 @@ def is_shown(core: Core, key: int) -> bool:
 
 
 def _key_at(due_ms: int) -> int:
-    """Return the lowest staging key of a delivery time, which is first limited to valid values."""
+    """Return the lowest staging key of a delivery time in ms; a time out of range is limited."""
     return staging_key(min(max(due_ms, 0), LATEST_DUE_MS + 1), 0)
 
 
 def property_text(value: object) -> str:
-    """Return a property value as a filter spells it; booleans are ``true`` and ``false``."""
+    """Return a property value as a filter spells it: ``True`` -> ``"true"``, ``12`` -> ``"12"``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,11 @@ from mayfly.store.units import StoredMessage
 
 
 def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
-    """Return MsgId, CorrelId, None and length in bytes, as the ledger records a staged message."""
+    """Return MsgId, CorrelId, None and length in bytes, as the ledger records a staged message.
+
+    The ids are those that applications see; None stands in the place of a further id. The length
+    includes the delay header (MQHDDLY).
+    """
     assert row.shown_id is not None
     if row.target is None:
         return row.shown_id, row.correl_id, None, len(row.body)

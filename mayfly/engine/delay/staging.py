@@ -51,10 +51,11 @@ class Delayed(NamedTuple):
 
 
 def staging_path(core: Core, body_bytes: int) -> Path:
-    """Return the staging queue for a message of ``body_bytes``, if it accepts it (D11, D14).
+    """Return the path of the staging queue if it accepts a message of ``body_bytes`` (D11, D14).
 
-    Raises MQRC_UNKNOWN_OBJECT_NAME when it is not defined, MQRC_Q_INDEX_TYPE_ERROR on z/OS unless
-    it is FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_Q_FULL.
+    Raises MQRC_UNKNOWN_OBJECT_NAME when the staging queue is not defined, MQRC_Q_INDEX_TYPE_ERROR
+    on z/OS unless it is FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q,
+    MQRC_Q_FULL.
     """
     staging = core.registry.resolve(STAGING_QUEUE)
     unsuitable = why_unsuitable(core, staging.queue)
@@ -75,7 +76,10 @@ def staging_path(core: Core, body_bytes: int) -> Path:
 
 
 def why_unsuitable(core: Core, queue: LocalQueue) -> str:
-    """Return why z/OS cannot use the staging queue as defined, empty when it can (D14)."""
+    """Return why z/OS cannot use the staging queue as defined (D14), as text.
+
+    Empty when the definition is right, and on other platforms.
+    """
     if core.platform != "zos":
         return ""
     definition = queue.definition
@@ -87,10 +91,10 @@ def why_unsuitable(core: Core, queue: LocalQueue) -> str:
 
 
 def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessage:
-    """Return the row of a delayed message.
+    """Return a new row for the staging queue that holds a delayed message.
 
-    Without a ``target`` the row is counted for no queue, and the caller sets the name of its
-    target.
+    Its key contains the delivery time. Without a ``target`` the row is counted for no queue, and
+    the caller sets the name of its target. The engine lock is held.
     """
     assert core.engine_lock.is_held()
     prepared, window, msg_id, correl_id, body = message
@@ -129,8 +133,9 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
 def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMessage:
     """Return the row of a message that an application puts on the staging queue directly.
 
-    With a readable MQHDDLY header it is delayed like any other. With a damaged one it is due at
-    once, so that the delay processor dead-letters it.
+    With a readable MQHDDLY header the message is delayed as usual. With a damaged one it has no
+    target and is due at once, so that the delay processor dead-letters it. ``new_id`` is the MsgId
+    if the message has none.
     """
     prepared, window, msg_id, correl_id, body = message
     try:
@@ -156,7 +161,11 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
 
 
 def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
-    """Return the row of a message with an MQHDDLY header; raises MQRC_HEADER_ERROR."""
+    """Return the row of a message whose data begin with an MQHDDLY header.
+
+    Raises MQRC_HEADER_ERROR for an invalid header, and MQError (MQRC_UNKNOWN_OBJECT_NAME and
+    others) when its target cannot be resolved.
+    """
     prepared, window, _msg_id, _correl_id, body = message
     descriptor = prepared.descriptor
     if descriptor.format != FORMAT:
@@ -185,7 +194,10 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
 
 
 def shown(core: Core, row: StoredMessage) -> StoredMessage:
-    """Return a row of the staging queue as applications see it: new ids, header before the data."""
+    """Return a row of the staging queue as applications see it: new ids, header before the data.
+
+    A row without a target has its MsgId replaced only.
+    """
     assert row.shown_id is not None
     if row.target is None:
         return row._replace(msg_id=row.shown_id)
@@ -214,7 +226,10 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
 
 
 def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
-    """Return a MsgId for the staging queue that contains the key and a number of the sequence."""
+    """Return a MsgId for the staging queue that contains the key, the hash, and a sequence number.
+
+    It is for a message whose sender has set the original MsgId.
+    """
     unique = (sequence % 2 ** (8 * _UNIQUE_BYTES)).to_bytes(_UNIQUE_BYTES, "big")
     place, indexed = (
         (key - STAGING_LOW).to_bytes(8, "big"),
@@ -224,7 +239,7 @@ def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
 
 
 def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
-    """Return the staged message shown with a MsgId of :func:`given_id`, None without one."""
+    """Return the staged message whose shown MsgId :func:`given_id` has made; None without one."""
     assert core.engine_lock.is_held()
     if shown_id[:4] != _PREFIX or shown_id[11:12] != _MARK:
         return None
@@ -237,7 +252,7 @@ def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
 
 
 def _moved(core: Core, shown_id: bytes) -> StoredMessage | None:
-    """Return a rescheduled message by its shown MsgId, None without one; its key has changed."""
+    """Return a rescheduled message, whose key has changed, by its shown MsgId; None without one."""
     msg_hash = int.from_bytes(shown_id[7:11] + shown_id[20:], "big", signed=True)
     staging = core.registry.staging()
     if staging is None:

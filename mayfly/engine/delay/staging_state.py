@@ -15,16 +15,21 @@ _USED_BITS = 2**26
 
 
 class StagingOrder:
-    """Generates keys for delayed messages, ascending in each millisecond; the engine lock is held.
+    """Generates ascending keys for delayed messages of the same delivery time, in ms.
 
     The store is asked when a millisecond is first used, unless it is known to be unused. Keys of
-    open units of work, and of transactions under way, are not in the store. So no order is dropped
-    from memory while ``is_idle()`` is False.
+    open units of work, and of transactions under way, are not in the store. So nothing is dropped
+    from memory while ``is_idle()`` is False. The engine lock is held.
     """
 
     def __init__(
         self, highest_key: Callable[[int, int], int | None], is_idle: Callable[[], bool]
     ) -> None:
+        """Begin without keys in memory.
+
+        ``highest_key`` returns the highest stored key of a key range or None. ``is_idle`` says that
+        no put to the staging queue is uncommitted.
+        """
         self._is_idle = is_idle
         self._highest_key = highest_key
         self._last: dict[int, int] = {}
@@ -35,9 +40,10 @@ class StagingOrder:
         self._unknown_until_ms = -1
 
     def next_key(self, due_ms: int) -> int:
-        """Return a key behind all others of the same delivery time.
+        """Return a new key behind all others of the same delivery time (ms since 1970).
 
-        When a millisecond is full the message gets the next one: never early, by rule.
+        When all 2**21 keys of a millisecond are used, the key is of the next one, never of an
+        earlier one.
         """
         last = self._last.get(due_ms)
         if last is None:
@@ -51,7 +57,7 @@ class StagingOrder:
         return staging_key(due_ms, order)
 
     def _stored_order(self, due_ms: int) -> int:
-        """Return the highest order that a millisecond has in the store, -1 without one."""
+        """Return the highest number used in a millisecond so far, -1 for none; mark it as used."""
         used = self._used or self._begin()
         place, bit = divmod(due_ms % _USED_BITS, 8)
         is_free = due_ms > self._unknown_until_ms and not used[place] >> bit & 1
@@ -63,7 +69,7 @@ class StagingOrder:
         return -1 if highest is None else highest - low
 
     def _begin(self) -> mmap.mmap:
-        """Create the bit map of used milliseconds, after a look at the highest key in the store."""
+        """Create and return the bit map of used milliseconds, after reading the highest key."""
         highest = self._highest_key(staging_key(0, 0), 0)
         if highest is not None:
             self._unknown_until_ms = due_ms_of(highest)
@@ -72,9 +78,13 @@ class StagingOrder:
 
 
 class StagingState:
-    """When the next message is due, the order of keys, and what a pipeline is releasing."""
+    """State of the staging queue in memory: next delivery time, order of keys, claimed messages."""
 
     def __init__(self, owner: QueueOwner, staging: Callable[[], LocalQueue | None]) -> None:
+        """Begin without a delivery time.
+
+        ``staging`` returns the staging queue, None if not defined.
+        """
         self._owner = owner
         self._staging = staging
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
@@ -86,14 +96,14 @@ class StagingState:
         self.releasing = Hold()
 
     def note_due(self, key: int) -> None:
-        """Note that a delayed message is visible; it may have to wake the clock earlier."""
+        """Note that the message with this key is visible; wake the clock if it is due first."""
         due_ms = due_ms_of(key)
         if self.due_ms is None or due_ms < self.due_ms:
             self.due_ms = due_ms
             self._owner.must_wake = True
 
     def _is_idle(self) -> bool:
-        """Return True if no put to the staging queue is uncommitted."""
+        """Return True unless a put to the staging queue is uncommitted."""
         queue = self._staging()
         return queue is None or not (queue.uncommitted or queue.uncommitted_staged)
 

@@ -56,9 +56,13 @@ class Span(NamedTuple):
 
 
 class StagedKeys:
-    """The keys of all delayed messages with the numbers of their targets, kept up to date."""
+    """The keys of all delayed messages in memory, with the numbers of their target queues.
+
+    Every transaction updates them.
+    """
 
     def __init__(self, core: Core) -> None:
+        """Begin without keys in memory; the first :meth:`timeline` reads them."""
         self._core = core
         #: Held while a question is answered; it guards the arrays. The engine's lock comes after.
         self._asking = core.runtime.lock("timeline")
@@ -70,10 +74,10 @@ class StagedKeys:
         self._is_reading = False
 
     def timeline(self, span: Span, queue: str | None = None) -> DelayTimeline:
-        """Return the counts for a span, of messages that wait for one local queue or for all.
+        """Return counts of delayed messages by delivery time, for one target queue or all.
 
-        Messages of open units of work are left out, as no other program can see them. Raises the
-        errors of ``resolve`` for an unknown queue, and MQRC_CONNECTION_BROKEN.
+        Messages of open units of work are left out, as no other program can see them. Raises
+        MQRC_UNKNOWN_OBJECT_NAME for an unknown queue, and MQRC_CONNECTION_BROKEN.
         """
         core = self._core
         with core.engine_lock:
@@ -88,7 +92,7 @@ class StagedKeys:
             return self._counted(span, now_ms, number, hidden)
 
     def _keep(self) -> None:
-        """Read all keys unless they are in memory already; changes meanwhile are recorded."""
+        """Read all keys into memory unless they are there; changes meanwhile are recorded."""
         core = self._core
         with core.engine_lock:
             if self._changes is not None:
@@ -108,13 +112,16 @@ class StagedKeys:
             self._is_reading = False
 
     def _forget(self) -> None:
-        """Drop the keys from memory and stop recording changes."""
+        """Drop the keys from memory and stop recording changes; the engine lock is held."""
         assert self._core.engine_lock.is_held()
         self._changes = None
         self._core.on_effect.remove(self._note)
 
     def _note(self, transaction: Transaction) -> None:
-        """Record the changes of a transaction that has taken effect."""
+        """Record the staged messages that a transaction has added and removed.
+
+        With more than 200,000 changes since the last call all keys are dropped instead.
+        """
         changes = self._changes
         assert changes is not None
         for queue, row, _side in transaction.departures:
@@ -131,7 +138,7 @@ class StagedKeys:
             self._forget()
 
     def _read(self, persistence: int) -> tuple[array[int], array[int]]:
-        """Return key offsets and target numbers of the messages with one persistence, in pages."""
+        """Return key offsets and target numbers of all staged messages with one persistence."""
         core, places, targets = self._core, array("Q"), array("i")
         low = STAGING_LOW
         while True:
@@ -155,7 +162,7 @@ class StagedKeys:
                 return places, targets
 
     def _change(self, changes: Mapping[int, int | None]) -> None:
-        """Apply changes of keys to the arrays; the parts between two changes are copied whole."""
+        """Apply changes to the arrays: key -> target number, None for a removed key."""
         if not changes:
             return
         old, old_targets = self._places, self._targets
@@ -174,7 +181,7 @@ class StagedKeys:
         self._places, self._targets = places, targets
 
     def _hidden(self) -> list[int]:
-        """Return the hidden staging keys, without those of messages that a pipeline releases."""
+        """Return the keys of hidden staged messages, except those that a pipeline releases."""
         core = self._core
         assert core.engine_lock.is_held()
         releasing = core.staging.releasing
@@ -183,7 +190,10 @@ class StagedKeys:
     def _counted(
         self, span: Span, now_ms: int, number: int | None, hidden: list[int]
     ) -> DelayTimeline:
-        """Return the counts for a span; ``number`` None counts all targets."""
+        """Return the counts for a span without the ``hidden`` keys.
+
+        ``number`` is the number of the target queue; None counts all.
+        """
         places = self._places
         first_ms = places[0] >> STAGING_ORDER_BITS if places else None
         last_ms = places[-1] >> STAGING_ORDER_BITS if places else None
@@ -208,7 +218,7 @@ class StagedKeys:
         )
 
     def _places_of(self, keys: list[int]) -> list[int]:
-        """Return the array indexes of the given keys, ascending; unknown keys are left out."""
+        """Return the array indexes of keys, ascending; unknown keys are left out."""
         places, found = self._places, list[int]()
         for key in keys:
             place = key - STAGING_LOW
@@ -218,7 +228,10 @@ class StagedKeys:
         return sorted(found)
 
     def _count(self, low: int, high: int, number: int | None, out: list[int]) -> int:
-        """Count messages from one array index to before another, without those in ``out``."""
+        """Return how many messages have an array index ``low <= i < high`` and not in ``out``.
+
+        ``number`` is the number of the target queue; None counts all.
+        """
         left_out = out[bisect_left(out, low) : bisect_left(out, high)]
         if number is None:
             return high - low - len(left_out)
@@ -229,7 +242,11 @@ class StagedKeys:
 def _steps(
     span: Span, first_ms: int | None, last_ms: int | None, now_ms: int
 ) -> tuple[int, int, int]:
-    """Return begin, end and length in ms of the steps of a span."""
+    """Return begin, end and step length in ms for a span; its open ends are set from the messages.
+
+    ``first_ms`` and ``last_ms`` are the delivery times of the first and last message, None without
+    any.
+    """
     from_ms, before_ms, step_count = span
     if from_ms is None:
         from_ms = now_ms if first_ms is None else first_ms

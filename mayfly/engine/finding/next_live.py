@@ -1,4 +1,4 @@
-"""Finds the next message that is alive and selected, and the expired ones before it."""
+"""Finds the next live message: not expired and selected; and the expired messages before."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def look(
     requester: Requester | None,
     verdicts: Verdicts = NO_VERDICTS,
 ) -> Look:
-    """Find the first live message with ``low <= k < before`` that the requester may see.
+    """Find the first message with ``low <= k < before`` that matches and has not expired.
 
-    Messages that the selector refuses are skipped, dead or alive (E11). With a selector there are
-    ``verdicts``. With ``in_parts`` one call does a bounded amount of work, and evaluates the
-    selector only for messages that take little time.
+    Returns (message or None, expired messages before it, key at which a search continues, whether
+    the search was cut short). Messages that the selector refuses are skipped, expired or not (E11).
+    With ``in_parts`` one call does a bounded amount of work, and stops before a slow selector
+    evaluation. ``verdicts`` holds earlier results of the selector. The engine lock is held.
     """
     if match is ANY and low == queue.low and takes_next(queue, requester):
         found = first_visible(queue)
@@ -103,7 +104,10 @@ def look(
 
 
 def _cut(expired: list[Found], reached: int, verdicts: Verdicts, *, may_discard: bool) -> Look:
-    """Return a search that continues at a key; note expired messages that must stay now (K7)."""
+    """Return the result of a search that was cut short and continues at the key ``reached``.
+
+    Unless ``may_discard``, its expired messages are not returned but noted in ``verdicts`` (K7).
+    """
     if not may_discard:
         verdicts.dead += [(row.k, persistence) for _queue, row, persistence in expired]
         expired = []
@@ -113,7 +117,7 @@ def _cut(expired: list[Found], reached: int, verdicts: Verdicts, *, may_discard:
 def _with_dead(
     expired: list[Found], queue: LocalQueue, verdicts: Verdicts, requester: Requester | None
 ) -> list[Found]:
-    """Return expired messages, preceded by those noted before that still exist."""
+    """Return expired messages, after those noted in ``verdicts`` earlier that still exist."""
     queue_owner, found = queue.owner, list[Found]()
     for key, persistence in verdicts.dead:
         row = queue_owner.messages(persistence).row(key)
@@ -123,15 +127,15 @@ def _with_dead(
 
 
 def takes_next(queue: LocalQueue, requester: Requester | None) -> bool:
-    """Return True if a requester gets the messages of a queue in plain order.
+    """Return True if the requester simply gets the first visible message of a queue.
 
-    Not if it has locked one, which it alone sees (B5), nor on the staging queue.
+    False on the staging queue, and when the requester has locked a message that only it sees (B5).
     """
     return not queue.is_staging and (requester is None or requester.locked is None)
 
 
 def first_visible(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
-    """Return the first visible message and its persistence, dead or alive; None if empty."""
+    """Return the first visible message, expired or not, with its persistence; else None."""
     volatile, persistent = queue.present
     one = _first_of(queue, VOLATILE) if volatile else None
     other = _first_of(queue, PERSISTENT) if persistent else None
@@ -141,7 +145,7 @@ def first_visible(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
 
 
 def _first_of(queue: LocalQueue, persistence: int) -> StoredMessage | None:
-    """Return the first visible message with one persistence, None without one."""
+    """Return the first visible message with one persistence; None if none is visible."""
     queue_owner, ahead, first = queue.owner, queue.ahead[persistence], queue.first[persistence]
     row = ahead.next(queue_owner.hidden, first)
     if row is None and not ahead.has_all:

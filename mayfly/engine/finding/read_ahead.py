@@ -43,7 +43,10 @@ _GONE_PART: Final = 8
 
 
 class RowMemory:
-    """Memory that all queues of a queue manager share for arriving rows; the lock is held."""
+    """Memory in bytes that all queues of a queue manager share for rows kept at their arrival.
+
+    The engine lock is held.
+    """
 
     __slots__ = ("_borrowers", "left_bytes")
 
@@ -53,9 +56,9 @@ class RowMemory:
         self._borrowers: dict[ReadAhead, None] = {}
 
     def borrow(self, borrower: ReadAhead, size_bytes: int) -> bool:
-        """Lend a queue some bytes; False when too few are left.
+        """Reserve bytes for a queue; return False, with nothing reserved, when too few are left.
 
-        When bytes are missing the oldest borrowers drop their rows first.
+        When bytes are missing, the queues that borrowed first drop their rows before.
         """
         while self.left_bytes < size_bytes:
             oldest = next(iter(self._borrowers), borrower)
@@ -67,7 +70,10 @@ class RowMemory:
         return True
 
     def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
-        """Take bytes back from a queue, which then counts as the newest borrower."""
+        """Take back bytes that a queue had reserved.
+
+        The queue then counts as the newest borrower.
+        """
         self.left_bytes += size_bytes
         del self._borrowers[borrower]
         if borrower.borrowed_bytes:
@@ -75,10 +81,10 @@ class RowMemory:
 
 
 class ReadAhead:
-    """Rows of a queue with one persistence; those below ``end`` not in memory are not visible.
+    """The next rows of a queue with one persistence, kept in memory in key order.
 
-    They are hidden or gone, or precede the ``first`` key that may be visible. The engine lock is
-    held.
+    Of the keys below ``end``, those not in memory are not visible: hidden, gone, or before the
+    first visible key. The engine lock is held.
     """
 
     __slots__ = (
@@ -95,7 +101,7 @@ class ReadAhead:
     )
 
     def __init__(self, memory: RowMemory) -> None:
-        """Begin with nothing read; arriving rows use bytes of ``memory``."""
+        """Begin with no row in memory; rows that arrive use bytes of ``memory``."""
         self.end = _NOWHERE
         self.rows: list[_Columns] = []
         self._place = 0
@@ -111,35 +117,38 @@ class ReadAhead:
         self._left_bytes = self.borrowed_bytes = 0
 
     def forget(self) -> None:
-        """Drop all rows: one before the end has become visible or has changed."""
+        """Drop all rows from memory, because a row before ``end`` has changed or become visible."""
         self.end = _NOWHERE
         self._size = _FIRST_PAGE
         self.has_all = False
         self._drop_all()
 
     def begin(self) -> None:
-        """Keep the rows that arrive from now on: the store has none."""
+        """Keep all rows that arrive from now on, because the store has no row of this queue."""
         self.end, self.has_all = _NOWHERE, True
         self._drop_all()
 
     def lower(self, key: int) -> None:
-        """Note that the message with a key has become visible, and maybe others behind it."""
+        """Note that the message with this key, and maybe later ones, has become visible again.
+
+        When the key is below ``end``, all rows are dropped.
+        """
         self.has_all = False
         if key < self.end:
             self.forget()
 
     def leave(self, key: int) -> None:
-        """Note that the message with a key has left out of order."""
+        """Note that the message with this key has left the queue out of order."""
         if key < self.end:
             self.gone.add(key)
             if len(self.gone) >= max(_GONE_ROWS, (len(self.rows) - self._place) // 2):
                 self._drop_gone()
 
     def arrive(self, row: StoredMessage, first: int) -> None:
-        """Note that the store has a new visible row; it is kept if there is memory.
+        """Note that the store has a new visible row; keep it in memory if bytes for it are left.
 
-        ``first`` is the first visible key before the arrival. Without ``has_all`` only rows before
-        the end matter.
+        ``first`` is the first visible key before the arrival. A row behind ``end`` is ignored
+        unless all rows of the store are in memory (``has_all``).
         """
         key, row_bytes = row.k, _ROW_BYTES + len(row.body)
         if key >= self.end:
@@ -165,10 +174,10 @@ class ReadAhead:
         self._left_bytes -= row_bytes
 
     def next(self, hidden: Container[int], first: int) -> StoredMessage | None:
-        """Return the first row with ``first <= k`` that is not hidden, and keep it.
+        """Return the first row in memory with ``first <= k`` that is not hidden; keep it there.
 
-        None when there is none in memory; unless ``has_all``, :meth:`read` reads more. ``first``
-        decreases only after :meth:`forget`.
+        None when no such row is in memory; unless ``has_all``, :meth:`read` reads more from the
+        store. ``first`` decreases only after :meth:`forget`.
         """
         rows, gone = self.rows, self.gone
         for place in range(self._place, len(rows)):
@@ -187,7 +196,10 @@ class ReadAhead:
     def read(
         self, messages: Messages, hidden: Container[int], first: int, high: int
     ) -> StoredMessage | None:
-        """Read rows behind the end, with ``k < high``; return the first as :meth:`next` does."""
+        """Read rows behind ``end`` from the store until one is visible, and return that one.
+
+        None when no visible row with ``first <= k < high`` is left.
+        """
         self.is_read = True
         while not self.has_all:
             start = max(first, self.end)
@@ -210,7 +222,7 @@ class ReadAhead:
         return None
 
     def rows_from(self, low: int, hidden: Container[int]) -> Iterator[StoredMessage]:
-        """Yield the visible rows in memory from a key on."""
+        """Yield the visible rows in memory with the key ``low`` or a higher one."""
         rows, gone = self.rows, self.gone
         for place in range(bisect_left(rows, (low,), self._place), len(rows)):
             row = rows[place]
@@ -219,17 +231,20 @@ class ReadAhead:
                 yield tuple.__new__(StoredMessage, row)
 
     def pass_over(self, first: int) -> None:
-        """Drop the rows before a key, when they are many."""
+        """Skip the rows before the key ``first``, and free their memory when they are many."""
         self._pass_over(first)
         if self._place >= _GONE_ROWS and self._place * _GONE_PART >= len(self.rows):
             self._drop_gone()
 
     def _pass_over(self, first: int) -> None:
-        """Skip the rows before a key."""
+        """Skip the rows before the key ``first``, without freeing them."""
         self._place = bisect_left(self.rows, (first,), self._place)
 
     def _reserve(self, row_bytes: int, first: int) -> bool:
-        """Return True if memory for a row is reserved, after rows that are gone are dropped."""
+        """Return True if memory for a new row is reserved; rows that are gone are dropped first.
+
+        False when the row is too long to be kept, or the shared memory is used up.
+        """
         if row_bytes > _ROW_BYTES + _PAGE_BYTES:
             return False
         self._pass_over(first)
@@ -245,7 +260,7 @@ class ReadAhead:
         return True
 
     def _drop_gone(self) -> None:
-        """Drop the rows before the first, and those that have left out of order."""
+        """Drop the rows that were skipped or have left; give unused memory back if it is much."""
         rows, gone = self.rows, self.gone
         dropped = rows[: self._place]
         del rows[: self._place]
@@ -268,12 +283,12 @@ class ReadAhead:
         self._left_bytes = 0
 
     def _give_back(self, size_bytes: int) -> None:
-        """Give borrowed bytes back."""
+        """Give borrowed bytes back to the shared memory."""
         self.borrowed_bytes -= size_bytes
         self._left_bytes -= size_bytes
         self._memory.give_back(self, size_bytes)
 
 
 def _bytes_of(rows: list[_Columns]) -> int:
-    """Return the memory that rows take."""
+    """Return the memory in bytes that rows take."""
     return len(rows) * _ROW_BYTES + sum([len(row[_BODY]) for row in rows])

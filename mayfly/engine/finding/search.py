@@ -46,7 +46,11 @@ class Match(NamedTuple):
     unmarked: Unmarked | None = None
 
     def narrowed(self, selector: Selector) -> Match:
-        """Return the match that also needs a selector; ids that the selector names use an index."""
+        """Return this match with a selector added.
+
+        If the selector demands one MsgId or CorrelId, the match has it too, so that an index is
+        used.
+        """
         return self._replace(
             msg_id=selector.msg_id if self.msg_id is None else self.msg_id,
             correl_id=selector.correl_id if self.correl_id is None else self.correl_id,
@@ -77,7 +81,10 @@ class Match(NamedTuple):
 def asker(
     match: Match, core: Core, queue: LocalQueue, now_ms: int
 ) -> Callable[[StoredMessage], bool]:
-    """Return a function that evaluates the selector of a match for rows of a queue."""
+    """Return a function that says whether the selector of ``match`` selects a row of the queue.
+
+    On the staging queue the row is evaluated as applications see it.
+    """
     assert match.selector is not None
     selects = match.selector.selects
     if queue.is_staging:
@@ -86,7 +93,7 @@ def asker(
 
 
 def fields_of(row: StoredMessage, seen_ms: int) -> MessageFields:
-    """Return what a selector reads of a row at a time."""
+    """Return a row as the input of a selector, with the Expiry left at the time ``seen_ms``."""
     return MessageFields(row, unpack_descriptor(row.descriptor), seen_ms)
 
 
@@ -112,7 +119,7 @@ def in_order(
     *,
     page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield (row, persistence) of the visible messages that match, from a key on, in key order.
+    """Yield (row, persistence) of the visible messages that match, from the key ``low`` on, by key.
 
     The selector is not evaluated. Messages that the ``requester`` has locked are visible to it
     alone (B5). The engine lock is held until the last row is taken; the caller may stop at any row.
@@ -131,7 +138,7 @@ def _stored(
     requester: Requester | None,
     page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield rows that match by what is stored, with the message that the requester has locked."""
+    """Yield rows whose stored columns match, by key, with the one locked by the requester."""
     locked = None if requester is None else requester.locked
     sides = [
         _matching_rows(queue, persistence, match, low)
@@ -150,7 +157,10 @@ def _stored(
 def _shown_with(
     core: Core, queue: LocalQueue, match: Match, low: int, requester: Requester | None
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield messages of the staging queue by the ids it shows (D3), damaged ones by their own."""
+    """Yield messages of the staging queue that match by the ids which applications see there (D3).
+
+    Messages with a damaged delay header match by the ids with which they were put.
+    """
     shown_id = match.msg_id
     stored_id = None if shown_id is None else staging_id(shown_id)
     delayed = _stored(queue, _as_delayed(core, match, stored_id), low, requester)
@@ -162,9 +172,9 @@ def _shown_with(
 
 
 def _as_delayed(core: Core, match: Match, stored_id: bytes | None) -> Match:
-    """Return a match on shown ids as one on the stored columns of a delayed message.
+    """Translate a match on shown ids into a match on the stored columns of a delayed message.
 
-    A generated MsgId is contained in the shown one; a given one is found by its key.
+    The CorrelId seen is the stored MsgId. A match that no message can meet becomes ``NOTHING``.
     """
     if match.msg_id is None or stored_id is None:
         return match._replace(msg_id=match.correl_id, correl_id=None)
@@ -200,7 +210,7 @@ def merged(
 
 
 def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield the message that a requester has locked, if it matches; other searches skip it."""
+    """Yield the message that the requester has locked, if it still exists and matches."""
     queue, row, persistence = found
     now = queue.owner.messages(persistence).row(row.k)
     if now is not None and row.k >= low and match.accepts(now):
@@ -210,7 +220,7 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 def _paged(
     queue: LocalQueue, persistence: int, low: int, page: PageSize
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield all visible rows with one persistence from a key on, in pages of one size."""
+    """Yield all visible rows with one persistence from key ``low`` on, by pages of one size."""
     queue_owner, ahead = queue.owner, queue.ahead[persistence]
     messages, hidden = queue_owner.messages(persistence), queue_owner.hidden
     low = max(low, queue.first[persistence])
@@ -230,7 +240,7 @@ def _paged(
 def _matching_rows(
     queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """Yield the visible rows with one persistence that match, from a key on.
+    """Yield the visible rows with one persistence that match, from the key ``low`` on.
 
     Where many hidden messages precede the first match, the next search begins at that match.
     """
@@ -266,7 +276,7 @@ def _matching_rows(
 
 
 def _starts_of(queue: LocalQueue) -> SearchStarts:
-    """Return the remembered search starts of a queue, created at first use."""
+    """Return the remembered starts of searches by id on a queue, created at first use."""
     if queue.starts is None:
         queue.starts = SearchStarts()
         if queue.watchers is None:
@@ -281,7 +291,7 @@ def _has_only_ids(match: Match) -> bool:
 
 
 def _next_size(size: int, rows: list[StoredMessage]) -> int:
-    """Return the number of rows of the next page, less for long bodies."""
+    """Return the number of rows of the next page: eight times as many, fewer for long bodies."""
     row_bytes = 1 + sum([len(row.body) for row in rows]) // len(rows)
     return max(1, min(size * _PAGE_GROWTH, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
 
@@ -289,7 +299,10 @@ def _next_size(size: int, rows: list[StoredMessage]) -> int:
 def _fetcher(
     queue: LocalQueue, persistence: int, match: Match
 ) -> Callable[[int, int], list[StoredMessage]]:
-    """Return a function that reads a page of rows with the ids of a match: (low key, rows)."""
+    """Return a function (low key, number of rows) that reads a page of rows by the ids of a match.
+
+    It uses the index of MsgIds or CorrelIds; without an id it reads all rows in key order.
+    """
     messages, high = queue.owner.messages(persistence), queue.high
     if match.token is not None:
         token_key = key_of_token(match.token)

@@ -36,12 +36,12 @@ def work_on(selector: Selector, row: StoredMessage) -> int:
 
 
 def is_long(selector: Selector, row: StoredMessage) -> bool:
-    """Return True if evaluating a row takes so long that the lock must be free."""
+    """Return True if evaluating a selector for a row takes too long under the engine lock."""
     return work_on(selector, row) > LONG_WORK
 
 
 class Verdicts:
-    """Results of a selector in one search, and the rows that are still to be evaluated.
+    """The results of a selector in one search, by message, and the rows still to be evaluated.
 
     A result is valid for a message as it was: after a backout it is evaluated again. It does not
     say that the message still exists; the search under the lock finds that out.
@@ -59,22 +59,25 @@ class Verdicts:
         self.dead: list[tuple[int, int]] = []
 
     def of(self, row: StoredMessage) -> bool | None:
-        """Return whether the selector takes a row; None if it has not been evaluated."""
+        """Return whether the selector selects a row; None if that row has not been evaluated."""
         known = self.results.get(row.k)
         return known[1] if known is not None and known[0] == row.backout_count else None
 
     def note(self, row: StoredMessage, *, takes: bool) -> None:
-        """Set whether the selector takes a row."""
+        """Store whether the selector selects a row."""
         self.results[row.k] = row.backout_count, takes
 
     def evaluate(self, selects: Callable[[StoredMessage], bool]) -> None:
-        """Evaluate the rows in ``unevaluated``; call it without the engine lock."""
+        """Evaluate the selector for all rows in ``unevaluated``, and store the results.
+
+        Call it without the engine lock, as it may take long.
+        """
         unevaluated, self.unevaluated = self.unevaluated, []
         for row in unevaluated:
             self.note(row, takes=selects(row))
 
     def clear(self) -> None:
-        """Forget all results, for another search."""
+        """Drop all results and noted messages, for another search."""
         self.results.clear()
         self.unevaluated.clear()
         self.dead.clear()
@@ -106,7 +109,7 @@ class SelectorProgress:
     )
 
     def __init__(self, core: Core, queue: LocalQueue, match: Match) -> None:
-        """Begin at the start of a queue, and watch which messages become visible."""
+        """Begin at the start of a queue, which notifies this object of messages that appear."""
         assert match.selector is not None
         self.match = match
         self._core = core
@@ -124,20 +127,24 @@ class SelectorProgress:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a message before the reached key has become visible during the pass."""
+        """Whether a message before the reached key became visible, so another search is needed."""
         return self._again_from is not None
 
     def lower(self, key: int) -> None:
-        """Note that a message with a key, and maybe others behind it, has become visible."""
+        """Note that the message with this key, and maybe later ones, has become visible."""
         if key < self._key:
             self._again_from = key if self._again_from is None else min(self._again_from, key)
 
     def lower_from(self, key: int) -> None:
-        """Note that messages with a key or higher ones may have become visible."""
+        """Note that messages with this key or higher ones may have become visible."""
         self.lower(key)
 
     def begin(self, *, from_start: bool = False) -> None:
-        """Let the next step begin a new pass, at the reached key or at the start of the queue."""
+        """Let the next step begin a new search to the end of the queue.
+
+        Drop the selector's results. It begins at the reached key, or with ``from_start`` at the
+        first key of the queue.
+        """
         self._is_passing = False
         verdicts = self.verdicts
         if verdicts.results or verdicts.dead or verdicts.unevaluated:
@@ -146,7 +153,10 @@ class SelectorProgress:
             self._again_from = self._queue.low
 
     def step_from(self, low: int) -> int:
-        """Return the key at which the next step of a pass begins, at least ``low``."""
+        """Return the key at which the next step of the search begins, at least ``low``.
+
+        A new search goes back to messages that have become visible since.
+        """
         if not self._is_passing:
             if not self._is_kept:
                 self._key = self._queue.low
@@ -156,17 +166,16 @@ class SelectorProgress:
         return max(low, self._key)
 
     def reach(self, key: int, *, is_end: bool) -> None:
-        """Set how far a step has come, and whether the pass ends there."""
+        """Set the key that a step of the search has reached, and whether the search ends there."""
         self._key, self._is_passing = key, not is_end
         if is_end and (self.verdicts.results or self.verdicts.dead):
             self.verdicts.clear()
 
     def search_ahead(self, requester: Requester) -> None:
-        """Continue a pass to the next message that the selector takes, or to the end of the queue.
+        """Search on to the next message that the selector selects, mostly without the engine lock.
 
-        The lock is held to read messages only, not to evaluate them. The next step finds out
-        whether the message still exists. Raises MQRC_CONNECTION_BROKEN, and the error of a
-        requester that has ended.
+        It stops there or at the end of the queue. The next step finds out whether the message still
+        exists. Raises MQRC_CONNECTION_BROKEN, and the error of a requester that has ended.
         """
         core, verdicts = self._core, self.verdicts
         rows: list[StoredMessage] | None = None
@@ -187,7 +196,10 @@ class SelectorProgress:
             size *= _PAGE_GROWTH
 
     def _asker(self, requester: Requester) -> Callable[[StoredMessage], bool]:
-        """Return a function that evaluates rows; raises for a requester that has ended."""
+        """Return a function that says whether the selector selects a row.
+
+        Raises MQRC_CONNECTION_BROKEN, and the error of a requester that has ended.
+        """
         core = self._core
         with core.engine_lock:
             core.check_running()
@@ -195,7 +207,7 @@ class SelectorProgress:
             return asker(self.match, core, self._queue, core.now_ms())
 
     def _page(self, requester: Requester, size: int) -> list[StoredMessage]:
-        """Return the next rows of a pass."""
+        """Return up to ``size`` rows from the reached key on, fewer when their bodies are long."""
         rows: list[StoredMessage] = []
         max_rows, body_bytes = min(size, REFUSALS), 0
         for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
@@ -209,9 +221,10 @@ class SelectorProgress:
 def place_for(
     place: SelectorProgress | None, core: Core, queue: LocalQueue, match: Match
 ) -> SelectorProgress | None:
-    """Return the progress for a match with a selector: ``place`` if it is for it, else a new one.
+    """Return the search progress for a match with a selector: ``place`` if that has the same match.
 
-    Without a selector it returns ``place``.
+    Otherwise it is a new one. For a match without a selector it returns ``place``, which may be
+    None.
     """
     if match.selector is None or (place is not None and place.match == match):
         return place

@@ -55,7 +55,7 @@ _BROWSE = _BROWSE_ON | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class GroupGets:
-    """The groups of one handle, from its first get or browse with an option for groups on.
+    """The position of one handle in message groups, from its first get or browse by groups on.
 
     It has one position for gets and one for browses. A backout of a unit of work resets the
     position of gets to where it was before that unit.
@@ -68,6 +68,7 @@ class GroupGets:
         unit_of_work: UnitOfWork,
         cursor: Cursor,
     ) -> None:
+        """Begin at no position; ``cursor`` is the browse cursor of the handle."""
         self._core = core
         self._holder = requester
         self._unit = unit_of_work
@@ -82,7 +83,11 @@ class GroupGets:
 
     @property
     def incomplete(self) -> int:
-        """The reason code for closing the handle within a group got in logical order, else 0."""
+        """The warning for closing the handle within a group got in logical order.
+
+        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
+        one.
+        """
         got = self._got
         return rc.MQRC_NONE if got is None or not got.is_logical else got.incomplete
 
@@ -122,7 +127,11 @@ class GroupGets:
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
     ) -> PreparedGet:
-        """Return a get or browse that may wait, not one under the cursor; raises as :meth:`get`."""
+        """Return a get or browse that may wait, except one of the message under the cursor.
+
+        Raises MQRC_MATCH_OPTIONS_ERROR when match options contradict logical order (G3), and
+        MQRC_INCONSISTENT_BROWSE.
+        """
         if options & _BROWSE_ON:
             return self._prepared_browse(path, request, options, prepare_ungrouped)
         if not self._is_by_group(path, request, options):
@@ -145,7 +154,10 @@ class GroupGets:
         return PreparedGet(by_group, finish_by_group)
 
     def _is_by_group(self, path: Path, request: GetRequest, options: int) -> bool:
-        """Return True if options or match ask for groups; staged messages are in none (D9)."""
+        """Return True if options or match options concern groups.
+
+        False on the staging queue (D9).
+        """
         # A delayed message is in no group (D9).
         return bool(options & GROUPING or request.match.group_id) and not path.queue.is_staging
 
@@ -156,9 +168,9 @@ class GroupGets:
         options: int,
         prepare_ungrouped: Callable[[GetRequest, int], PreparedGet],
     ) -> PreparedGet:
-        """Return a browse that moves the cursor; raises MQRC_INCONSISTENT_BROWSE.
+        """Return a browse that moves the cursor.
 
-        Browsing must go on with or without logical order as it began.
+        Raises MQRC_INCONSISTENT_BROWSE when BROWSE_NEXT changes to or from logical order.
         """
         is_logical = bool(options & c.MQGMO_LOGICAL_ORDER)
         is_first = bool(options & c.MQGMO_BROWSE_FIRST) or self._cursor.key is None
@@ -207,7 +219,8 @@ class GroupGets:
         """Get or browse the message under the cursor; match options are ignored (B4).
 
         Raises MQRC_NO_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP,
-        MQRC_INVALID_MSG_UNDER_CURSOR, and the reasons of a get.
+        MQRC_INVALID_MSG_UNDER_CURSOR, and the MQError with which a get fails, such as
+        MQRC_GET_INHIBITED.
         """
         key = self._cursor.key
         if key is None:
@@ -227,10 +240,10 @@ class GroupGets:
         return self._note_get(result, options, getter.found_bytes, getter.in_unit)
 
     def _check_cursor(self, path: Path, key: int, options: int, position: Position | None) -> None:
-        """Check that the options allow the message at the cursor.
+        """Raise unless the options allow a get of the message under the cursor.
 
         Raises MQRC_INVALID_MSG_UNDER_CURSOR, and MQRC_NO_MSG_UNDER_CURSOR when no visible message
-        is there.
+        is at the cursor.
         """
         index = self._index_of(path)
         with self._core.engine_lock:
@@ -255,9 +268,10 @@ class GroupGets:
     def _note_get(
         self, result: GetResult, options: int, length_bytes: int, in_unit: bool
     ) -> GetResult:
-        """Set the position behind a message that was got, and return the result with a warning.
+        """Set the position of gets behind a message; return the result, with any warning.
 
-        The warning is for a get that leaves logical order within a group.
+        The warning is for a get that leaves logical order within a group. A truncated message that
+        stays on the queue does not change the position.
         """
         if result.stays:
             return result
@@ -273,22 +287,25 @@ class GroupGets:
         return result
 
     def _go_back(self, position: Position | None) -> None:
-        """Restore the position of gets after a backout."""
+        """Reset the position of gets to ``position``, after a backout."""
         self._got = position
 
     def _in_unit(self, options: int) -> bool:
-        """Return True if MQGMO options ask for a get within the unit of work."""
+        """Return True if MQGMO options say syncpoint, always or for persistent messages."""
         return bool(options & (c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT))
 
     def _getter(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupGetter:
-        """Return a get at a place, within the unit of work if the options ask for syncpoint."""
+        """Return a get that searches at ``where``.
+
+        It is in the unit of work if the options say syncpoint.
+        """
         unit_of_work = self._unit if self._in_unit(options) else None
         index = self._index_of(path)
         core, requester = self._core, self._holder
         return GroupGetter(core, path, request, unit_of_work, requester, index=index, where=where)
 
     def _browser(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupBrowser:
-        """Return a browse at a place."""
+        """Return a browse that searches at ``where``."""
         return GroupBrowser(
             self._core,
             path,
@@ -301,13 +318,13 @@ class GroupGets:
         )
 
     def _index_of(self, path: Path) -> GroupIndex:
-        """Return the group index of the queue; the first call reads the queue."""
+        """Return the group index of the queue; the first call may read the whole queue."""
         if self._index is None:
             self._index = index_of(self._core, path.queue)
         return self._index
 
     def _nothing_there(self, path: Path) -> NoMessage:
-        """Return the error MQRC_NO_MSG_UNDER_CURSOR."""
+        """Return the error MQRC_NO_MSG_UNDER_CURSOR, for the caller to raise."""
         error = mq_error(rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {path.name}")
         assert isinstance(error, NoMessage)
         return error
@@ -345,7 +362,7 @@ class Where(NamedTuple):
 
 
 class GroupGetter(Getter):
-    """One get by the rules of groups; it tries again whenever a message arrives."""
+    """One get with group options; it is tried again whenever a message arrives."""
 
     def __init__(
         self,
@@ -358,6 +375,10 @@ class GroupGetter(Getter):
         index: GroupIndex,
         where: Where,
     ) -> None:
+        """Prepare a get that searches at ``where``.
+
+        With ``unit_of_work`` None it is outside syncpoint.
+        """
         super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False
         self._index = index
@@ -381,11 +402,11 @@ class GroupGetter(Getter):
         self.in_unit = False
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Take an available message under the engine lock; return its result and a transaction.
+        """Take an available message; return its result and a transaction that the caller runs.
 
-        None when no message is available. The transaction is None when the unit of work has
-        everything. With ``in_parts`` one call does a bounded amount of work, and ``is_cut`` is set
-        when more is to do.
+        None when no message is available. The transaction is None when the unit of work has all
+        changes. With ``in_parts`` one call does a bounded amount of work, and ``is_cut`` is set
+        when more is to do. The engine lock is held.
         """
         queue, now_ms = self.checked_queue(), self._core.now_ms()
         self.is_cut = not self._index.refresh(at_once=not in_parts)
@@ -406,7 +427,10 @@ class GroupGetter(Getter):
         return self.deliver(queue, parts, now_ms)
 
     def search_on(self) -> None:
-        """Evaluate the selector, without the lock, for the message where the last take stopped."""
+        """Evaluate the selector, without the lock, for the message where :meth:`take` stopped.
+
+        Does nothing when no evaluation is left.
+        """
         core = self._core
         if not self._verdicts.unevaluated:
             return
@@ -419,10 +443,11 @@ class GroupGetter(Getter):
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
     ) -> tuple[GetResult, Transaction | None] | None:
-        """Take the message that consists of these entries; return its result and a transaction.
+        """Take the message that consists of these segments; return its result and a transaction.
 
-        Raises MQRC_INCONSISTENT_UOW when the group was begun in or outside a unit of work, and this
-        get is not.
+        The transaction is None when the unit of work has all changes, or a truncated message stays
+        on the queue. Raises MQRC_INCONSISTENT_UOW when the group was begun inside a unit of work
+        and this get is outside, or the reverse.
         """
         rows = [self._row(entry) for entry in parts]
         result, message = self.look_at(queue, parts, rows, now_ms)
@@ -456,7 +481,10 @@ class GroupGetter(Getter):
     def look_at(
         self, queue: LocalQueue, parts: list[Entry], rows: list[StoredMessage], now_ms: int
     ) -> tuple[GetResult, Reassembled]:
-        """Return the result for the message that rows make up, and the reassembled message."""
+        """Join rows, in order of offset, to one message.
+
+        Returns the result of the get and that message.
+        """
         message = reassembled(rows)
         self.found_bytes = parts[message.row_count - 1].end - parts[0].offset
         result = result_for(self._core, self._request, queue, message.row, now_ms)
@@ -467,7 +495,10 @@ class GroupGetter(Getter):
     def _take_row(
         self, found: Found, transaction: Transaction | None, now_ms: int
     ) -> Transaction | None:
-        """Take one row in the unit of work, or else in a transaction, which is returned."""
+        """Remove one row in the unit of work, or in a transaction.
+
+        Returns that transaction, else None.
+        """
         queue, row, persistence = found
         if self._unit_of_work is not None and self.in_unit:
             self._unit_of_work.take(queue, row, persistence, now_ms)
@@ -478,14 +509,20 @@ class GroupGetter(Getter):
         return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
-        """Return True if a get of these entries belongs to the unit of work."""
+        """Return True if a get of these messages belongs to the unit of work.
+
+        With MQGMO_SYNCPOINT_IF_PERSISTENT one of them must be persistent.
+        """
         if self._unit_of_work is None:
             return False
         is_persistent = any(entry.persistence == PERSISTENT for entry in taken)
         return is_persistent or not self._request.persistent_only_syncpoint
 
     def _find(self, queue: LocalQueue, now_ms: int, *, in_parts: bool) -> list[Entry]:
-        """Return the next message as its segments, empty when there is none."""
+        """Return the next available message as its segments, empty when none is available.
+
+        Expired messages on the way are collected for :meth:`_discard`.
+        """
         selector = self._request.match.selector
         selects = None
         if selector is not None:
@@ -526,7 +563,10 @@ class GroupGetter(Getter):
         return []
 
     def _needed_by(self, entry: Entry, now_ms: int) -> list[Entry]:
-        """Return the entries that an entry needs and that are not known to be present and alive."""
+        """Return the messages of a group that must be looked for before an entry is returned.
+
+        Empty when the last search has found them all, and nothing has changed since.
+        """
         group, mode = entry.group, self._mode_at()
         seen = None if group is None else group.seen.get(extent_of(entry, mode))
         if seen is None or seen.at != self._index.moment or is_expired(seen.dies_ms, now_ms):
@@ -534,7 +574,10 @@ class GroupGetter(Getter):
         return []
 
     def _note_seen(self, entry: Entry, needed: list[Entry]) -> None:
-        """Remember that messages are present, unless this holder alone may see one of them."""
+        """Remember that all needed messages were visible, so that the next get need not look again.
+
+        Not remembered while the requester has a locked message, which it alone sees.
+        """
         if entry.group is None or len(needed) < 2 or self.requester.locked is not None:
             return
         ends = [each.expire_at_ms for each in needed if each.expire_at_ms is not None]
@@ -542,7 +585,10 @@ class GroupGetter(Getter):
         entry.group.seen[extent_of(entry, self._mode_at())] = seen
 
     def _mode_at(self) -> int:
-        """Return the mode that applies here: a group that was begun need not be complete."""
+        """Return the group options (MQGMO) that apply at the position of this get.
+
+        A group that was begun need not be complete; within a segmented message none apply.
+        """
         mode, position = self._where.mode, self._where.position
         if position is None:
             return mode
@@ -551,7 +597,10 @@ class GroupGetter(Getter):
         return mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE)
 
     def _candidates(self) -> Iterator[Entry]:
-        """Yield the entries that may be got, in order; the index may change after each."""
+        """Yield the messages with which the get may begin, in order.
+
+        The index may change after each.
+        """
         index, where = self._index, self._where
         if where.position is not None:
             yield from self._following(where.position)
@@ -566,7 +615,7 @@ class GroupGetter(Getter):
                 yield following
 
     def _following(self, position: Position) -> list[Entry]:
-        """Return the entries that may follow a position in logical order."""
+        """Return the messages that may follow a position in logical order; empty without one."""
         group = self._index.group(position.group_id, position.feedback)
         if group is None:
             return []
@@ -576,7 +625,10 @@ class GroupGetter(Getter):
         return group.segments_at(number, position.offset)
 
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
-        """Return True if all needed messages are visible; the index is updated for others."""
+        """Return True if all needed messages are visible to the requester.
+
+        Missing ones are removed from the index.
+        """
         queue_owner = self._index.owner
         hidden = queue_owner.hidden
         stored: tuple[list[Entry], list[Entry]] = ([], [])
@@ -606,7 +658,11 @@ class GroupGetter(Getter):
         return are_there
 
     def _is_wanted(self, entry: Entry) -> bool:
-        """Return True if an entry satisfies the match options, except for the selector."""
+        """Return True if a message satisfies the match options; the selector is not evaluated.
+
+        Within a group in logical order it raises MQRC_MATCH_OPTIONS_ERROR instead of returning
+        False.
+        """
         match = self._request.match
         if (
             match.msg_seq_number not in (None, entry.number)
@@ -618,7 +674,7 @@ class GroupGetter(Getter):
         return not self._asks_row or match.accepts(self._row(entry)) or self._refuse()
 
     def _may_have_id(self, entry: Entry) -> bool:
-        """Return True unless the MsgId of an entry certainly differs from the one to match."""
+        """Return True if a message may have the MsgId to match, by its hash."""
         if self._msg_hash is None:
             return True
         if entry.msg_hash is None:
@@ -626,7 +682,7 @@ class GroupGetter(Getter):
         return entry.msg_hash == self._msg_hash
 
     def _refuse(self) -> bool:
-        """Return False; raises MQRC_MATCH_OPTIONS_ERROR within a group in logical order."""
+        """Return False, or raise MQRC_MATCH_OPTIONS_ERROR within a group in logical order."""
         if self._where.position is not None:
             raise mq_error(
                 rc.MQRC_MATCH_OPTIONS_ERROR, "the next message in logical order is another one"
@@ -634,10 +690,10 @@ class GroupGetter(Getter):
         return False
 
     def _are_alive(self, needed: list[Entry], entry: Entry, queue: LocalQueue, now_ms: int) -> bool:
-        """Return True if no needed message has expired; else note expired ones to discard (E8).
+        """Return True if no needed message has expired.
 
-        Discarded are those that this get would have returned, and only if no other needed one has
-        expired.
+        Else mark the expired ones to be discarded (E8). Only those that this get would have
+        returned are discarded, and only if no other needed one has expired.
         """
         dead = [e for e in needed if is_expired(e.expire_at_ms, now_ms)]
         if not dead:
@@ -656,7 +712,10 @@ class GroupGetter(Getter):
         return False
 
     def _discard(self, now_ms: int, *, has_found: bool) -> None:
-        """Discard the expired messages that were found, or keep them in the index (K7)."""
+        """Discard the expired messages that were found, or put them back into the index (K7).
+
+        They stay when nothing was found and the setting ``discard_on_empty`` is off.
+        """
         expired, self._expired = self._expired, []
         if not expired:
             return
@@ -672,7 +731,7 @@ class GroupGetter(Getter):
                 self._index.lower(row.k)
 
     def _row(self, entry: Entry) -> StoredMessage:
-        """Return the row of an entry, from memory or the store."""
+        """Return the stored row of a message in the index; its put may be uncommitted."""
         if entry.pending is not None:
             return entry.pending.row
         row = self._index.owner.messages(entry.persistence).row(entry.key)
@@ -681,7 +740,7 @@ class GroupGetter(Getter):
 
 
 class GroupBrowser(GroupGetter):
-    """One browse by the rules of groups; it moves the cursor to what it finds."""
+    """One browse with group options; it moves the cursor to the message that it finds."""
 
     def __init__(
         self,
@@ -695,7 +754,7 @@ class GroupBrowser(GroupGetter):
         where: Where,
         locks: bool,
     ) -> None:
-        """Prepare a browse of a handle's cursor; ``locks`` is MQGMO_LOCK."""
+        """Prepare a browse that moves ``cursor``; ``locks`` is MQGMO_LOCK."""
         super().__init__(core, path, request, None, requester, index=index, where=where)
         self.only_looks = True
         self._cursor = cursor
@@ -704,7 +763,10 @@ class GroupBrowser(GroupGetter):
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
     ) -> tuple[GetResult, Transaction | None] | None:
-        """Return the message and move the cursor to it; no transaction is needed."""
+        """Move the cursor to the message and return its result; the transaction is always None.
+
+        A truncated message that is refused does not move the cursor.
+        """
         rows = [self._row(entry) for entry in parts]
         result, _message = self.look_at(queue, parts, rows, now_ms)
         if not result.stays:
@@ -727,10 +789,11 @@ class Reassembled(NamedTuple):
 
 
 def reassembled(rows: Sequence[StoredMessage]) -> Reassembled:
-    """Return the message that segments make up; ``rows`` are in order.
+    """Join the segments of a message, ``rows`` in order of offset, to one row.
 
     Its descriptor is that of the first segment, marked as the last one too. It expires with the
-    segment that expires first.
+    segment that expires first. Segments from the first with another CCSID or encoding on are left
+    out.
     """
     if len(rows) == 1:
         return Reassembled(rows[0], 1, rc.MQRC_NONE)
@@ -754,7 +817,10 @@ def reassembled(rows: Sequence[StoredMessage]) -> Reassembled:
 
 
 def _alike(parts: Sequence[Descriptor]) -> tuple[int, int]:
-    """Return how many segments have the CCSID and encoding of the first, and a warning."""
+    """Return how many segments have the CCSID and encoding of the first, and a warning.
+
+    MQRC_NONE: all have. Else MQRC_INCONSISTENT_CCSIDS or MQRC_INCONSISTENT_ENCODINGS.
+    """
     first = parts[0]
     for count, part in enumerate(parts):
         if part.coded_char_set_id != first.coded_char_set_id:
@@ -765,9 +831,9 @@ def _alike(parts: Sequence[Descriptor]) -> tuple[int, int]:
 
 
 def _data(rows: Sequence[StoredMessage], parts: Sequence[Descriptor]) -> bytes:
-    """Return the data, each segment at its offset.
+    """Return the joined data of segments, each at its offset.
 
-    Between the data of reports there are zeros, as they contain only a part of their originals.
+    Gaps are filled with zeros: a report contains only a part of the data of its original.
     """
     data = bytearray()
     for row, part in zip(rows, parts, strict=True):

@@ -1,4 +1,4 @@
-"""The groups on one queue, in memory, so that a get need not read the queue."""
+"""Index in memory of the message groups on one queue, so that a get need not read the queue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _ARRIVALS_MAX = 20_000
 
 
 def mode_of(options: int) -> int:
-    """Return the MQGMO options that decide availability, without those that others imply."""
+    """Return the MQGMO options for groups among ``options``, without those that others imply.
+
+    MQGMO_COMPLETE_MSG and MQGMO_ALL_MSGS_AVAILABLE imply MQGMO_ALL_SEGMENTS_AVAILABLE.
+    """
     mode = options & GROUPING
     if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_MSGS_AVAILABLE):
         mode &= ~c.MQGMO_ALL_SEGMENTS_AVAILABLE
@@ -47,14 +50,18 @@ def mode_of(options: int) -> int:
 
 
 def is_by_message(mode: int) -> bool:
-    """Return True if in a mode the availability of a message does not depend on other messages."""
+    """Return True unless the options make a message depend on other messages of its group.
+
+    ``mode`` is the result of ``mode_of``.
+    """
     return not mode & _OF_ALL
 
 
 class Entry:
-    """One message on the queue; ``group`` is None when it is neither in a group nor a segment.
+    """One message of the queue in the index.
 
-    ``pending`` is the put of an open unit of work, which is in memory only.
+    ``group`` is None when the message is neither in a group nor a segment. ``pending`` is the put
+    of an open unit of work; else None.
     """
 
     __slots__ = (
@@ -78,7 +85,10 @@ class Entry:
         persistence: int,
         pending: UncommittedPut | None = None,
     ) -> None:
-        """Take what the index needs of a message; a report counts as long as its original."""
+        """Take the fields that the index needs from a message.
+
+        A report counts as long as its original.
+        """
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
         self.key, self.expire_at_ms = outline.k, outline.expire_at_ms
@@ -93,14 +103,15 @@ class Entry:
 
     @property
     def is_last_of_group(self) -> bool:
-        """Whether the message it belongs to is the last of its group, or in no group."""
+        """Whether the message is the last of its group, or in no group."""
         return bool(self.flags & c.MQMF_LAST_MSG_IN_GROUP) or not self.flags & IN_GROUP
 
 
 class Completeness(NamedTuple):
-    """The knowledge that messages were all present, valid while ``GroupIndex.moment`` is ``at``.
+    """A note that all needed messages of a group were visible.
 
-    ``dies_ms`` is when the first of them expires, None for never.
+    It is valid while ``GroupIndex.moment`` is ``at``. ``dies_ms`` is when the first of them
+    expires, None for never.
     """
 
     at: tuple[int, ...]
@@ -116,6 +127,10 @@ class Group:
     __slots__ = ("feedback", "group_id", "last_number", "messages", "seen", "spoiled")
 
     def __init__(self, group_id: bytes, feedback: int) -> None:
+        """Begin without messages.
+
+        ``feedback`` is MQFB_NONE, or that of the reports in this group.
+        """
         self.group_id = group_id
         self.feedback = feedback
         self.messages: dict[int, list[Entry]] = {}
@@ -127,7 +142,7 @@ class Group:
         self.seen: dict[int, Completeness] = {}
 
     def add(self, entry: Entry) -> None:
-        """Add a message or segment."""
+        """Add a message or segment to this group, and note whether it is the last message."""
         entry.group = self
         self.seen.clear()
         insort(self.messages.setdefault(entry.number, []), entry, key=_by_offset)
@@ -135,7 +150,7 @@ class Group:
             self.last_number = entry.number
 
     def remove(self, entry: Entry) -> None:
-        """Remove a message or segment."""
+        """Remove a message or segment from this group; it must be present."""
         segments = self.messages[entry.number]
         del segments[bisect_left(segments, _by_offset(entry), key=_by_offset)]
         self.spoiled.discard(entry)
@@ -147,7 +162,10 @@ class Group:
             self.last_number = None
 
     def message(self, number: int) -> list[Entry]:
-        """Return all segments of a message in order, empty when one is missing."""
+        """Return all segments of the message with this MsgSeqNumber, in order of offset.
+
+        Empty when the message or one of its segments is missing.
+        """
         parts: list[Entry] = []
         end = 0
         for entry in self.messages.get(number, ()):
@@ -160,22 +178,25 @@ class Group:
         return []
 
     def segments_at(self, number: int, offset: int) -> list[Entry]:
-        """Return the segments of a message at an offset; there may be duplicates."""
+        """Return the segments of a message at one offset.
+
+        Empty without one, several for duplicates.
+        """
         segments = self.messages.get(number, [])
         low = bisect_left(segments, offset, key=_offset)
         return segments[low : bisect_right(segments, offset, low, key=_offset)]
 
     def at(self, mode: int, number: int, offset: int | None) -> list[Entry]:
-        """Return the entries of a message that a get in a mode by message may begin with.
+        """Return the segments of a message with which a get with the options ``mode`` may begin.
 
-        With an offset, and a mode without conditions, they are the segments at that offset.
+        Without options, and with an ``offset``, they are the segments at that offset.
         """
         if mode or offset is None:
             return self.available(mode, number)
         return self.segments_at(number, offset)
 
     def complete(self) -> list[Entry]:
-        """Return the complete group in logical order, empty when anything is missing."""
+        """Return all messages of the group in logical order; empty when one is missing."""
         if self.last_number is None or len(self.messages) < self.last_number:
             return []
         members: list[Entry] = []
@@ -187,12 +208,11 @@ class Group:
         return members
 
     def available(self, mode: int, number: int | None = None) -> list[Entry]:
-        """Return the entries of the group that a get in this mode may begin with, by key.
+        """Return the messages with which a get with options ``mode`` may begin, by key.
 
-        In logical order that is the first message or segment alone. Otherwise it is every entry
-        that the mode allows; of a message that must be returned complete, its first segment. An
-        entry that needs expired ones is not available. ``number`` limits a mode by message to one
-        MsgSeqNumber.
+        In logical order that is the first message or segment alone. Otherwise it is every one that
+        the options allow; of a message that must be returned complete, its first segment. One that
+        needs expired messages is left out. ``number`` limits the result to one MsgSeqNumber.
         """
         found = self._present(mode, number)
         if self.spoiled:
@@ -206,7 +226,7 @@ class Group:
         return found
 
     def _present(self, mode: int, number: int | None) -> list[Entry]:
-        """Return what :meth:`available` does, expired entries included."""
+        """Return the messages of :meth:`available`, including those that need expired ones."""
         if mode & c.MQGMO_LOGICAL_ORDER:
             return self._first(mode)
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
@@ -224,7 +244,10 @@ class Group:
         return sorted(found, key=_by_key)
 
     def _first(self, mode: int) -> list[Entry]:
-        """Return the first entry in logical order, empty when the mode does not allow it."""
+        """Return the first message in logical order, as a list.
+
+        Empty when the options do not allow it.
+        """
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
             return self.complete()[:1]
         if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
@@ -233,19 +256,22 @@ class Group:
 
 
 def extent_of(entry: Entry, mode: int) -> int:
-    """Return which part of a group ``needed_by`` covers: a MsgSeqNumber, or 0 for the group."""
+    """Return which part of a group a get of a message needs: its MsgSeqNumber, or 0 for all.
+
+    ``mode`` are the group options of the get.
+    """
     return 0 if mode & c.MQGMO_ALL_MSGS_AVAILABLE else entry.number
 
 
 def returned_with(entry: Entry, mode: int) -> list[Entry]:
-    """Return what a get in this mode returns with an entry: all segments, or it alone."""
+    """Return the segments that a get with options ``mode`` returns together with ``entry``."""
     if entry.group is None or not mode & c.MQGMO_COMPLETE_MSG:
         return [entry]
     return entry.group.message(entry.number) or [entry]
 
 
 def needed_by(entry: Entry, mode: int) -> list[Entry]:
-    """Return the entries that must be present for a get in this mode to return an entry."""
+    """Return the messages that must be present for a get with options ``mode`` of ``entry``."""
     if entry.group is None or not mode & ~c.MQGMO_LOGICAL_ORDER:
         return [entry]
     if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
@@ -254,11 +280,15 @@ def needed_by(entry: Entry, mode: int) -> list[Entry]:
 
 
 class StartKeys:
-    """The keys that gets of one mode may begin with, of all groups or of those with one GroupId."""
+    """The sorted keys of the messages with which gets with the same group options may begin.
+
+    They are those of all groups, or of the groups with one GroupId.
+    """
 
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
+        """Collect the keys of groups, and the keys ``alone`` of messages in no group."""
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
         self._by_place: dict[tuple[Group, int | None], list[int]] = {}
@@ -269,18 +299,15 @@ class StartKeys:
         self.keys.sort()
 
     def add(self, key: int) -> None:
-        """Add a key, in order."""
+        """Add a key in sorted order; it must not be present."""
         insort(self.keys, key)
 
     def remove(self, key: int) -> None:
-        """Remove a key that is present."""
+        """Remove a key, which must be present."""
         del self.keys[bisect_left(self.keys, key)]
 
     def settle(self, group: Group, changed: Mapping[Entry, bool]) -> None:
-        """Update the keys after changes of a group.
-
-        ``changed`` says which entries are there now.
-        """
+        """Update the keys after changes of a group: message -> whether it is present now."""
         if not self._mode:
             self._settle_each(changed)
             return
@@ -294,7 +321,7 @@ class StartKeys:
                 self.add(key)
 
     def _settle_each(self, changed: Mapping[Entry, bool]) -> None:
-        """Update the keys in a mode without conditions, where each entry is available by itself."""
+        """Update the keys for gets without conditions, where each message is available alone."""
         for entry, is_there in changed.items():
             place = bisect_left(self.keys, entry.key)
             was_there = place < len(self.keys) and self.keys[place] == entry.key
@@ -304,7 +331,7 @@ class StartKeys:
                 del self.keys[place]
 
     def _taken_over(self, group: Group, number: int | None) -> list[int]:
-        """Record and return the available keys of a group, or of one of its messages."""
+        """Store and return the available keys of a group, or of one of its MsgSeqNumbers."""
         keys = [entry.key for entry in group.available(self._mode, number)]
         if keys:
             self._by_place[group, number] = keys
@@ -321,7 +348,7 @@ class GroupIndex:
     """
 
     def __init__(self, core: Core, queue: LocalQueue) -> None:
-        """Begin empty; :func:`index_of` returns the one index that all handles share."""
+        """Begin with no message; :func:`index_of` returns the one index that all handles share."""
         self._core = core
         self._queue = queue
         #: Where the queue's messages are.
@@ -340,19 +367,25 @@ class GroupIndex:
         self._behind: list[int | None] = [queue.low, queue.low]
 
     def lower(self, key: int) -> None:
-        """Note that the message with a key has become visible."""
+        """Note that the message with this key has become visible; the next search reads it.
+
+        After 20,000 such notes all messages are read again instead.
+        """
         self.arrival_count += 1
         self._arrived.add(key)
         if len(self._arrived) > _ARRIVALS_MAX:
             self._forget()
 
     def lower_from(self, key: int) -> None:
-        """Note that messages with this key or higher ones have become visible."""
+        """Note that messages with this key or higher ones have become visible; read them again."""
         self.arrival_count += 1
         self._behind = [key if low is None else min(low, key) for low in self._behind]
 
     def catch_up(self) -> None:
-        """Read all messages that are not in the index, a page in each turn of the engine lock."""
+        """Read all messages that are not in the index, one page in each turn of the engine lock.
+
+        Call it without the engine lock. Raises MQRC_CONNECTION_BROKEN when the queue manager stops.
+        """
         is_done = False
         while not is_done:
             with self._core.engine_lock:
@@ -360,7 +393,7 @@ class GroupIndex:
                 is_done = self.refresh(at_once=False)
 
     def refresh(self, *, at_once: bool) -> bool:
-        """Read messages that have become visible; return False when some are left to read.
+        """Read messages that have become visible into the index; return False when some are left.
 
         Without ``at_once`` at most one page is read.
         """
@@ -380,7 +413,7 @@ class GroupIndex:
         return True
 
     def entry(self, key: int) -> Entry | None:
-        """Return the entry with a key, None without one."""
+        """Return the message with this key, None when the index has none."""
         return self._entries.get(key)
 
     def is_there(self, entry: Entry, requester: Requester | None) -> bool:
@@ -390,10 +423,10 @@ class GroupIndex:
         return bool(self.owner.messages(entry.persistence).present((entry.key,)))
 
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
-        """Return the first entry, from the key ``low`` on, that a get in this mode may begin with.
+        """Return the first message, from the key ``low`` on, with which a get may begin.
 
-        A GroupId in ``match`` limits the search to groups with it. The caller checks the other
-        conditions of the match.
+        None without one. ``mode`` are its group options. A GroupId in ``match`` limits the search
+        to groups with it. The caller checks the other conditions of the match.
         """
         group_id = match.group_id
         self._settle()
@@ -423,11 +456,17 @@ class GroupIndex:
         return self.arrival_count, queue.depth - queue.uncommitted, queue.browse_locked
 
     def group(self, group_id: bytes, feedback: int) -> Group | None:
-        """Return a group, or the group of reports with this feedback about it; None without one."""
+        """Return the group with a GroupId, None without one.
+
+        With a ``feedback`` other than 0 it is the group of the reports with this feedback about it.
+        """
         return self._families.get(group_id, {}).get(feedback)
 
     def include(self, pendings: Iterable[UncommittedPut]) -> list[Entry]:
-        """Add puts of an open unit of work for one search; :meth:`remove` the entries after it."""
+        """Add puts of an open unit of work to the index for one search, and return their entries.
+
+        The caller removes them after the search.
+        """
         entries: list[Entry] = []
         for pending in pendings:
             row = pending.row
@@ -437,7 +476,10 @@ class GroupIndex:
         return entries
 
     def remove(self, entry: Entry) -> None:
-        """Remove an entry whose message is gone or taken; ``lower`` brings it back."""
+        """Remove a message that is gone or taken; does nothing when it is not in the index.
+
+        ``lower`` adds it again when it becomes visible.
+        """
         if self._entries.pop(entry.key, None) is None:
             return
         group = entry.group
@@ -456,17 +498,17 @@ class GroupIndex:
                 self._starts_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired: no get that needs it may have the group."""
+        """Note that a message of a group has expired: gets that need it do not find the group."""
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)
 
     def _note(self, entry: Entry, group: Group, *, is_there: bool) -> None:
-        """Note a change of an entry, until :meth:`_settle` updates the start_keys keys."""
+        """Note the change of a message of a group, for the next call of :meth:`_settle`."""
         self._changed.setdefault(group, {})[entry] = is_there
 
     def _starts_in(self, mode: int) -> StartKeys:
-        """Return the start keys of a mode for the whole queue, created at first use."""
+        """Return the keys with which gets may begin on the whole queue; created at first use."""
         start_keys = self._starts.get(mode)
         if start_keys is None:
             groups = [group for family in self._families.values() for group in family.values()]
@@ -475,14 +517,14 @@ class GroupIndex:
         return start_keys
 
     def _starts_in_group(self, group_id: bytes, mode: int) -> StartKeys:
-        """Return the start keys of a mode for the groups with a GroupId, created at first use."""
+        """Return the keys with which gets of one GroupId may begin; created at first use."""
         by_mode = self._starts_of.setdefault(group_id, {})
         if mode not in by_mode:
             by_mode[mode] = StartKeys(mode, self._families[group_id].values(), ())
         return by_mode[mode]
 
     def _settle(self) -> None:
-        """Update all start_keys keys after changes of groups."""
+        """Update the keys with which gets may begin, after changes of groups."""
         changed, self._changed = self._changed, {}
         for group, entries in changed.items():
             of_group_id = self._starts_of.get(group.group_id, {})
@@ -490,13 +532,16 @@ class GroupIndex:
                 start_keys.settle(group, entries)
 
     def _add_all(self, rows: Iterable[Outline], persistence: int) -> None:
-        """Add messages that are not in the index yet."""
+        """Add messages to the index; those that it has already are skipped."""
         for row in rows:
             if row.k not in self._entries:
                 self._add(row, persistence, None)
 
     def _add(self, row: Outline, persistence: int, pending: UncommittedPut | None) -> Entry:
-        """Add a message, committed or pending, to its group."""
+        """Add a message to the index, to its group if it has one, and return its entry.
+
+        ``pending`` is None for a committed message.
+        """
         grouping = grouping_of(row.descriptor)
         entry = self._entries[row.k] = Entry(row, grouping, persistence, pending)
         if not grouping.group_id:
@@ -514,9 +559,9 @@ class GroupIndex:
         return entry
 
     def _remove_gone(self, group: Group | None, entry: Entry) -> None:
-        """Remove entries with the same number and offset whose messages have gone.
+        """Remove messages with number and offset of ``entry`` that left the queue unnoticed.
 
-        No search has noticed it, and they would count as members of the group.
+        They would count as members of the group.
         """
         found = [] if group is None else group.segments_at(entry.number, entry.offset)
         for each in found:
@@ -524,7 +569,7 @@ class GroupIndex:
                 self.remove(each)
 
     def _read_page(self, persistence: int) -> None:
-        """Read the next page of the queue's messages with one persistence."""
+        """Read the next page of messages with one persistence into the index."""
         low = self._behind[persistence]
         assert low is not None
         rows: list[Outline] = []
@@ -541,9 +586,9 @@ class GroupIndex:
 
 
 def index_of(core: Core, queue: LocalQueue) -> GroupIndex:
-    """Return the index of a queue's groups, up to date; it is created when no handle has one.
+    """Return the group index of a queue, up to date; it is created when no handle has one.
 
-    Call it without the engine lock.
+    Call it without the engine lock. Raises MQRC_CONNECTION_BROKEN when the queue manager stops.
     """
     with core.engine_lock:
         if queue.watchers is None:

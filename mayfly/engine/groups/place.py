@@ -1,4 +1,4 @@
-"""The position of a message in a group: the fields of its MQMD, and what comes next."""
+"""The place of a message in its group: checks of the MQMD fields, and the next position."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SHORT_BYTES = 65_536
 def as_placed(descriptor: Descriptor) -> Descriptor:
     """Return a descriptor with consistent group fields, as the queue stores it.
 
-    A last message is also in a group, and a last segment is also a segment. Without flags that need
-    them GroupId is empty, MsgSeqNumber 1 and Offset 0.
+    A last message is also marked as in a group, and a last segment as a segment. Without flags that
+    need them GroupId is empty, MsgSeqNumber 1 and Offset 0.
     """
     flags = descriptor.msg_flags
     if flags & c.MQMF_LAST_MSG_IN_GROUP:
@@ -61,7 +61,10 @@ def is_grouped(descriptor: Descriptor, body: bytes) -> bool:
 
 
 def check_place(descriptor: Descriptor) -> None:
-    """Raise MQRC_MSG_SEQ_NUMBER_ERROR or MQRC_OFFSET_ERROR for values above 999,999,999."""
+    """Raise MQRC_MSG_SEQ_NUMBER_ERROR or MQRC_OFFSET_ERROR for a value out of range.
+
+    MsgSeqNumber may be 1 to 999,999,999, Offset 0 to 999,999,999.
+    """
     number, offset = descriptor.msg_seq_number, descriptor.offset
     if not 1 <= number <= LARGEST:
         raise mq_error(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"MsgSeqNumber {number}")
@@ -70,11 +73,11 @@ def check_place(descriptor: Descriptor) -> None:
 
 
 def check_segment(descriptor: Descriptor, body: bytes) -> None:
-    """Check a message that is a segment; any other passes.
+    """Raise an MQError for an invalid segment; a message that is no segment passes.
 
-    Raises MQRC_SEGMENT_LENGTH_ZERO without data behind its headers, unless it is the last segment;
-    MQRC_OFFSET_ERROR when it ends above 999,999,999; MQRC_ORIGINAL_LENGTH_ERROR for a report that
-    contains more of its segment than OriginalLength.
+    MQRC_SEGMENT_LENGTH_ZERO: no data behind its headers, unless it is the last segment.
+    MQRC_OFFSET_ERROR: it ends above 999,999,999. MQRC_ORIGINAL_LENGTH_ERROR: a report contains more
+    of its segment than OriginalLength.
     """
     flags, length = descriptor.msg_flags, len(body)
     if not flags & c.MQMF_SEGMENT:
@@ -91,9 +94,10 @@ def check_segment(descriptor: Descriptor, body: bytes) -> None:
 
 
 def check_cut(descriptor: Descriptor, body: bytes) -> None:
-    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for segments, allowed or made, with properties of MQ.
+    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for a message with MQ properties that may be segmented.
 
-    These are in the MQRFH2 folder ``mq``; a header that cannot be read has none.
+    MsgFlags mark it as a segment, or allow segmentation. MQ's properties are in the MQRFH2 folder
+    ``mq``; a header that cannot be read has none.
     """
     flags = IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
     if not descriptor.msg_flags & flags or descriptor.format != FORMAT:
@@ -110,11 +114,11 @@ def check_cut(descriptor: Descriptor, body: bytes) -> None:
 
 
 class Position(NamedTuple):
-    """A position within a group or a segmented message; at the end of both there is none (None).
+    """A position within a group or a segmented message; None is used at the end of both.
 
     ``msg_seq_number`` and ``offset`` are those of the next message or segment. ``in_message`` means
     that segments follow, ``in_unit`` that the last get or put was in a unit of work, ``is_logical``
-    that it was in logical order. Reports of one kind about a group form a group with its own
+    that it was in logical order. Reports of one kind about a group form a separate group, known by
     ``feedback``.
     """
 
@@ -130,14 +134,17 @@ class Position(NamedTuple):
 
     @property
     def incomplete(self) -> int:
-        """The reason code for leaving it: MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP."""
+        """The reason code for stopping here: MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP."""
         return rc.MQRC_INCOMPLETE_MSG if self.in_message else rc.MQRC_INCOMPLETE_GROUP
 
 
 def position_after(
     descriptor: Descriptor, length_bytes: int, *, in_unit: bool, is_logical: bool
 ) -> Position | None:
-    """Return the position behind a message of this descriptor and length; None at the end."""
+    """Return the position behind a message with this descriptor and length.
+
+    None when no further message of its group and no further segment follows.
+    """
     flags = descriptor.msg_flags
     in_message = bool(flags & c.MQMF_SEGMENT) and not flags & c.MQMF_LAST_SEGMENT
     in_group = bool(flags & IN_GROUP)
@@ -158,5 +165,8 @@ def position_after(
 
 
 def feedback_of(msg_type: int, feedback: int) -> int:
-    """Return the feedback that distinguishes reports about a group, MQFB_NONE for the group."""
+    """Return the feedback of a report, MQFB_NONE for any other message.
+
+    By it reports about a group are kept apart from the group.
+    """
     return feedback if msg_type == c.MQMT_REPORT else c.MQFB_NONE

@@ -34,12 +34,13 @@ _STEP_BYTES = 16
 
 
 class PutOrder:
-    """The position of a handle's puts in a group, from its first put with group options on.
+    """The position of one handle's puts in a group, from its first put with group options on.
 
     A backout resets it, so a group may span several units of work and go on after one that failed.
     """
 
     def __init__(self, core: Core, context: Context, unit_of_work: UnitOfWork) -> None:
+        """Begin at no position; ``context`` is the user and program that put."""
         self._core = core
         self._context = context
         self._unit = unit_of_work
@@ -47,7 +48,11 @@ class PutOrder:
 
     @property
     def incomplete(self) -> int:
-        """The reason code for closing the handle within a group put in logical order, else 0."""
+        """The warning for closing the handle within a group put in logical order.
+
+        It is MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG; MQRC_NONE when the handle is not within
+        one.
+        """
         last = self._position
         return rc.MQRC_NONE if last is None or not last.is_logical else last.incomplete
 
@@ -98,15 +103,15 @@ class PutOrder:
         return result if result.warning else result._replace(warning=warning)
 
     def _go_back(self, position: Position | None) -> None:
-        """Restore the position of puts after a backout."""
+        """Reset the position of puts to ``position``, after a backout."""
         self._position = position
 
 
 def _in_order(left: Position | None, requested: Descriptor) -> Descriptor:
-    """Return a descriptor with the group fields that come next in logical order.
+    """Return a descriptor with the GroupId, MsgSeqNumber and Offset next in logical order.
 
-    Raises MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG when it does not
-    follow.
+    Raises MQRC_WRONG_MD_VERSION for version 1, and MQRC_INCOMPLETE_GROUP or MQRC_INCOMPLETE_MSG
+    when the message does not continue the group.
     """
     if requested.version < c.MQMD_VERSION_2:
         raise mq_error(
@@ -125,7 +130,7 @@ def _in_order(left: Position | None, requested: Descriptor) -> Descriptor:
 
 
 def _check_alike(left: Position, path: Path, requested: Descriptor, *, in_unit: bool) -> None:
-    """Raise unless persistence and syncpoint are those of the group so far.
+    """Raise unless a message has the persistence and syncpoint option of its group so far.
 
     The reasons are MQRC_INCONSISTENT_PERSISTENCE and MQRC_INCONSISTENT_UOW.
     """
@@ -153,11 +158,11 @@ def put_in_segments(
     context: Context,
     unit_of_work: UnitOfWork | None,
 ) -> PutResult:
-    """Put a message in as many segments as needed, all or none; the result has the first MsgId.
+    """Put a message in as many segments as needed, all or none; return the result of the first.
 
-    All have one deadline. Raises MQRC_MSG_TOO_BIG_FOR_Q when the message's headers do not fit into
-    a segment or segments would be under 16 bytes, MQRC_Q_FULL when not all fit on the queue, and
-    the errors of ``put.put``.
+    All expire at the same time. Raises MQRC_MSG_TOO_BIG_FOR_Q when the message's headers do not fit
+    into a segment or segments would be under 16 bytes, MQRC_Q_FULL when not all fit on the queue,
+    and the errors of ``put.put``.
     """
     parts = _cut(path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]
@@ -202,7 +207,11 @@ def put_in_segments(
 
 
 def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest, bytes]]:
-    """Return the segments as requests with data; the first has the headers and the MsgId."""
+    """Return the segments of a message as requests with data.
+
+    The first has the headers and the MsgId. Raises MQRC_MSG_TOO_BIG_FOR_Q when the headers do not
+    fit into one segment.
+    """
     original = request.descriptor
     segment_bytes = _max_segment_bytes(path, original) // _STEP_BYTES * _STEP_BYTES
     headers_bytes, data_format = leading_headers(original.format, body, original.encoding)
@@ -229,7 +238,7 @@ def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest,
 
 
 def _max_segment_bytes(path: Path, descriptor: Descriptor) -> int:
-    """Return the length of the longest segment.
+    """Return how many bytes of data a segment may have at most.
 
     On a transmission queue its headers need some of the space.
     """

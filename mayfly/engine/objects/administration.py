@@ -50,9 +50,9 @@ def define(
     *,
     replace: bool = False,
 ) -> None:
-    """Define a queue; attributes left out have their default.
+    """Define a queue; attributes that are left out have their defaults.
 
-    With ``replace`` an existing queue of the same kind takes the attributes given and keeps its
+    With ``replace`` an existing queue of the same kind takes these attributes and keeps its
     messages. QSGDISP(SHARED) defines it in the queue-sharing group. Raises
     MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a
     shared queue without a group, with triggering, or as a transmission queue.
@@ -75,9 +75,9 @@ def define(
 def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a queue, or for kind QMGR of the queue manager (``name`` is ignored).
 
-    A change affects later calls only: messages on the queue keep their deadline and place (X4, G1).
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE when
-    QSGDISP would change.
+    A change affects later calls only: messages on the queue keep their expiry time and place (X4,
+    G1). Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE
+    when QSGDISP would change.
     """
     core.check_running()
     is_manager = kind == QMGR
@@ -131,9 +131,9 @@ def delete_queue(
     own_handles: int = 0,
     terminated_by: TerminatedBy = NOBODY,
 ) -> None:
-    """Delete a local queue that is open by at most ``own_handles`` handles.
+    """Delete a local queue that at most ``own_handles`` handles have open.
 
-    ``terminated_by`` names the program in the records of its messages' lives. Raises
+    ``terminated_by`` names the program in the records of its purged messages. Raises
     MQRC_OBJECT_IN_USE, and MQRC_Q_NOT_EMPTY without ``purge``.
     """
     with core.engine_lock:
@@ -146,7 +146,10 @@ def delete_queue(
 
 
 def enter_queue(core: Core, definition: QueueDefinition) -> None:
-    """Store the definition of a new queue, then add it in memory; call it without the lock."""
+    """Store the definition of a new queue, then add the queue in memory.
+
+    Call it without the engine lock; the lock of definitions is held.
+    """
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
     save(core, definition, number)
     with core.engine_lock:
@@ -155,7 +158,7 @@ def enter_queue(core: Core, definition: QueueDefinition) -> None:
 
 
 def _add_queue(core: Core, definition: QueueDefinition, number: int) -> None:
-    """Add a queue in memory, with its trigger and its totals."""
+    """Add a queue in memory, with its triggering and its message counters."""
     queue = core.registry.add(definition, number)
     if queue is not None:
         triggering_of(core).set_trigger(queue)
@@ -165,7 +168,7 @@ def _add_queue(core: Core, definition: QueueDefinition, number: int) -> None:
 
 
 def set_up(core: Core, platform: str) -> None:
-    """Define the system objects that are missing; z/OS gets no staging queue (D14).
+    """Define those system objects that are missing; on z/OS without the staging queue (D14).
 
     A start that was interrupted may have defined some of them.
     """
@@ -176,7 +179,7 @@ def set_up(core: Core, platform: str) -> None:
 def enter_at_opening(
     core: Core, queues: Sequence[QueueDefinition], others: Sequence[Definition]
 ) -> None:
-    """Add queues while the queue manager opens, and store them and other definitions together.
+    """Add queues in memory while the queue manager opens; store them and other definitions.
 
     One transaction stores all. Here memory changes before the disk: no program can reach the queue
     manager yet, and it does not open when the transaction fails.
@@ -194,7 +197,7 @@ def enter_at_opening(
 
 
 def _system_objects(platform: str) -> list[QueueDefinition]:
-    """Return the queues that every queue manager has."""
+    """Return the definitions of the queues that every queue manager of this platform has."""
     objects = [QueueDefinition(kind, name) for kind, name in DEFAULT_OBJECTS.items()]
     objects.append(QueueDefinition(QLOCAL, DEAD_LETTER_QUEUE, maxdepth=LARGEST))
     if platform != "zos":
@@ -210,16 +213,17 @@ def _system_objects(platform: str) -> list[QueueDefinition]:
 
 
 def _owner_of(core: Core, definition: QueueDefinition | None) -> Core:
-    """Return the engine that stores a definition: the queue manager or its queue-sharing group."""
+    """Return the engine that stores a definition: the queue-sharing group, or ``core``."""
     is_shared = definition is not None and definition.qsgdisp == MQQSGD_SHARED
     return core if core.group is None or not is_shared else core.group
 
 
 def _owner_for(core: Core, definition: QueueDefinition) -> Core:
-    """Return the engine that a new definition belongs to.
+    """Return the engine that will store a new definition.
 
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue without a group, or of a kind that
-    cannot be shared.
+    It is the queue-sharing group for a shared queue, else ``core``. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue without a group, or of a kind that cannot be
+    shared.
     """
     if definition.qsgdisp != MQQSGD_SHARED:
         return core
@@ -233,10 +237,7 @@ def _owner_for(core: Core, definition: QueueDefinition) -> Core:
 
 
 def _check_sharing(definition: QueueDefinition) -> None:
-    """Check that a shared queue has no triggering and is no transmission queue.
-
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE.
-    """
+    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared queue with TRIGGER or USAGE(XMITQ)."""
     if definition.qsgdisp != MQQSGD_SHARED:
         return
     for keyword, is_refused in (
@@ -250,7 +251,11 @@ def _check_sharing(definition: QueueDefinition) -> None:
 
 
 def _find(core: Core, kind: str, name: str) -> QueueDefinition:
-    """Return a queue definition; raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR."""
+    """Return the definition of a queue of this kind.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME when no queue has this name, MQRC_OBJECT_TYPE_ERROR when it is
+    of another kind.
+    """
     definition = core.registry.find(name)
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
@@ -260,13 +265,16 @@ def _find(core: Core, kind: str, name: str) -> QueueDefinition:
 
 
 def _check_unused(queue: LocalQueue, own_handles: int) -> None:
-    """Raise MQRC_OBJECT_IN_USE if more handles have it open, or it has uncommitted work."""
+    """Raise MQRC_OBJECT_IN_USE for uncommitted work, or more than ``own_handles`` handles."""
     if queue.input_count + queue.output_count > own_handles or queue.has_uncommitted_work:
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open or has uncommitted work")
 
 
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
-    """Store changed attributes of a queue or the queue manager, then apply them in memory."""
+    """Store changed attributes of a queue or the queue manager, then apply them in memory.
+
+    Waiting gets are tried again. The lock of definitions is held.
+    """
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
     with triggering_of(core).held(queue):
         changed = definition.altered(attributes)
@@ -287,7 +295,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
 
 
 def _is_enabled_again(before: Definition, after: Definition) -> bool:
-    """Return True if the staging queue was inhibited and no longer is: release restarts (D28)."""
+    """Return True if the staging queue was GET- or PUT-inhibited before and is not now (D28)."""
     if not isinstance(before, QueueDefinition) or not isinstance(after, QueueDefinition):
         return False
     return before.name == STAGING_QUEUE and (
@@ -299,9 +307,9 @@ def _is_enabled_again(before: Definition, after: Definition) -> bool:
 def _forget(
     core: Core, definition: QueueDefinition, queue: LocalQueue | None, *, own_handles: int = 0
 ) -> None:
-    """Remove a definition from memory, then from disk; add it again when the disk fails.
+    """Remove a definition from memory, then from disk; add it again when the disk write fails.
 
-    Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
+    Raises MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY for a local ``queue``; None is for other kinds.
     """
     with core.engine_lock:
         if queue is not None:
@@ -327,7 +335,7 @@ def _forget(
 
 
 def _forget_totals(core: Core, queue: LocalQueue) -> None:
-    """Fail waiting gets of a deleted queue with MQRC_Q_DELETED, and delete its totals."""
+    """Fail waiting gets of a deleted queue with MQRC_Q_DELETED, and delete its message counters."""
     numbers = [queue.number] if queue.staged_for else [queue.number, -queue.number]
     with core.engine_lock:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
@@ -346,7 +354,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
 
 
 def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
-    """End the lives of all visible messages of a queue, in batches; return their number."""
+    """Remove all visible messages of a queue, in batches; return their number."""
     cleared = 0
     while True:
         with core.engine_lock:
@@ -370,9 +378,9 @@ def _clear(core: Core, queue: LocalQueue, terminated_by: TerminatedBy) -> int:
 def create_dynamic_queue(
     core: Core, model_name: str, dynamic_name: str, owners: tuple[str, ...] = ()
 ) -> str | None:
-    """Create a dynamic queue from a model queue and return its name; None if it is no model.
+    """Create a dynamic queue from a model queue and return its name; None if it is no model queue.
 
-    A ``*`` at the end of ``dynamic_name``, at place 33 or before, is replaced by a unique text.
+    A ``*`` at the end of ``dynamic_name``, at position 33 or before, is replaced by a unique text.
     ``owners`` are users who have all authority on it. Raises MQRC_DYNAMIC_Q_NAME_ERROR,
     MQRC_OBJECT_ALREADY_EXISTS.
     """
@@ -384,7 +392,10 @@ def create_dynamic_queue(
 
 
 def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ...]) -> str:
-    """Do as :func:`create_dynamic_queue`; the caller holds the lock of definitions."""
+    """Create a dynamic queue from the definition of a model queue, and return the queue's name.
+
+    The lock of definitions is held. Raises MQRC_DYNAMIC_Q_NAME_ERROR, MQRC_OBJECT_ALREADY_EXISTS.
+    """
     if name.endswith("*"):
         if len(name) > _LAST_PLACE_OF_ASTERISK:
             raise mq_error(
@@ -444,27 +455,30 @@ def drop_dynamic_queue(
 
 
 def save(core: Core, definition: Definition, number: int) -> None:
-    """Store a definition; durable on return. Temporary dynamic queues are not stored."""
+    """Store a definition, with a queue's number or 0; durable on return.
+
+    Temporary dynamic queues are not stored.
+    """
     if definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
         return
     core.committer.run(_statement(*_saving(definition, number)))
 
 
 def save_together(core: Core, *definitions: Definition) -> None:
-    """Store definitions without messages in one transaction; durable on return."""
+    """Store definitions that are not local queues in one transaction; durable on return."""
     transaction = Transaction()
     transaction.unit.statements.extend(_saving(definition, 0) for definition in definitions)
     core.committer.run(transaction)
 
 
 def erase(core: Core, definition: Definition) -> None:
-    """Delete a definition from disk."""
+    """Delete a definition from disk; durable on return, nothing happens when it is not stored."""
     sql = "DELETE FROM object WHERE kind = ? AND name = ?"
     core.committer.run(_statement(sql, (definition.kind, definition.name)))
 
 
 def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
-    """Return the SQL statement that stores a definition, with its bindings."""
+    """Return the SQL statement that stores a definition, and its bindings."""
     return _SAVE, (definition.kind, definition.name, number, definition.to_json())
 
 
@@ -476,7 +490,7 @@ def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
 
 
 def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
-    """Return all definitions of a store with their queue numbers.
+    """Return all definitions of a store, each with its queue number, 0 for other objects.
 
     Raises StoreDamaged, which names the first definition that cannot be read.
     """
@@ -499,9 +513,10 @@ def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
 
 @contextmanager
 def definitions_unchanged(core: Core) -> Iterator[None]:
-    """Hold the lock of definitions for a block, which may read and then change them.
+    """Hold the lock of definitions during a block, so that no other thread changes one.
 
-    Definitions of a queue-sharing group may still be changed by other members.
+    The block itself may change definitions. Those of a queue-sharing group may still be changed by
+    other members.
     """
     with core.definitions_lock:
         yield
@@ -509,7 +524,10 @@ def definitions_unchanged(core: Core) -> Iterator[None]:
 
 @contextmanager
 def definitions_if_free(core: Core) -> Iterator[bool]:
-    """Hold the lock of definitions for a block; yield False, without waiting, if it is taken."""
+    """Hold the lock of definitions during a block and yield True; yield False if it is taken.
+
+    It does not wait for the lock.
+    """
     is_free = core.definitions_lock.acquire(blocking=False)
     try:
         yield is_free

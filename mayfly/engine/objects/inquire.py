@@ -95,6 +95,7 @@ class DefinitionHandle:
     """An open process or queue manager object; closed by :meth:`close` or with its session."""
 
     def __init__(self, opened: OpenQueues, mark: OpenObject, definition: Definition) -> None:
+        """Make the handle for an object that is open; ``mark`` is its entry in ``opened``."""
         self._opened = opened
         self._mark = mark
         self.kind = definition.kind
@@ -112,7 +113,11 @@ class DefinitionHandle:
         return self.number
 
     def close(self, options: int = c.MQCO_NONE) -> None:
-        """MQCLOSE; raises MQRC_HOBJ_ERROR, and MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
+        """MQCLOSE: close the handle.
+
+        Raises MQRC_HOBJ_ERROR when it is closed already, MQRC_OPTION_NOT_VALID_FOR_TYPE for any
+        option.
+        """
         if not self.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self.name} is closed")
         if options:
@@ -148,7 +153,7 @@ def open_definition(
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ with up to 256 selectors; an alias returns its own attributes.
+    """MQINQ with up to 256 selectors; for an alias it returns attributes of the alias.
 
     A queue's value is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE, when only other kinds of
     queues have the attribute. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8),
@@ -173,7 +178,10 @@ def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[i
 
 
 def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
-    """Return attributes of the queue manager by selector; raises MQRC_SELECTOR_ERROR."""
+    """Return attributes of the queue manager, one for each selector, without a check of authority.
+
+    Raises MQRC_SELECTOR_ERROR for a selector that a queue manager does not have.
+    """
     known = by_selector(QMGR)
     values = []
     with core.engine_lock:
@@ -191,19 +199,28 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
 def inquire_itself(
     core: Core, authority: UserAuthority | None, selectors: Sequence[int]
 ) -> Inquiry:
-    """MQINQ on the queue manager; raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR."""
+    """MQINQ on the queue manager, without a handle; ``authority`` None is not checked.
+
+    Raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR.
+    """
     if authority is not None:
         authority.check_inquire()
     return Inquiry([*inquire_manager(core, selectors)], rc.MQRC_NONE)
 
 
 def text_length(selector: int) -> int:
-    """Return the length in characters to which a character attribute is padded."""
+    """Return the length in characters to which MQINQ pads a character attribute.
+
+    For an unknown selector it is 48, the length of a name.
+    """
     return _text_lengths().get(selector, _NAME_LENGTH)
 
 
 def opened_definition(core: Core, handle: Handle) -> QueueDefinition:
-    """Return the definition of the name that was opened; raises MQRC_Q_DELETED when it is gone."""
+    """Return the definition of the queue or alias that a handle has opened.
+
+    Raises MQRC_Q_DELETED when it was deleted.
+    """
     definition = core.registry.find(handle.path.name)
     if definition is None:
         raise mq_error(rc.MQRC_Q_DELETED, f"{handle.path.name} was deleted")
@@ -213,7 +230,10 @@ def opened_definition(core: Core, handle: Handle) -> QueueDefinition:
 def check_opened(
     handle: Handle | DefinitionHandle, option: int, reason: int, option_name: str
 ) -> None:
-    """Raise MQRC_HOBJ_ERROR for a closed handle, ``reason`` for one opened without ``option``."""
+    """Raise MQRC_HOBJ_ERROR for a closed handle, ``reason`` for one opened without ``option``.
+
+    ``option_name`` is for the text of the error.
+    """
     if not handle.is_open:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "the handle is closed")
     if not handle.options & option:
@@ -233,7 +253,10 @@ def unknown_selector(selector: int) -> MQError:
 
 
 def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
-    """Return an attribute of an open queue; None if only other kinds of queues have it."""
+    """Return an attribute of an open queue; None if only other kinds of queues have it.
+
+    Raises MQRC_Q_DELETED, and MQRC_SELECTOR_ERROR when no kind of queue has it.
+    """
     definition, queue = opened_definition(core, handle), handle.path.queue
     if selector in _OF_ANY_QUEUE:
         return _OF_ANY_QUEUE[selector](definition)
@@ -248,7 +271,10 @@ def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
 
 
 def _of_process(core: Core, name: str, selector: int) -> Value:
-    """Return an attribute of a process; raises MQRC_OBJECT_CHANGED, MQRC_SELECTOR_ERROR."""
+    """Return an attribute of a process.
+
+    Raises MQRC_OBJECT_CHANGED when it was deleted, MQRC_SELECTOR_ERROR when no process has it.
+    """
     definition = core.registry.named.get((PROCESS, name))
     if definition is None:
         raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{PROCESS} {name} was deleted")
@@ -262,6 +288,7 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
 
 @cache
 def _text_lengths() -> dict[int, int]:
+    """Return the length in characters of each character attribute, by selector."""
     return {a.selector: a.length for a in ATTRIBUTES if a.is_text and a.selector is not None}
 
 
@@ -290,7 +317,7 @@ def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> N
 
 
 def _takes(attribute: Attribute, value: Value) -> bool:
-    """Return True if an attribute accepts a value; raises TypeError for a wrong type."""
+    """Return True if a value is in the range of an attribute; raises TypeError for a wrong type."""
     if isinstance(value, str) != attribute.is_text:
         text = "text" if attribute.is_text else "a number"
         raise TypeError(f"{attribute.keyword} takes {text}, not {value!r}")

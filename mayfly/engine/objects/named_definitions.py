@@ -46,10 +46,10 @@ CHANNEL_MODELS: Final = {
 def define_named(
     core: Core, kind: str, name: str, attributes: Mapping[str, Value], *, replace: bool = False
 ) -> None:
-    """Define an object; attributes left out have their default.
+    """Define a process, channel or other named object; attributes left out have their defaults.
 
-    With ``replace`` an existing one takes the attributes given. Raises MQRC_OBJECT_ALREADY_EXISTS,
-    MQRC_OBJECT_NAME_ERROR.
+    With ``replace`` an existing one takes these attributes. Durable on return. Raises
+    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
     """
     check_name(name)
     core.check_running()
@@ -62,7 +62,10 @@ def define_named(
 
 
 def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
-    """Change attributes of an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Change attributes of a process, channel or other named object; durable on return.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
     core.check_running()
     with core.definitions_lock:
         definition = find_named(core, kind, name)
@@ -70,14 +73,17 @@ def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value
 
 
 def delete_named(core: Core, kind: str, name: str) -> None:
-    """Delete an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Delete a process, channel or other named object; raises MQRC_UNKNOWN_OBJECT_NAME."""
     core.check_running()
     with core.definitions_lock:
         forget_named(core, find_named(core, kind, name))
 
 
 def find_named(core: Core, kind: str, name: str) -> Definition:
-    """Return the definition of an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the definition of a process, channel or other named object.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
     definition = core.registry.named.get((kind, name))
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
@@ -85,19 +91,25 @@ def find_named(core: Core, kind: str, name: str) -> Definition:
 
 
 def find_channel(core: Core, name: str) -> ChannelDefinition:
-    """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the definition of a channel of any type but CLNTCONN.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
     definition = find_named(core, CHANNEL, name)
     assert isinstance(definition, ChannelDefinition)
     return definition
 
 
 def named_of(core: Core, kind: str) -> list[Definition]:
-    """Return all definitions of a kind, sorted by name."""
+    """Return all definitions of a kind, such as PROCESS or CHANNEL, sorted by name."""
     return [core.registry.named[key] for key in sorted(core.registry.named) if key[0] == kind]
 
 
 def keep_named(core: Core, definition: Definition) -> None:
-    """Store a new or changed definition, then set it in memory; call it without the engine lock."""
+    """Store a new or changed definition, then set it in memory; call it without the engine lock.
+
+    A new process may start triggering that waited for it.
+    """
     save(core, definition, 0)
     with core.engine_lock:
         key = definition.kind, definition.name
@@ -146,18 +158,21 @@ def set_rule(core: Core, rule: ChannelRuleDefinition, action: str) -> None:
 
 
 def channel_rules(core: Core) -> list[ChannelRuleDefinition]:
-    """Return all channel rules; the caller must not change them."""
+    """Return all channel rules (CHLAUTH); the caller must not change them."""
     found = named_of(core, CHLAUTH)
     return [rule for rule in found if isinstance(rule, ChannelRuleDefinition)]
 
 
 def entries_of(text: str) -> list[str]:
-    """Return the non-empty entries of a comma-separated list."""
+    """Return the non-empty entries of a comma-separated list: ``"a,,b"`` -> ``["a", "b"]``."""
     return [entry for entry in text.split(",") if entry]
 
 
 def _named_rule(rule: ChannelRuleDefinition) -> ChannelRuleDefinition:
-    """Set the name under which a rule is stored, made of profile, type and key; return the rule."""
+    """Set the name under which a channel rule is stored, made of profile, type and key.
+
+    Returns the rule.
+    """
     rule.name = " ".join((rule.profile, str(rule.type), *map(repr, _rule_key(rule))))
     return rule
 
@@ -186,21 +201,21 @@ def _change_list(
 
 
 def _rule_key(rule: ChannelRuleDefinition) -> tuple[str, ...]:
-    """Return the values that identify a rule beside its profile and type."""
+    """Return the values that identify a channel rule besides its profile and type."""
     return tuple(str(getattr(rule, field)) for field in _RULE_KEY)
 
 
 def _missing_rule(rule: ChannelRuleDefinition) -> MQError:
-    """Return the error MQRCCF_CHLAUTH_NOT_FOUND."""
+    """Return the error MQRCCF_CHLAUTH_NOT_FOUND, for the caller to raise."""
     return mq_error(k.MQRCCF_CHLAUTH_NOT_FOUND, f"there is no such rule for {rule.profile}")
 
 
 def set_up_client_objects(core: Core) -> None:
-    """Define the channels, rules and AUTHINFO object for clients, once in a queue manager's life.
+    """Define the channels, rules and AUTHINFO object for clients, once for each queue manager.
 
-    Every client needs a password (CHCKCLNT(REQUIRED)), so nobody can connect to a new queue
-    manager. IBM MQ demands it of administrators only (REQDADM), as the operating system knows the
-    other users.
+    Does nothing when they were defined before, even if they were deleted since. Every client needs
+    a password (CHCKCLNT(REQUIRED)), so nobody can connect to a new queue manager. IBM MQ demands it
+    of administrators only (REQDADM), as the operating system knows the other users.
     """
     manager = core.registry.queue_manager
     if manager.has_client_objects:
@@ -217,7 +232,7 @@ def set_up_client_objects(core: Core) -> None:
 
 @cache
 def _objects() -> tuple[Definition, ...]:
-    """Return the objects for clients; the caller must not change them."""
+    """Return the definitions of the objects for clients; the caller must not change them."""
     models = [
         ChannelDefinition(
             CLNTCONN if channel_type == c.MQCHT_CLNTCONN else CHANNEL,

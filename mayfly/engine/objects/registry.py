@@ -52,10 +52,10 @@ MAX_PATHS = 10_000
 
 
 class Path:
-    """The result of resolving a name: the objects passed and the queue at the end.
+    """The result of resolving a queue name: all objects on the way, and the local queue at the end.
 
     Default priority and persistence come from the first object (P7, D16). An inhibit on any object
-    applies (C5), and so does the lowest cap (X3).
+    applies (C5), and so does the lowest expiry cap, CAPEXPRY (X3).
     """
 
     __slots__ = (
@@ -90,6 +90,11 @@ class Path:
         queue: LocalQueue,
         remote: Remote | None,
     ) -> None:
+        """Take limits and attributes from ``objects``: the named one first, the local queue last.
+
+        ``remote`` is the queue of another queue manager; the local queue is then its transmission
+        queue.
+        """
         # The version comes first: where definitions change meanwhile, the path is made again.
         self.version = registry.version
         first, last = objects[0], objects[-1]
@@ -128,10 +133,10 @@ class Path:
 
 
 class SharedDirectory(Protocol):
-    """The queues of the other queue managers of a queue-sharing group."""
+    """The shared queues of a queue-sharing group, and the queues of its other members."""
 
     def status(self) -> Sequence[tuple[str, bool, int]]:
-        """Return each member's name, whether it is open, and how many decided units wait for it."""
+        """Return each member's name, whether it is open, and how many commits wait for it."""
 
     def find(self, name: str) -> QueueDefinition | None:
         """Return the definition of a shared queue, None without one."""
@@ -143,22 +148,29 @@ class SharedDirectory(Protocol):
         """Return a shared queue, None without one."""
 
     def path(self, asker: Registry, name: str) -> Path | None:
-        """Return the path of QUEUE@MANAGER when that manager is in the group, else None."""
+        """Return the path of ``QUEUE@MANAGER`` for ``asker``.
+
+        None when that manager is not in the group.
+        """
 
     def has(self, queue: LocalQueue) -> bool:
-        """Return True if a queue is a shared one."""
+        """Return True if a queue is a shared queue of the group."""
 
     def refreshed(self, asker: Registry, path: Path) -> Path:
-        """Return a path to another member's queue with the present definitions."""
+        """Resolve a path to another member's queue again, with the present definitions."""
 
 
 class Registry:
-    """All definitions of a queue manager and its queues; guarded by the engine lock.
+    """All definitions of a queue manager, and its queues; the engine lock guards it.
 
     ``version`` rises with every change: a Path of an earlier version must be resolved again.
     """
 
     def __init__(self, queue_owner: QueueOwner) -> None:
+        """Begin without definitions.
+
+        ``queue_owner`` is the queue manager or the queue-sharing group.
+        """
         self.queue_manager = ManagerDefinition(QMGR, queue_owner.name)
         self.version = 0
         #: The queues of its queue-sharing group that are not defined here; None without a group.
@@ -187,7 +199,10 @@ class Registry:
         self.retained: dict[str, tuple[int, int]] = {}
 
     def find(self, name: str) -> QueueDefinition | None:
-        """Return the definition of a queue of any kind, shared ones included; None without one."""
+        """Return the definition of a queue of any kind, shared ones included; None without one.
+
+        Raises TypeError when the name is no str.
+        """
         definition = self._definitions.get(name)
         if definition is None:
             _check_text(name)
@@ -205,7 +220,7 @@ class Registry:
         return list(self._queues.values())
 
     def queue(self, name: str) -> LocalQueue:
-        """Return a local or shared queue by its own name; raises MQRC_UNKNOWN_OBJECT_NAME."""
+        """Return a local or shared queue by name, not by alias; raises MQRC_UNKNOWN_OBJECT_NAME."""
         queue = self._queues.get(name)
         if queue is None and self.directory is not None and name not in self._definitions:
             queue = self.directory.queue(name)
@@ -214,15 +229,18 @@ class Registry:
         return queue
 
     def by_name(self, name: str) -> LocalQueue | None:
-        """Return a local queue by its own name, None when there is none."""
+        """Return a local queue by name, None when no local queue has this name."""
         return self._queues.get(name)
 
     def by_number(self, number: int) -> LocalQueue | None:
-        """Return a local queue by its number, None when there is none."""
+        """Return a local queue by its number, None when no local queue has this number."""
         return self._numbers.get(number)
 
     def target(self, number: int) -> LocalQueue | None:
-        """Return the queue with a number, even one deleted while messages were staged for it."""
+        """Return the queue with a number, also one deleted while messages were delayed for it.
+
+        None when no queue has this number.
+        """
         return self._numbers.get(number) or self.departed.get(number)
 
     def staging(self) -> LocalQueue | None:
@@ -230,7 +248,7 @@ class Registry:
         return self._numbers.get(STAGING_NUMBER)
 
     def resolve(self, name: str) -> Path:
-        """Return the path of a queue or alias name, to a queue that can be got from.
+        """Return the Path of a name: the objects on the way, and the local queue to get from.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when the target of an alias is
         not defined, MQRC_ALIAS_BASE_Q_TYPE_ERROR when it is no queue, and
@@ -248,10 +266,11 @@ class Registry:
         return path
 
     def resolve_target(self, name: str) -> Path:
-        """Return the path of a name for a put; it may end at a transmission queue (C2).
+        """Return the Path of a name for a put: the objects on the way, and the local queue (C2).
 
-        ``QUEUE@MANAGER`` is a queue of another queue manager. Raises the errors of :meth:`resolve`
-        and ``remote.resolution.route``.
+        For ``QUEUE@MANAGER``, a queue of another queue manager, that is a transmission queue.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_UNKNOWN_REMOTE_Q_MGR and
+        the other errors of ``remote.resolution.route``.
         """
         path = self._paths.get(name)
         # Names are resolved without the lock: a change meanwhile leaves an old path here.
@@ -292,9 +311,10 @@ class Registry:
         number: int | None = None,
         queue: LocalQueue | None = None,
     ) -> LocalQueue | None:
-        """Add a definition; a local queue without a number takes the lowest free one.
+        """Add a queue definition in memory, with its local queue.
 
-        Returns the local queue, None for other kinds.
+        Returns the local queue, ``queue`` if passed; None for other kinds of queues. Without a
+        ``number`` the queue takes a free one; raises MQRC_RESOURCE_PROBLEM when none is free.
         """
         self._definitions[definition.name] = definition
         self.changed()
@@ -328,7 +348,11 @@ class Registry:
         raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {len(self.numbers)} queues")
 
     def remove(self, name: str) -> None:
-        """Remove a definition and its queue."""
+        """Remove a queue definition and its local queue from memory.
+
+        Raises KeyError for an unknown name. The number of the queue stays in use while messages are
+        delayed for it.
+        """
         del self._definitions[name]
         queue = self._queues.pop(name, None)
         if queue is not None:
@@ -338,14 +362,17 @@ class Registry:
         self.changed()
 
     def changed(self) -> None:
-        """Note that definitions have changed, also for the group members that see them."""
+        """Drop all resolved paths, here and in group members: definitions have changed."""
         for registry in (self, *self.followers):
             registry.version += 1
             registry._paths.clear()
             registry.on_change()
 
     def _resolve(self, name: str) -> Path:
-        """Do as :meth:`resolve_target`, without the cache."""
+        """Resolve a name to a new Path, without the cache.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME and the other errors of :meth:`resolve_target`.
+        """
         _check_text(name)
         if self.directory is not None and "@" in name:
             path = self.directory.path(self, name)
@@ -363,7 +390,7 @@ def _check_text(name: object) -> None:
 
 
 def _lead_on(objects: list[QueueDefinition]) -> bool:
-    """Return True if each alias of a path still has the next object as its target."""
+    """Return True if each alias of a path still has the next object as its target queue."""
     return all(
         alias.kind != QALIAS or (alias.target == target.name and alias.targtype != MQOT_TOPIC)
         for alias, target in pairwise(objects)
@@ -371,7 +398,7 @@ def _lead_on(objects: list[QueueDefinition]) -> bool:
 
 
 def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
-    """Return the definition of a queue alias whose target is a topic, else None."""
+    """Return the definition of a queue alias whose target is a topic; None for any other name."""
     definition = registry.find(name)
     if definition is None or definition.kind != QALIAS:
         return None
@@ -379,7 +406,10 @@ def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
 
 
 def path_of_put(registry: Registry, name: str) -> Path | None:
-    """Do as ``resolve_target``; return None for an alias of a topic, to which puts publish."""
+    """Return the Path of a name for a put; None for an alias of a topic, to which puts publish.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME and the other errors of ``Registry.resolve_target``.
+    """
     path = registry._paths.get(name)
     if path is not None and path.version == registry.version:
         # The alias of a topic never has a path.

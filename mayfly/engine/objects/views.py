@@ -39,7 +39,7 @@ GENERIC: Final = "*"
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return True if a text equals a pattern, or begins with it when the pattern ends in ``*``."""
+    """Return True if a name equals a pattern, or begins like it: ``A*`` matches ``A.B``."""
     if pattern.endswith(GENERIC):
         return name.startswith(pattern[:-1])
     return name == pattern
@@ -99,13 +99,16 @@ def view_manager(core: Core) -> ManagerDefinition:
 
 
 def view_queue(core: Core, name: str) -> QueueDefinition | None:
-    """Return a copy of a queue definition of any kind, None without one."""
+    """Return a copy of the definition of a queue of any kind, None when it is not defined."""
     with core.engine_lock:
         return copy(core.registry.find(name))
 
 
 def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueView]:
-    """Return the queues of these kinds whose names match, sorted by name."""
+    """Return the queues of these kinds whose names match ``pattern``, sorted by name.
+
+    A pattern is a name, or the beginning of names and ``*``.
+    """
     with core.engine_lock:
         return [
             _queue_view(core, definition)
@@ -123,7 +126,7 @@ def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
 
 
 def view_queue_status(core: Core, name: str) -> QueueStatus:
-    """Return the status of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    """Return the status of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME for any other name."""
     with core.engine_lock:
         queue = core.registry.queue(name)
         counted = counts(core, queue)
@@ -141,10 +144,10 @@ def view_queue_status(core: Core, name: str) -> QueueStatus:
 
 
 def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
-    """Return when the oldest message of a queue was put, None when it is empty.
+    """Return when the oldest message of a queue was put, in ms since 1970; None when it is empty.
 
     It is the first message of one of the priorities, so each priority with messages costs one
-    search.
+    search. The engine lock is held.
     """
     assert core.engine_lock.is_held()
     oldest_ms: int | None = None
@@ -160,7 +163,7 @@ def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
 
 
 def view_topics(core: Core, pattern: str) -> list[TopicDefinition]:
-    """Return the topic objects whose names match, sorted by name."""
+    """Return the topic objects whose names match a pattern such as ``A*``, sorted by name."""
     with core.engine_lock:
         found = core.registry.topics.definitions()
     return [definition for definition in found if matches(definition.name, pattern)]
@@ -180,7 +183,10 @@ def view_topic_string(core: Core, topic: str) -> TopicView:
 
 
 def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
-    """Return the subscriptions whose names match, sorted by name; those without come first."""
+    """Return the subscriptions whose names match a pattern such as ``A*``, sorted by name.
+
+    Those without a name come first.
+    """
     with core.engine_lock:
         found = core.registry.subscriptions.all()
     wanted = sorted((s for s in found if matches(s.name, pattern)), key=lambda s: s.name)
@@ -188,22 +194,29 @@ def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
 
 
 def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
-    """Return the objects of a kind (processes, channels) whose names match, sorted by name."""
+    """Return the objects of a kind (processes, channels) whose names match, sorted by name.
+
+    ``pattern`` is a name, or the beginning of names and ``*``.
+    """
     with core.engine_lock:
         return [d for d in named_of(core, kind) if matches(d.name, pattern)]
 
 
 def view_neighbours(core: Core) -> tuple[str, list[str]]:
-    """Return the parent in the hierarchy, "" without one, and the children, sorted by name."""
+    """Return the parent in the publish/subscribe hierarchy, "" without one, and its children.
+
+    The children are sorted by name.
+    """
     with core.engine_lock:
         children = [child.name for child in named_of(core, CHILD)]
         return core.registry.queue_manager.parent, children
 
 
 def view_members(core: Core) -> list[MemberView]:
-    """Return the open members of the group, and closed ones with decided units, sorted by name.
+    """Return the members of the queue-sharing group that are open or have pending work, by name.
 
-    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
+    Pending are committed changes that a closed member makes when it is opened. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
     """
     directory, group = core.registry.directory, core.group
     if directory is None or group is None:
@@ -223,9 +236,9 @@ def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
 
 
 def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
-    """Return the entities, each user followed by all groups of that user.
+    """Return users and groups, each user followed by the groups of that user.
 
-    Together they have one authority.
+    Together they have the authority of all of them.
     """
     with core.engine_lock:
         found: list[Entity] = []
@@ -236,13 +249,16 @@ def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
 
 
 def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
-    """Return the authorities, as bits, that users and groups have together on an object."""
+    """Return the authorities, as bits, that users and groups have together on an object.
+
+    Returns 0 for none.
+    """
     with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)
 
 
 def manager_definition(core: Core) -> ManagerDefinition:
-    """Return the definition of the queue manager itself, which changes in place."""
+    """Return the definition of the queue manager itself, not a copy: it changes with each ALTER."""
     return core.registry.queue_manager
 
 
@@ -257,16 +273,16 @@ def manager_folder(core: Core) -> Path | None:
 
 
 def target_queue(core: Core, name: str) -> LocalQueue:
-    """Return the queue to which a put under a name goes (C2).
+    """Return the local queue on which a put under a name is stored (C2).
 
-    For a queue of another queue manager that is the transmission queue. Raises the errors of
-    ``resolve_target``.
+    For a queue of another queue manager that is the transmission queue. Raises
+    MQRC_UNKNOWN_OBJECT_NAME and the other errors of ``resolve_target``.
     """
     return core.registry.resolve_target(name).queue
 
 
 def has_lives_from_release(core: Core) -> bool:
-    """Return True if a queue has TTLFROM(RELEASE), so that a life may be shorter than its delay."""
+    """Return True if a local queue has TTLFROM(RELEASE): expiry may be shorter than delay."""
     with core.engine_lock:
         return any(
             definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND

@@ -1,6 +1,6 @@
-"""Resolves a name: to a queue here, or through a transmission queue to another queue manager.
+"""Resolves a queue name: to a queue here, or through a transmission queue to another queue manager.
 
-A name may include a queue manager, as in ``ORDERS@QM2``; no object's own name has an ``@``.
+A name may include a queue manager, as in ``ORDERS@QM2``; the name of an object never has an ``@``.
 """
 
 from __future__ import annotations
@@ -42,23 +42,29 @@ class Remote(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """The objects passed, the last one holds the messages; ``remote`` is None for a queue here."""
+    """The objects on the way from a name to its queue; the last one holds the messages.
+
+    ``remote`` is None for a queue here; else it is the queue of another queue manager.
+    """
 
     objects: list[QueueDefinition]
     remote: Remote | None
 
 
 def full_name(queue: str, manager: str, own_manager: str) -> str:
-    """Return the name of a queue, with ``@`` and its queue manager when that is another one."""
+    """Return the name of a queue, with its queue manager if that is another one.
+
+    ``("Q", "QM2", "QM1")`` -> ``"Q@QM2"``; ``("Q", "QM1", "QM1")`` -> ``"Q"``.
+    """
     return queue if manager in ("", own_manager) else f"{queue}@{manager}"
 
 
 def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Resolution:
-    """Resolve a name to its objects and the queue that holds the messages (C1, C2).
+    """Return the objects that a name leads to; the last one holds the messages (C1, C2).
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
     MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR and
-    MQRC_OBJECT_Q_MGR_NAME_ERROR for names elsewhere that are empty or do not fit an MQXQH;
+    MQRC_OBJECT_Q_MGR_NAME_ERROR for a remote name that is empty or does not fit an MQXQH;
     MQRC_REMOTE_Q_NAME_ERROR for an incomplete remote definition; and the reasons of
     :func:`_transmission_queue`.
     """
@@ -90,9 +96,10 @@ def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Resolutio
 
 
 def check_remote_open(name: str, options: int) -> None:
-    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for options not allowed on a queue elsewhere (C3).
+    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for open options not allowed on a remote queue (C3).
 
-    Inquire and set are allowed on its remote definition here, if there is one.
+    These are input and browse. Inquire and set are allowed on its remote definition here, but not
+    on a name with ``@``.
     """
     if options & _READS or ("@" in name and options & (MQOO_INQUIRE | MQOO_SET)):
         text = f"open options {options:#x}: {name} is a queue of another queue manager"
@@ -100,7 +107,10 @@ def check_remote_open(name: str, options: int) -> None:
 
 
 def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
-    """Return queue and manager of a remote definition named as ReplyToQ, None for others (P4)."""
+    """Return queue and queue manager of the remote definition that ReplyToQ names (P4).
+
+    None when ReplyToQ names no remote definition.
+    """
     definition = find(queue)
     if definition is None or definition.kind != QREMOTE:
         return None
@@ -108,7 +118,11 @@ def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
 
 
 def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
-    """Yield the object of a name, and the target of an alias; raises as :func:`route`."""
+    """Yield the object with this name and, for an alias, its target.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR, and
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic.
+    """
     definition = find(name)
     if definition is None or definition.kind == QMODEL:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")
@@ -133,15 +147,15 @@ def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
 
 
 def _check_elsewhere(name: str, reason: int) -> None:
-    """Raise ``reason`` for a name that does not fit an MQXQH, or contains an ``@``."""
+    """Raise ``reason`` unless a name has 1 to 48 ASCII characters, without NUL and ``@``."""
     if not 0 < len(name) <= _NAME_BYTES or not name.isascii() or "\0" in name or "@" in name:
         raise mq_error(reason, f"{name!r} is no name of 1 to {_NAME_BYTES} characters")
 
 
 def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> QueueDefinition:
-    """Return the transmission queue for a queue manager: XMITQ, the one of its name, or DEFXMITQ.
+    """Return the transmission queue to a queue manager: XMITQ, the one of its name, or DEFXMITQ.
 
-    Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none. When the one found is unusable, raises
+    Raises MQRC_UNKNOWN_REMOTE_Q_MGR when none is named. When the one named is unusable, raises
     MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR or MQRC_XMIT_Q_USAGE_ERROR; for the default one
     MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR or MQRC_DEF_XMIT_Q_USAGE_ERROR.
     """

@@ -1,4 +1,4 @@
-"""Messages on a transmission queue: the original behind an MQXQH, wrapped, unwrapped, checked."""
+"""Messages on a transmission queue: wraps them in an MQXQH, unwraps and checks them."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def wrapped(
     correl_id: bytes,
     body: bytes,
 ) -> Wrapped:
-    """Return a message as put on a transmission queue of ``manager_name`` (E23).
+    """Return a message in the form in which it is put on a transmission queue, with an MQXQH (E23).
 
-    Both Expiry fields are the rest of the life at the put. The embedded MQMD is version 1; an MQMDE
-    follows when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field that does
-    not fit an MQMD.
+    Both Expiry fields are the time to live left at the put. The embedded MQMD is version 1; an
+    MQMDE follows when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field that
+    does not fit an MQMD.
     """
     descriptor = prepared.descriptor
     inner, extension = descriptor, b""
@@ -136,7 +136,10 @@ def unwrapped(body: bytes, encoding: int) -> Embedded:
 
 
 def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
-    """Return a row as a get sees it now: the Expiry in an MQXQH is counted down (E24)."""
+    """Return a row as a get sees it now: the Expiry in an MQXQH is counted down (E24).
+
+    A row without an MQXQH is returned as it is.
+    """
     if row.body[:4] != TRANSMISSION_MARK:
         return row
     descriptor = unpack_descriptor(row.descriptor)
@@ -147,7 +150,7 @@ def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
 
 
 def embedded_or_none(body: bytes | None, descriptor: Descriptor) -> Embedded | None:
-    """Return the message behind the MQXQH of a message in transit, None without a valid one."""
+    """Return the message behind the MQXQH of a message in transit, None without a valid MQXQH."""
     if body is None or descriptor.format != TRANSMISSION_FORMAT:
         return None
     try:
@@ -157,7 +160,10 @@ def embedded_or_none(body: bytes | None, descriptor: Descriptor) -> Embedded | N
 
 
 def _packed(fields: dict[str, object]) -> bytes:
-    """Return an MQXQH; raises MQRC_MD_ERROR for a field that does not fit."""
+    """Return an MQXQH with these fields.
+
+    Raises MQRC_MD_ERROR for a value that does not fit its field.
+    """
     try:
         return XQH.pack(fields)
     except ValueError as error:
@@ -177,7 +183,7 @@ def _needs_extension(descriptor: Descriptor) -> bool:
 
 @lru_cache(maxsize=1024)
 def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
-    """Return the descriptor of version 1 whose Format is MQHMDE, and the MQMDE."""
+    """Return a version 1 descriptor whose Format is MQHMDE, and the MQMDE that follows it."""
     extension = MDE.pack(
         {
             "Encoding": descriptor.encoding,
@@ -198,7 +204,7 @@ def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
 
 @lru_cache(maxsize=1024)
 def _embedded_fields(descriptor: Descriptor) -> dict[str, object]:
-    """Return the fields of a descriptor for the MQXQH."""
+    """Return the fields of a descriptor by their names in an MQXQH, such as ``MsgDesc.Report``."""
     return {f"{_EMBEDDED}{name}": getattr(descriptor, MD_NAMES[name]) for name in _FIRST_VERSION}
 
 
@@ -250,7 +256,10 @@ def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
 
 
 def _unwrapped(body: bytes, encoding: int) -> Embedded:
-    """Do as :func:`unwrapped`, and cache the part of the header that messages share."""
+    """Return the message behind an MQXQH, checked; cache the parts that messages have in common.
+
+    Raises MQRC_XQH_ERROR, MQRC_MDE_ERROR, and the MQError of a descriptor that no queue accepts.
+    """
     if len(body) < _HEADER_BYTES:
         return _checked(unwrapped(body, encoding))
     ids_end, times_end = _CORREL_ID + _ID_BYTES, _PUT_TIME + _TIME_BYTES
@@ -283,15 +292,18 @@ def _unwrapped(body: bytes, encoding: int) -> Embedded:
 
 @lru_cache(maxsize=1024)
 def _like(header: bytes, encoding: int) -> Embedded | None:
-    """Return what a header says without ids and times; None when an MQMDE must be read too."""
+    """Return the message in an MQXQH without its ids and times, to be filled in by the caller.
+
+    None when an MQMDE follows the MQXQH, so that nothing can be cached.
+    """
     format_name = header[_FORMAT : _FORMAT + _FORMAT_BYTES]
     return None if format_name == MQFMT_MD_EXTENSION else _checked(unwrapped(header, encoding))
 
 
 def _checked(embedded: Embedded) -> Embedded:
-    """Return the message; raises when no queue could take it, not even a dead-letter queue.
+    """Return the message; raises MQError when no queue could take it, not even a dead-letter queue.
 
-    Report options are not checked: the receiver owes the reports.
+    Report options are not checked: the receiver sends the reports.
     """
     descriptor = embedded.descriptor._replace(report=0)
     prepare(descriptor, 0, 0, _NOBODY, MQPMO_SET_ALL_CONTEXT)
@@ -301,7 +313,7 @@ def _checked(embedded: Embedded) -> Embedded:
 def check_direct_put(
     settings: Settings, descriptor: Descriptor, body: bytes, life_ms: int | None
 ) -> None:
-    """Check format, header and both lifetimes of a put to a transmission queue, before any cap.
+    """Check format, header and both Expiry values of a put to a transmission queue, before any cap.
 
     Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH (K3),
     or are too short for the embedded Expiry (K5); MQRC_EXPIRY_ERROR when that is invalid (K4) or
