@@ -40,10 +40,10 @@ _Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 class BadRows:
-    """Finds the bad rows of a pipeline's batches and backs them out."""
+    """Finds the messages that a pipeline's batches cannot process, and backs them out."""
 
     def __init__(self, config: PipelineConfig, parts: Sequence[Part]) -> None:
-        """Take a pipeline whose consumers are attached, and the parts of its sinks."""
+        """Keep pipeline and sink parts; only queue sources with an attached consumer count."""
         self._config = config
         self._parts = parts
         self._sources = {
@@ -53,9 +53,11 @@ class BadRows:
         }
 
     def back_out_surrendered(self, batch_id: int) -> None:
-        """Back out the rows of a written batch that no queue accepted; raises BulkError.
+        """Back out the messages of a written batch that no sink could put on any queue.
 
-        A second call for the same batch changes nothing.
+        The messages go back to the queue that they were read from, or beyond BOTHRESH to its
+        backout queue. A second call for the same batch changes nothing. Raises BulkError if a
+        server fails.
         """
         if not self._sources:
             return
@@ -69,10 +71,10 @@ class BadRows:
                 client.back_out(attached, sorted(rows), reason)
 
     def back_out_failing(self, error: BaseException, spark: SparkSession) -> None:
-        """Back out the messages that made a batch fail, then raise RowsBackedOut.
+        """Back out the messages that made a batch fail with ``error``, then raise RowsBackedOut.
 
-        Returns if no single message is the cause. Raises BulkError, and the error of a read that
-        failed for another reason.
+        Returns without a change if no single message is the cause. Raises BulkError if a server
+        fails, and Spark's error if a search read fails for a reason other than the rows.
         """
         if not may_be_of_rows(error):
             return
@@ -99,7 +101,10 @@ class BadRows:
     def _fail(
         self, spark: SparkSession, number: int, shape: _Shape, ranges: Sequence[RowRange]
     ) -> bool:
-        """Return True if a shape cannot be computed for these rows of a source."""
+        """Return True if Spark cannot compute ``shape`` for these claimed rows of a source.
+
+        Nothing is written. An error that rows cannot cause is raised again.
+        """
         made = shape(routed_again(self._config, spark, number, ranges))
         try:
             made.write.format("noop").mode("overwrite").save()
@@ -111,12 +116,12 @@ class BadRows:
 
 
 def _whole(rows: DataFrame) -> DataFrame:
-    """Return the rows unchanged: the shape that computes every column."""
+    """Return the rows unchanged; used as the shape that computes every column."""
     return rows
 
 
 def _shaped(part: Part, rows: DataFrame) -> DataFrame:
-    """Return the rows of a part in the form in which they are written."""
+    """Return those rows that belong to ``part``, in the form in which the sink writes them."""
     return part.shape(rows.where(part.rows))
 
 
@@ -125,9 +130,10 @@ def find_failing_rows(
     ranges: Sequence[RowRange],
     most: int = MAX_BAD_ROWS,
 ) -> list[int]:
-    """Return the rows that fail alone, found by halving the rows that fail together.
+    """Return the numbers of the rows for which ``fail`` is True alone, found by halving ``ranges``.
 
-    Returns an empty list if ``most`` rows fail and no row passes: then the rows are not the cause.
+    The search ends after ``most`` failing rows. Returns an empty list if ``most`` rows fail and no
+    other row passes: then the rows are not the cause.
     """
     bad: list[int] = []
     has_passed = False
@@ -148,7 +154,10 @@ def find_failing_rows(
 
 @contextmanager
 def _reader(source: QueueSource) -> Iterator[tuple[QueueClient, Attached]]:
-    """Return a context with a connection and the attached consumer of a source."""
+    """Return a context with a connection to the source's queue manager, and its attached consumer.
+
+    Raises BulkError if the server cannot be reached, or if a later reader has replaced this one.
+    """
     assert source.epoch is not None
     with QueueClient(source.url, token_file=source.token_file, manager=source.manager) as client:
         yield client, client.attached(source.consumer, source.epoch)
