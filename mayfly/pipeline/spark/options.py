@@ -9,14 +9,14 @@ from mayfly.pipeline.spark.errors import OptionError
 
 
 class OptionReader:
-    """Options as Spark passes them; it remembers which were read."""
+    """The options that Spark passes; an option that was read is removed from the rest."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Begin with all options unread."""
+        """Keep all options as unread; names match in any case."""
         self._left = {name.lower(): (name, value) for name, value in options.items()}
 
     def optional(self, name: str) -> str | None:
-        """Return the value of an option, None if it is missing."""
+        """Return the value of an option, None if it is missing or was read before."""
         return self._left.pop(name.lower(), (name, None))[1]
 
     def text(self, name: str, default: str) -> str:
@@ -62,7 +62,7 @@ class OptionReader:
         return value == "true"
 
     def refuse_unknown_keys(self) -> None:
-        """Raise OptionError if an option was not read, because it is unknown."""
+        """Raise OptionError for the first option that was not read, because it is unknown."""
         if self._left:
             name, value = next(iter(self._left.values()))
             raise OptionError(f"option {name} ({value!r}) is not one of this source")

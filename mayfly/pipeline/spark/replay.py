@@ -1,8 +1,9 @@
-"""The what-if replay in Spark: the kernel of `replay`, run queue by queue on the workers.
+"""The what-if replay in Spark: `mayfly.pipeline.replay`, run queue by queue on the workers.
 
-There are two ways. Over any DataFrame, rows are grouped by queue. Over a folder split by queue
-(``queue=NAME/*.parquet``), workers read the files themselves, so that nothing is shuffled. Both
-return the same rows as `replay_in_process`.
+The replay decides again, with changed expiry settings, how the messages of a ledger would have
+ended. There are two ways. Over any DataFrame, rows are grouped by queue. Over a folder split by
+queue (``queue=NAME/*.parquet``), workers read the files themselves, so that nothing is shuffled.
+Both return the same rows as `replay_in_process`.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ _ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
 
 
 def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
-    """Return the outcomes of `replay_in_process` as a DataFrame, in no order; raises ReplayError.
+    """Return the outcome of each message of a trace under other settings, in no order.
 
-    `ordered` sorts collected rows like those of `replay_in_process`.
+    Rows are those of `replay_in_process`; `ordered` sorts them like these. Raises ReplayError for
+    wrong settings.
     """
 
     _check(what_if, trace)
@@ -88,9 +90,11 @@ def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFram
 def replay_split_in_spark(
     spark: SparkSession, folder: str | Path, what_if: Settings = AS_IT_WAS
 ) -> DataFrame:
-    """Return the outcomes for a folder that `replay.split` or Spark's partitionBy has written.
+    """Return the outcome of each message in a folder that is split by queue, in no order.
 
-    Each queue is one task; the workers must see the folder under the same path. Raises ReplayError.
+    `replay.split` or Spark's partitionBy has written the folder. Each queue is one task; the
+    workers must see the folder under the same path. Raises ReplayError for wrong settings or a
+    folder without queues.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -120,7 +124,8 @@ def compare_in_spark(
     """Return the result of `mayfly.pipeline.replay.compare.compare`, computed by queue in Spark.
 
     Only a row per queue, and the messages that end differently, return to this process. ``prepare``
-    turns the rows of one queue into a trace, if they are not one yet. Raises ReplayError.
+    turns the rows of one queue into a trace, if they are not one yet. Raises ReplayError for wrong
+    settings.
     """
 
     _check(what_if, rows)
@@ -144,10 +149,10 @@ def compare_in_spark(
 
 
 def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None = None) -> DataFrame:
-    """Return the rows of a lake from which `replay.lives.trace_of_lives` makes a trace.
+    """Return a lake's rows of ended messages, from which `trace_of_lives` makes a trace.
 
-    Raises NoLives when there are none, and ReplayError when they are of several queue managers and
-    ``manager`` names none of them.
+    Raises LakeError without a lake, NoLives when it has no such rows, and ReplayError when they are
+    of several queue managers and ``manager`` names none of them.
     """
     from pyspark.sql import functions as f
 
@@ -160,9 +165,10 @@ def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None =
 
 
 def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
-    """Return the rows of `lives_to_replay`, read in this process under a lease of the lake.
+    """Return the rows of `lives_to_replay`, read in this process without Spark.
 
-    Raises LakeError when a file is missing, and as `lives_to_replay`.
+    A lease keeps the lake's files meanwhile. Raises LakeError when a file is missing, NoLives when
+    there are no rows, and ReplayError when ``manager`` is not clear.
     """
     from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake
 
@@ -172,7 +178,7 @@ def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
 
 
 def ordered(outcomes: pa.Table) -> pa.Table:
-    """Return outcome rows sorted by queue, put time and seq, with exactly OUTCOME_SCHEMA."""
+    """Return outcome rows sorted by queue, put time and sequence number, as OUTCOME_SCHEMA."""
     rows = outcomes.select(OUTCOME_SCHEMA.names).cast(OUTCOME_SCHEMA)
     return rows.sort_by(_ORDER).combine_chunks()
 
@@ -192,7 +198,7 @@ def _trace_columns(trace: DataFrame) -> list[str]:
 
 
 def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
-    """Apply a function to the rows of each queue, on the workers."""
+    """Return the rows that ``decide`` makes of each queue's rows, called on Spark's workers."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def one_queue(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
@@ -202,7 +208,10 @@ def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
 
 
 def _check(what_if: Settings, rows: DataFrame) -> None:
-    """Raise ReplayError for wrong settings, here, as a worker knows only its own queue."""
+    """Raise ReplayError for settings out of range or about a queue that the rows do not have.
+
+    This happens here, as a worker knows only one queue.
+    """
     check_settings(what_if)
     if not isinstance(what_if, WhatIf) and what_if.keys() - {EVERY_OTHER}:
         queues = [row["queue"] for row in rows.select("queue").distinct().collect()]
@@ -210,5 +219,5 @@ def _check(what_if: Settings, rows: DataFrame) -> None:
 
 
 def _own(what_if: Settings, rows: pa.Table) -> Settings:
-    """Return the settings for the single queue of some rows."""
+    """Return the settings that apply to the single queue of ``rows``; all of them if empty."""
     return {EVERY_OTHER: settings_of(what_if, rows["queue"][0].as_py())} if len(rows) else what_if
