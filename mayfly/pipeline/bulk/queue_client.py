@@ -106,11 +106,11 @@ class QueueClient(LedgerClient):
         return f"QueueClient({self.url!r})"
 
     def attach(self, consumer: str, queue: str) -> Attached:
-        """Attach a reader to ``queue`` as ``consumer``; return its epoch and the store's id.
+        """Attach a reader to ``queue`` under the name ``consumer``, which is created if it is new.
 
-        Earlier readers of that consumer raise ConsumerFenced from now on. Their open claims go on.
-        Raises ConsumerOfOtherQueue if the consumer belongs to another queue, and
-        QueueManagerRefused.
+        Returns the reader with its epoch and the store's id. Earlier readers of the consumer raise
+        ConsumerFenced from now on; claims that are open stay open. Raises ConsumerOfOtherQueue if
+        the consumer belongs to another queue, and QueueManagerRefused.
         """
         request = contract.AttachRequest(consumer, queue)
         return Attached(**self._call(contract.ATTACH, request))
@@ -124,12 +124,12 @@ class QueueClient(LedgerClient):
         max_bytes: int,
         up_to: int | None = None,
     ) -> tuple[int, int]:
-        """Reserve the next messages of the queue for the consumer, under the next claim number.
+        """Reserve the next messages of the queue for the consumer, under the next claim numbers.
 
-        Returns the number of the last claim to read, and the number of its messages; 0 messages if
-        the queue has none. Claims that exist behind claim ``after`` come first. ``max_bytes``
-        limits payload. ``up_to`` is a :meth:`mark`: later messages are not claimed. Raises
-        ConsumerFenced; for a checkpoint that does not fit, ClaimsAhead or ClaimsClosed.
+        Returns the number of the last claim to read and the number of messages; ``(after, 0)`` if
+        the queue has none, or after :meth:`quiesce`. Open claims behind ``after`` come first.
+        ``max_bytes`` limits payload. ``up_to`` is a :meth:`mark`: later messages are not claimed.
+        Raises ConsumerFenced; for a checkpoint that does not fit, ClaimsAhead or ClaimsClosed.
         """
         name, epoch = consumer.consumer, consumer.epoch
         request = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)

@@ -1,4 +1,4 @@
-"""Replays a trace in this process: the outcome of every message under given settings."""
+"""Runs a replay of a trace in this process: the outcome of every message under other settings."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def outcomes_of(
 
 
 class _Columns(NamedTuple):
-    """The input of the kernel and its output, one array for all queues."""
+    """The input and the output of the kernel, one array each for the messages of all queues."""
 
     correl_id: pa.Array
     put_ms: Ints
@@ -100,7 +100,7 @@ class _Columns(NamedTuple):
 
     @staticmethod
     def of(trace: Trace) -> _Columns:
-        """Return the columns of a trace, without any outcome yet."""
+        """Return the columns of a trace, with outputs that are still empty."""
         rows, count = trace.rows, len(trace.rows)
         return _Columns(
             rows["correl_id"].combine_chunks(),
@@ -115,7 +115,7 @@ class _Columns(NamedTuple):
         )
 
     def decide(self, rows: slice, what_if: WhatIf, with_kernel: ReplayKernel) -> None:
-        """Compute the outcomes of the messages of one queue."""
+        """Replay the messages of one queue, which are ``rows``, and store windows and gets."""
         put_ms = self.put_ms[rows]
         windows = windows_at_put(
             put_ms,
@@ -147,7 +147,7 @@ class _Columns(NamedTuple):
             whole[rows] = part
 
     def as_table(self, trace: Trace) -> pa.Table:
-        """Return the outcomes as a table of OUTCOME_SCHEMA."""
+        """Return the outcomes of all queues as a table of OUTCOME_SCHEMA."""
         windows, taken_ms = self.windows, self.found.taken_ms
         refused = windows.refused
         ended_ms = np.where(taken_ms != NONE, taken_ms, windows.expire_at_ms)
@@ -171,7 +171,7 @@ def _key(correl_id: pa.Array) -> Ints:
 def _messages(
     windows: Windows, line: Ints, level_count: int, with_kernel: ReplayKernel
 ) -> Messages:
-    """Return the messages of one queue in the form of the kernel."""
+    """Return the messages of one queue as columns of the kernel."""
     column = with_kernel.column
     accepted = np.flatnonzero(~windows.refused)
     line_count = (int(line.max()) // level_count + 1) * level_count
@@ -188,7 +188,7 @@ def _messages(
 
 
 def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: ReplayKernel) -> Gets:
-    """Return the gets of one queue in the form of the kernel."""
+    """Return the gets of one queue as columns of the kernel."""
     column = with_kernel.column
     key_count = int(key.max()) + 1
     return Gets(
@@ -203,7 +203,7 @@ def _gets(get_ms: Ints, key: Ints, timeout_ms: int | None, with_kernel: ReplayKe
 
 
 def _nothing_found(count: int, with_kernel: ReplayKernel) -> Found:
-    """Return the empty result of ``count`` messages for the kernel to fill."""
+    """Return an empty result for ``count`` messages, which the kernel fills."""
     column = with_kernel.column
     return Found(column(kernel.blank(count)), column(kernel.blank(count)))
 

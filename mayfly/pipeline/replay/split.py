@@ -17,7 +17,10 @@ _PREFIX = "queue="
 
 
 def write_split(trace: pa.Table, folder: str | Path) -> None:
-    """Write a trace into folders by queue; existing files of these queues are replaced."""
+    """Write a trace into a folder ``queue=NAME`` for each queue, replacing files of these queues.
+
+    Raises ReplayError for an invalid trace, or a URL of another machine.
+    """
     ds.write_dataset(
         as_trace(trace),
         str(local_trace(folder)),
@@ -30,7 +33,7 @@ def write_split(trace: pa.Table, folder: str | Path) -> None:
 
 
 def local_trace(path: str | Path) -> Path:
-    """Return the path of a trace; raises ReplayError if it is not on this machine."""
+    """Return the path of a trace on this machine; raises ReplayError for another URL."""
     try:
         return local_path(path)
     except ValueError as error:
@@ -38,12 +41,12 @@ def local_trace(path: str | Path) -> Path:
 
 
 def is_split(folder: Path) -> bool:
-    """Return True if a folder contains a trace split by queue."""
+    """Return True if the folder contains a trace split by queue (``queue=NAME``)."""
     return any(folder.glob(f"{_PREFIX}*"))
 
 
 def queue_folders(folder: str | Path) -> list[Path]:
-    """Return the folders of the queues, sorted by path; raises ReplayError if there are none."""
+    """Return the folders ``queue=NAME`` sorted by path; raises ReplayError if none exists."""
     folders = sorted(local_trace(folder).absolute().glob(f"{_PREFIX}*"))
     if not folders:
         raise ReplayError(f"{folder} is not split by queue: it has no folder queue=NAME")
@@ -51,7 +54,10 @@ def queue_folders(folder: str | Path) -> list[Path]:
 
 
 def read_queue(folder: Path) -> pa.Table:
-    """Return the rows of one queue, whose name is in the name of its folder; raises ReplayError."""
+    """Return the trace rows of one queue from its folder ``queue=NAME``.
+
+    Raises ReplayError without a Parquet file, or for missing values.
+    """
     rows = pa.concat_tables([pq.read_table(file, partitioning=None) for file in _files(folder)])
     name = queue_of(folder)
     if "queue" in rows.column_names:
@@ -60,12 +66,12 @@ def read_queue(folder: Path) -> pa.Table:
 
 
 def queue_of(folder: Path) -> str:
-    """Return the queue name in the name of a folder."""
+    """Return the queue name in the name of a folder: ``queue=DEV.Q1`` -> ``DEV.Q1``."""
     return unquote(folder.name.removeprefix(_PREFIX))
 
 
 def read_split(folder: str | Path) -> pa.Table:
-    """Return the trace of all queues; raises ReplayError."""
+    """Return the trace of all queues in a split folder; raises ReplayError if it has none."""
     return pa.concat_tables([read_queue(path) for path in queue_folders(folder)])
 
 
