@@ -60,18 +60,18 @@ _WALL_RULE = (
 
 
 def span_ms(calls: pa.Table) -> tuple[int, int]:
-    """Return begin and end of the time axis for some calls, with half an hour on either side."""
+    """Return begin and end (epoch ms) of the time axis for calls, with half an hour of margin."""
     ends = ints(calls["ended_ms"])
     return int(ints(calls["put_ms"]).min()) - _MARGIN_MS, int(ends.max()) + _MARGIN_MS
 
 
 def moments(at_ms: Ints | int) -> Any:
-    """Return times in ms as datetimes, which both libraries draw as times."""
+    """Return epoch ms as NumPy datetimes, which both plot libraries draw as times."""
     return np.asarray(at_ms).astype("datetime64[ms]")
 
 
 def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
-    """Set the range of a time axis, with a tick every three hours."""
+    """Set the range (epoch ms) of a time axis, with a tick every three hours."""
     start_ms, end_ms = span
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
@@ -87,7 +87,7 @@ def plain(axes: Axes) -> None:
 
 
 def save(figure: Figure, title: str, rule: str, path: Path) -> None:
-    """Add title, subtitle and credit to a figure, and write it to a file."""
+    """Add title, subtitle ``rule`` and the source's credit to a figure, and write it to a file."""
     figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
@@ -95,7 +95,7 @@ def save(figure: Figure, title: str, rule: str, path: Path) -> None:
 
 
 def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
-    """Write the day and the year as one interactive page that needs no network."""
+    """Write the plots of a day and the year into one interactive page that needs no network."""
     figures = [day_figure(outcomes, month, day), year_figure(outcomes)]
     parts = [
         figure.to_html(full_html=False, include_plotlyjs=index == 0, config={"displaylogo": False})
@@ -115,7 +115,7 @@ def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
 
 
 def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
-    """Return the interactive plot of one day: every call above, calls on the queues below."""
+    """Return the interactive plot of one day: every call above, numbers on the queues below."""
     of_day = summary.of_day(outcomes, month, day)
     figure = make_subplots(
         rows=2,
@@ -186,7 +186,7 @@ def year_figure(outcomes: pa.Table) -> go.Figure:
 
 
 def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
-    """Draw the day as a PNG of 1920 x 1080."""
+    """Draw the plot of one day into a PNG file of 1920 x 1080."""
     of_day = summary.of_day(outcomes, month, day)
     figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
     axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=[3, 2])
@@ -206,7 +206,7 @@ def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
 
 
 def draw_year_png(outcomes: pa.Table, path: Path) -> None:
-    """Draw the year as a PNG of 1920 x 1080."""
+    """Draw the plot of the year into a PNG file of 1920 x 1080."""
     figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=[3, 4])
     calendar = summary.calendar_of(summary.by_day(outcomes))
@@ -237,7 +237,10 @@ def draw_year_png(outcomes: pa.Table, path: Path) -> None:
 
 
 def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scatter]:
-    """Return the Plotly traces for calls: time delayed, time on the queue, and expirations."""
+    """Return Plotly lines for each call: time delayed, time on the queue, and a dot if expired.
+
+    ``is_named`` puts them into the legend.
+    """
     return [
         _segments(lives, lives.put_ms, lives.deliver_at_ms, STAGED, is_named),
         _segments(lives, lives.deliver_at_ms, lives.ended_ms, AVAILABLE, is_named),
@@ -258,7 +261,7 @@ def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scat
 def _segments(
     lives: summary.AirportCalls, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
 ) -> go.Scatter:
-    """Return one Plotly trace with a line for each call."""
+    """Return a Plotly trace with one horizontal line for each call, from start to end."""
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
         x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
@@ -274,7 +277,7 @@ def _segments(
 
 
 def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
-    """Return the Plotly traces for the numbers of calls over time."""
+    """Return Plotly areas for the numbers of calls over time, and bars for expired ones."""
     fine, coarse = _presences(calls, span)
     shared = {"showlegend": False}
     # Stacked here, the lower layer last: the range of the axis needs the heights.
@@ -309,7 +312,7 @@ def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
 
 
 def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
-    """Return the Plotly traces for the share of expired calls by hour, one for each airport."""
+    """Return Plotly lines of the share of expired calls by hour, one for each airport."""
     traces = []
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
@@ -328,7 +331,7 @@ def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
 
 
 def _with_layout(figure: go.Figure, title: str, height: int) -> go.Figure:
-    """Set title, height, legend and credit of a Plotly figure; return it."""
+    """Set title, height, legend and credit of a Plotly figure; return the figure."""
     figure.update_layout(
         title={"text": title, "x": 0.01},
         template="plotly_white",
@@ -343,6 +346,7 @@ def _with_layout(figure: go.Figure, title: str, height: int) -> go.Figure:
 
 
 def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
+    """Draw one line for each call: time delayed, time on the queue, and a dot if it expired."""
     put, delivered, ended = map(moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
     axes.hlines(lives.place, put, delivered, color=STAGED, linewidth=1.2)
     axes.hlines(lives.place, delivered, ended, color=AVAILABLE, linewidth=1.2)
@@ -352,6 +356,7 @@ def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
 
 
 def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
+    """Draw the numbers of calls over time as areas, and expired ones as bars below 0."""
     fine, coarse = _presences(calls, span)
     counts = [fine.available_count, fine.staged_count]
     axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
@@ -363,6 +368,7 @@ def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
 
 
 def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
+    """Draw the share of expired calls by hour of departure, a line for each airport."""
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
         hours, shares = np.asarray(rows["hour"]), np.asarray(rows["share_expired"]) * 100
@@ -388,7 +394,7 @@ def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence
 
 
 def _hours(outcomes: pa.Table, airport: str) -> pa.Table:
-    """Return the shares of an airport by hour, without hours that have few calls."""
+    """Return one airport's shares by hour, without hours with fewer than _FEW_CALLS calls."""
     rows = summary.by_hour(summary.of_airport(outcomes, airport))
     return rows.filter(pc.greater_equal(rows["calls"], _FEW_CALLS))
 
@@ -411,12 +417,12 @@ def _year_title(outcomes: pa.Table) -> str:
 
 
 def _expired_count(calls: pa.Table) -> int:
-    """Return how many calls expired."""
+    """Return the number of expired calls in an outcome table."""
     return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())
 
 
 def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
-    """Draw both clocks, and the growth of the lake, as a PNG of 1920 x 1080.
+    """Draw the day on both clocks, and the growth of the lake, as a PNG of 1920 x 1080.
 
     ``virtual`` is the outcome table of the same day on the virtual clock.
     """
@@ -441,7 +447,10 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
 
 
 def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
-    """Draw the numbers of calls on the wall clock (filled) and on the virtual clock (thin line)."""
+    """Draw numbers of calls: filled for the wall clock, a thin line for the virtual clock.
+
+    ``counts`` are (wall clock, virtual clock).
+    """
     by_the_wall, virtual = counts
     axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)
     axes.fill_between(moments(moments_ms), by_the_wall, step="post", color=color, alpha=0.18)
@@ -463,7 +472,10 @@ def _draw_lake(axes: Axes, day: WallDay) -> None:
 
 
 def _in_the_day(day: WallDay) -> pa.Table:
-    """Return the calls with times of the day; an expired call ends at its deadline."""
+    """Return the calls of the wall clock with their times converted to the day's time.
+
+    An expired call ends at its deadline.
+    """
     lives, compression = day.lives, day.compression
     gone_ms = pc.min_element_wise(lives["ended_ms"], lives["expire_at_ms"])
     of_the_day = {

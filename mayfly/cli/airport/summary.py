@@ -1,6 +1,7 @@
-"""The figures of the demo: shares by airport, hour and day; comparison of lake and replay.
+"""Summaries of the demo: shares by airport, hour and day; comparison of lake and replay.
 
-All functions take outcome tables of `mayfly.pipeline.spark.replay` about boarding calls.
+All functions take outcome tables of `mayfly.pipeline.spark.replay` about boarding calls, the
+messages about flights.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class CallEnd(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A call whose ends differ; also a call that ended not at all, or several times."""
+    """A call that ended in different ways in lake and replay, or not exactly once in one."""
 
     correl_id: bytes
     lake: tuple[CallEnd, ...]
@@ -51,7 +52,7 @@ class Difference(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """The numbers of calls that wait and that can be got, at each of some moments.
+    """The numbers of calls that are delayed and that can be got, at each of some moments.
 
     ``expired_count`` is the number of deadlines since the moment before.
     """
@@ -85,7 +86,7 @@ class Calendar(NamedTuple):
 
 
 def by_airport(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired of each airport, and of all together."""
+    """Return calls, got, expired and share_expired of each airport, and a row "all"."""
     shares = _shares(outcomes, "airport", airports(outcomes))
     return pa.concat_tables([shares, _shares(outcomes, "airport", pa.repeat("all", len(outcomes)))])
 
@@ -96,25 +97,22 @@ def by_hour(outcomes: pa.Table) -> pa.Table:
 
 
 def by_day(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired by the day of scheduled departure.
-
-    0 is 1 January.
-    """
+    """Return calls, got, expired and share_expired by day of scheduled departure (0: 1 January)."""
     return _shares(outcomes, "day", pa.array(_day(outcomes)))
 
 
 def of_day(outcomes: pa.Table, month: int, day: int) -> pa.Table:
-    """Return the calls for departures that are scheduled on a day of 2013."""
+    """Return the rows of calls whose departure is scheduled on a day of 2013."""
     return outcomes.filter(pa.array(_day(outcomes) == day_of_year(month, day)))
 
 
 def of_airport(outcomes: pa.Table, airport: str) -> pa.Table:
-    """Return the calls of one airport."""
+    """Return the rows of calls of one airport, such as "JFK"."""
     return outcomes.filter(pc.equal(airports(outcomes), airport))
 
 
 def airports(outcomes: pa.Table) -> pa.ChunkedArray:
-    """Return the airport of each call: the last part of its queue's name."""
+    """Return the airport of each call, the last part of its queue name: ``BOARDING.JFK`` -> JFK."""
     return pc.list_element(pc.split_pattern(outcomes["queue"], ".", max_splits=1), 1)
 
 
@@ -124,7 +122,7 @@ def sched_ms(outcomes: pa.Table) -> Ints:
 
 
 def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
-    """Count the calls that wait for delivery, and those that can be got, at each of some moments.
+    """Return the numbers of delayed calls, and of calls that can be got, at each moment.
 
     A call is on the queue from its put until before the millisecond of its end.
     """
@@ -145,7 +143,7 @@ def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
 
 
 def lives_of(calls: pa.Table) -> AirportCalls:
-    """Return the calls that ended, in put order, each with a label that says how."""
+    """Return the calls that were got or expired, in put order, each with a label for the plot."""
     calls = calls.filter(pc.is_in(calls["outcome"], pa.array([GOT, EXPIRED])))
     calls = calls.sort_by([("put_ms", "ascending"), ("seq", "ascending")])
     ended_ms = ints(calls["ended_ms"])
@@ -162,7 +160,7 @@ def lives_of(calls: pa.Table) -> AirportCalls:
 
 
 def calendar_of(by_day: pa.Table) -> Calendar:
-    """Arrange the table of `by_day` in weeks from Monday to Sunday."""
+    """Return the table of `by_day` arranged in weeks from Monday to Sunday."""
     days = np.asarray(by_day["day"])
     dates = np.datetime64("2013-01-01") + days
     # 1 January 2013 was a Tuesday.
@@ -178,7 +176,10 @@ def calendar_of(by_day: pa.Table) -> Calendar:
 
 
 def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
-    """Return the days with the largest shares of expired calls: label, column and row of each."""
+    """Return (label, week, weekday) of the days with the largest shares of expired calls.
+
+    The worst comes first.
+    """
     worst = np.argsort(np.nan_to_num(calendar.share), axis=None)[::-1][:count]
     days = []
     for weekday, week in zip(*np.unravel_index(worst, calendar.share.shape), strict=True):
@@ -189,7 +190,7 @@ def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
 
 
 def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
-    """Return the calls whose ends in the lake and in the replay differ; empty if all agree.
+    """Return the calls that end differently in lake and replay; [] if all agree.
 
     Both tables have the columns correl_id, outcome and ended_ms. Rows of the lake for messages that
     were released are ignored. An expired message is discarded by a get or by the scan, so its end
@@ -204,7 +205,10 @@ def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> lis
 
 
 def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_within_ms: int) -> bool:
-    """Return True if a call ended once in both, and in the same way."""
+    """Return True if a call ended once in both tables, and in the same way.
+
+    An expired call may end up to ``discard_within_ms`` later in the lake.
+    """
     if lake == replay:
         return len(lake) == 1
     if [end.outcome for end in (*lake, *replay)] != [EXPIRED, EXPIRED]:
@@ -216,7 +220,10 @@ def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_withi
 
 
 def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
-    """Return the ends of each call by its correlation id, without releases."""
+    """Return the ends of each call by its correlation id, without rows of releases.
+
+    The dict returns () for a call that it does not have.
+    """
     final = rows.filter(pc.not_equal(rows["outcome"], State.RELEASED.value))
     columns = [final[name].to_pylist() for name in ("correl_id", "outcome", "ended_ms")]
     ends: dict[bytes, tuple[CallEnd, ...]] = defaultdict(tuple)
@@ -246,7 +253,7 @@ def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> 
 
 
 def _reached(times_ms: Ints, moments_ms: Ints) -> Ints:
-    """Count for each moment the times up to and including it."""
+    """Return for each moment the number of times up to and including it."""
     return np.searchsorted(np.sort(times_ms), moments_ms, side="right")
 
 
@@ -259,7 +266,7 @@ def _spelled(ends: tuple[CallEnd, ...]) -> str:
 
 
 def _clock(at_ms: Ints) -> list[str]:
-    """Return times in ms as HH:MM:SS."""
+    """Return epoch ms as texts HH:MM:SS in UTC."""
     return [
         str(moment)[11:]
         for moment in np.datetime_as_string(at_ms.astype("datetime64[ms]"), unit="s")

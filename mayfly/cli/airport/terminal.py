@@ -1,4 +1,4 @@
-"""The demo on a terminal: the state of the day while it passes, and the summary at the end."""
+"""The demo on a terminal: a table of the day while it passes, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def picture(seen: WallSeen) -> RenderableType:
 
 
 def _picture_bar(queue: QueueSeen) -> Text:
-    """Draw all calls of a queue's day as one bar, with a color for each state."""
+    """Return a bar of all calls of a queue's day, with a color for each state."""
     bar = Text()
     done = drawn = 0
     for part, style in _PARTS.items():
@@ -94,7 +94,7 @@ def print_summary(result: DemoResult) -> None:
 
 
 def _print_waited(console: Console, day: Day) -> None:
-    """Print the life of the call that was asked for too early."""
+    """Print the steps of the example call that was asked for too early."""
     waited = day.waited
     put_ms = waited.flight.put_ms
     due_ms = put_ms + DELAY_MS
@@ -115,7 +115,7 @@ def _print_waited(console: Console, day: Day) -> None:
 
 
 def _print_expired(console: Console, day: Day) -> None:
-    """Print the life of an expired call, and its report."""
+    """Print the steps of one expired call and its report; nothing if none expired."""
     expired = [flight for flight in day.expired if flight.departed_ms is not None] or day.expired
     if not expired:
         return
@@ -146,7 +146,7 @@ def _presence(was_found: bool) -> str:
 
 
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
-    """Print names and values on lines."""
+    """Print each (name, value) pair on a line."""
     for name, value in facts:
         console.print(f"  [dim]{name:<10}[/dim]{value}", soft_wrap=True)
 
@@ -166,6 +166,7 @@ def _hours(outcomes: pa.Table) -> Table:
 
 
 def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
+    """Return a table of shares by ``key``, with a bar for the expired ones."""
     table = Table(box=None, pad_edge=False)
     table.add_column(key)
     for name in ("calls", "got", "expired", "share"):
@@ -180,6 +181,7 @@ def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
 
 
 def _print_wall(console: Console, result: DemoResult) -> None:
+    """Print the numbers of the day on the wall clock, and calls that ended differently."""
     wall = result.wall
     counts = wall_clock.counts_of(wall)
     hours = wall.compression.minutes(SECOND_MS) / 60
@@ -204,13 +206,13 @@ def _print_wall(console: Console, result: DemoResult) -> None:
 
 
 def _late(wall: WallDay, late: LateSummary) -> str:
-    """Return how late puts or gets were, in ms and in minutes of the day."""
+    """Return the lateness of puts or gets as text, in ms and in minutes of the day."""
     half, every = (f"{ms} ms = {wall.compression.minutes(ms):.1f} min" for ms in late)
     return f"half of them within {half}, all within {every}"
 
 
 def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
-    """Return a line about a call that expired only on the wall clock."""
+    """Return ("", text) about a call that expired only on the wall clock."""
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)
     return "", f"{name} left {spare:.1f} min before its deadline, its call was {late:.1f} min late"
