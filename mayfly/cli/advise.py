@@ -266,8 +266,9 @@ def recorded(
 ) -> Recorded | None:
     """Return the recorded arrivals of a queue; None if neither ``source`` nor ``qmgr`` is set.
 
-    ``source`` is a trace, a lake, or the folder of a queue manager. Raises CommandFailed if it does
-    not exist or has no message, and ValueError if the options contradict each other.
+    ``source`` is a file of recorded messages, a lake, or the folder of a queue manager. Raises
+    CommandFailed if it does not exist or has no message, and ValueError if the options contradict
+    each other.
     """
     if url is not None and (qmgr is None or source is not None):
         raise ValueError(f"--url {url} is the server of a queue manager: name that by --qmgr alone")
@@ -284,9 +285,9 @@ def recorded(
 
 
 def _trace(source: Path, qmgr: str | None) -> pa.Table:
-    """Return the recorded messages of a trace file or a lake as a table (a trace).
+    """Return the recorded messages in a file or a lake as a table, a row for each message.
 
-    Raises ValueError for a wrong trace or option, CommandFailed for a lake without messages.
+    Raises ValueError for a wrong file or option, CommandFailed for a lake without messages.
     """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
     from mayfly.pipeline.replay.read import read_trace
@@ -347,10 +348,10 @@ def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _arrivals(trace: pa.Table, queue: str | None, name: str) -> QueueArrivals:
-    """Return the arrivals on a queue of a trace; ``name`` says in errors where it is from.
+    """Return the arrivals on a queue of a table of recorded messages.
 
-    Raises CommandFailed for an empty trace. Raises ValueError if the queue is unknown, or is None
-    and the trace has several queues.
+    ``name`` says in errors where the table is from. Raises CommandFailed for an empty table. Raises
+    ValueError if the queue is unknown, or is None and the table has several queues.
     """
     from mayfly.pipeline.advise.arrivals import arrivals_of
 

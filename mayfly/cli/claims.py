@@ -145,9 +145,10 @@ def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
 def _of_store(
     log: list[WrittenClaims], instance_id: str, checkpoint: Path, consumer: str
 ) -> WrittenClaims:
-    """Return the entry of ``log`` that is about the queue manager's store ``instance_id``.
+    """Return the entry of ``log`` for the queue manager's store ``instance_id``.
 
-    Raises CommandFailed if there is none.
+    ``log`` has the claims that the checkpoint records as written. Raises CommandFailed if it has no
+    entry for this store.
     """
     for written in log:
         if written.offset.instance_id == instance_id:
@@ -173,9 +174,10 @@ def _cells(consumer: ConsumerState) -> tuple[str, ...]:
 
 @contextmanager
 def _claims(name: str, path: str | None) -> Iterator[Claims]:
-    """Return a context with the claims of a queue manager, over a connection closed at its end.
+    """Return a context with access to the claims (reserved messages) of a queue manager.
 
-    Raises CommandFailed (exit code 5) if the consumer is unknown or its claims have changed.
+    The connection is closed at its end. Raises CommandFailed (exit code 5) if the consumer is
+    unknown or its claims have changed.
     """
     with connected(name, path, program="mayfly claims") as connection:
         try:

@@ -130,7 +130,7 @@ def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
 
 
 def lines_of_clock(name: str, found: OwnTime) -> Iterator[str]:
-    """Yield lines with both times, their difference, and the effects of accepting the wall one."""
+    """Yield lines: both times, their difference, and the effects of accepting the wall clock."""
     yield f"own time    {moment(found.own_ms)} UTC"
     yield f"wall clock  {moment(found.wall_ms)} UTC, {found.step_count} steps since the start"
     yield _difference_text(name, found)

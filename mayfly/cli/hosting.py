@@ -262,7 +262,7 @@ def _serve(
 
 
 def next_signal(host: Host, arrived: SimpleQueue[int], files: Sequence[ServedFile]) -> int:
-    """Return the number of the next signal, and meanwhile watch the server once a second.
+    """Wait for the next signal and return its number; meanwhile watch the server each second.
 
     Raises CommandFailed when all queue managers have stopped. Writes IMPAIRED to ``files`` if a
     thread of the server has ended.

@@ -179,9 +179,10 @@ def replay(
 def _trace_of_lives(
     source: Path, manager: str | None, *, is_by_correl_id: bool
 ) -> Callable[[pa.Table], pa.Table] | None:
-    """Return the function that makes a trace of a lake's rows, None if ``source`` is a trace.
+    """Return a function that turns a lake's rows into a trace; None if ``source`` is a trace.
 
-    Raises ValueError for options that apply only to a lake.
+    A trace has a row for each recorded message. Raises ValueError for options that apply only to a
+    lake.
     """
     from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
 
@@ -200,7 +201,7 @@ def _in_process(
     settings: Settings,
     late_after_ms: int,
 ) -> Comparison:
-    """Return the comparison of both replays, computed in this process.
+    """Replay recorded messages with both settings in this process; return the comparison.
 
     ``trace_of`` None means that ``source`` is a trace file. Raises CommandFailed if a lake cannot
     be read or has no messages, ReplayError for a wrong trace.
@@ -227,7 +228,7 @@ def _in_spark(
     late_after_ms: int,
     master: str,
 ) -> Comparison:
-    """Return the comparison of both replays, computed in Spark with a task for each queue.
+    """Replay recorded messages with both settings in Spark; return the comparison.
 
     ``trace_of`` None means that ``source`` is a trace file. Raises CommandFailed for errors of
     Spark or the lake, ReplayError for a wrong trace.
@@ -324,7 +325,7 @@ _FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
-    """Yield a line for each queue, the changes of outcomes, and the first changed messages.
+    """Yield lines that compare two replays: by queue, by change of outcome, and messages.
 
     At most ``messages`` messages are listed.
     """

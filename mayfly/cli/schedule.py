@@ -502,7 +502,7 @@ def audit(
 def _pages(
     waiting: Schedule, selection: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
-    """Yield up to ``limit`` delayed messages in pages of 1,000; no page is empty.
+    """Yield up to ``limit`` delayed messages in due order, in pages of 1,000; no page is empty.
 
     They begin after position ``after``, None for the first.
     """
@@ -641,9 +641,9 @@ def _all(action: ScheduleAction, waiting: Schedule, request: ScheduleCommand) ->
 
 
 def _last(counts: Iterator[int], done: Receipt) -> int:
-    """Return the last of the counts, 0 if there are none.
+    """Return the last number that ``counts`` yields, 0 if it yields none.
 
-    After a second a terminal shows each new count.
+    After a second a terminal shows each new number, with the word ``done``.
     """
     count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
     is_terminal = sys.stderr.isatty()

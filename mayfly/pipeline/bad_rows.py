@@ -43,7 +43,10 @@ class BadRows:
     """Finds the messages that a pipeline's batches cannot process, and backs them out."""
 
     def __init__(self, config: PipelineConfig, parts: Sequence[Part]) -> None:
-        """Keep pipeline and sink parts; only queue sources with an attached consumer count."""
+        """Keep the pipeline and its sink parts; no server is called.
+
+        Only queue sources whose consumer is attached are searched for bad rows.
+        """
         self._config = config
         self._parts = parts
         self._sources = {
@@ -71,10 +74,11 @@ class BadRows:
                 client.back_out(attached, sorted(rows), reason)
 
     def back_out_failing(self, error: BaseException, spark: SparkSession) -> None:
-        """Back out the messages that made a batch fail with ``error``, then raise RowsBackedOut.
+        """Find and back out the messages that made a batch fail; then raise RowsBackedOut.
 
-        Returns without a change if no single message is the cause. Raises BulkError if a server
-        fails, and Spark's error if a search read fails for a reason other than the rows.
+        ``error`` is the error of the batch. Returns without a change if no single message is the
+        cause. Raises BulkError if a server fails, and Spark's error if a search read fails for a
+        reason other than the rows.
         """
         if not may_be_of_rows(error):
             return
@@ -101,9 +105,10 @@ class BadRows:
     def _fail(
         self, spark: SparkSession, number: int, shape: _Shape, ranges: Sequence[RowRange]
     ) -> bool:
-        """Return True if Spark cannot compute ``shape`` for these claimed rows of a source.
+        """Return True if Spark cannot compute ``shape`` for these messages of source ``number``.
 
-        Nothing is written. An error that rows cannot cause is raised again.
+        ``ranges`` are row numbers of messages that the consumer has reserved. Nothing is written.
+        An error that rows cannot cause is raised again.
         """
         made = shape(routed_again(self._config, spark, number, ranges))
         try:
@@ -121,7 +126,7 @@ def _whole(rows: DataFrame) -> DataFrame:
 
 
 def _shaped(part: Part, rows: DataFrame) -> DataFrame:
-    """Return those rows that belong to ``part``, in the form in which the sink writes them."""
+    """Return the rows that the sink part writes, in the form in which they are written."""
     return part.shape(rows.where(part.rows))
 
 

@@ -109,7 +109,10 @@ class BatchWriter:
     """
 
     def __init__(self, config: PipelineConfig, fence: str) -> None:
-        """Keep the pipeline; ``fence`` is its checkpoint's id, by which sinks know a batch."""
+        """Keep the pipeline; ``fence`` is the id of its checkpoint.
+
+        By this id and the batch number a sink recognises a batch that it has already.
+        """
         self._parts = parts_of(config, fence)
         self._bad_rows = BadRows(config, self._parts)
         # A file sink would make a folder of each batch without rows.
@@ -129,7 +132,7 @@ class BatchWriter:
         self._bad_rows.back_out_surrendered(batch_id)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch to each sink part that has rows in it; without sinks only count it."""
+        """Write a batch to each sink that has rows in it; without sinks only count the batch."""
         if not self._parts:
             # Only counted: the queue manager itself puts these messages on their queues.
             batch.write.format("noop").mode("overwrite").save()
@@ -147,7 +150,7 @@ class BatchWriter:
             batch.unpersist()
 
     def _with_rows(self, batch: DataFrame) -> list[Part]:
-        """Return the sink parts that have at least one row in the batch, found by one Spark job."""
+        """Return the sink parts that have at least one row in the batch; runs one Spark job."""
         seen = Observation()
         counts = [f.count_if(p.rows).alias(str(n)) for n, p in enumerate(self._parts)]
         batch.observe(seen, *counts).write.format("noop").mode("overwrite").save()

@@ -30,7 +30,7 @@ LATE_MS_MAX = "late_ms_max"
 
 
 def counts_in() -> list[Column]:
-    """Return the aggregate column that counts the rows of a source in a batch, named ROWS."""
+    """Return the aggregate column, named ROWS, that counts the rows of a source in a batch."""
     return [f.count(f.lit(1)).alias(ROWS)]
 
 

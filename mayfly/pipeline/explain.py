@@ -109,7 +109,10 @@ def _routes(config: PipelineConfig) -> Iterator[str]:
 
 
 def _rest(config: PipelineConfig, outcome: State, text: str) -> Iterator[str]:
-    """Yield ``text`` about rows of an outcome that no route selects; nothing if there are none."""
+    """Yield the line ``text`` about the rows of an outcome that no route selects.
+
+    Yields nothing if a route without a condition selects all of them.
+    """
     routes = [route for route in config.routes if route.outcome == outcome.value]
     if all(route.when is not None for route in routes):
         yield f"the rest of the {text}" if routes else text

@@ -55,8 +55,8 @@ class Readers:
     def attach(self, config: PipelineConfig) -> PipelineConfig:
         """Attach the consumer of each queue source; return the pipeline with their epochs.
 
-        Earlier readers of the same consumers can no longer claim messages. Raises BulkError if a
-        server cannot be reached or refuses.
+        An epoch numbers the attaches of a consumer: readers with an earlier one can no longer claim
+        messages. Raises BulkError if a server cannot be reached or refuses.
         """
         self._attached = []
         sources: list[Source] = []
@@ -73,7 +73,8 @@ class Readers:
     def end_written(self) -> bool:
         """End the claims that the checkpoint records as written: their messages are gone.
 
-        Returns True if all are ended, False if a server or the checkpoint could not be reached.
+        A claim is a set of messages reserved for a consumer. Returns True if all are ended, False
+        if a server or the checkpoint could not be reached.
         """
         try:
             for source, attached, written in self._written():
@@ -87,7 +88,7 @@ class Readers:
         return True
 
     def quiesce(self) -> None:
-        """Tell each queue manager to claim nothing more, so that the batch in work is the last one.
+        """Tell each queue manager to reserve no more messages: the batch in work is the last one.
 
         A server that cannot be reached is passed over.
         """
@@ -97,9 +98,9 @@ class Readers:
                 client.quiesce(attached)
 
     def give_back(self) -> None:
-        """Return claimed messages that are in no batch to their queues; for the end of a run.
+        """Return reserved messages that are in no batch to their queues; for the end of a run.
 
-        The messages of an unfinished batch stay claimed for the next start. A failure is reported
+        The messages of an unfinished batch stay reserved for the next start. A failure is reported
         through ``say``, not raised.
         """
         try:
@@ -113,9 +114,10 @@ class Readers:
             self._say(f"what it has claimed could not be looked after: {error}")
 
     def _written(self) -> Iterator[tuple[ClaimedSource, Attached, WrittenClaims]]:
-        """Yield each attached source with the claims that the checkpoint records as written.
+        """Yield each attached source with the last claim that the checkpoint records as written.
 
-        Yields nothing if the checkpoint cannot be read from here or no consumer is attached.
+        A claim is a set of messages reserved for a consumer. Yields nothing if the checkpoint
+        cannot be read from here or no consumer is attached.
         """
         if self._files is None or not self._attached:
             return
@@ -133,7 +135,7 @@ def _connected(source: ClaimedSource) -> QueueClient:
 
 
 def _held_count(client: QueueClient, attached: Attached) -> int:
-    """Return the number of messages that this reader has claimed and not yet ended, 0 if none."""
+    """Return the number of messages that are reserved for this reader, 0 if none."""
     return sum(
         standing.message_count
         for standing in client.standings()
@@ -142,7 +144,7 @@ def _held_count(client: QueueClient, attached: Attached) -> int:
 
 
 def _unfinished(client: QueueClient, attached: Attached, batch: int) -> str:
-    """Return a sentence about the claimed messages of an unfinished batch, for the user."""
+    """Return a sentence for the user: how many messages of a batch stay reserved."""
     return (
         f"batch {batch} is not finished: its {_held_count(client, attached):,} messages of "
         f"{attached.queue} stay claimed by {attached.consumer} until the next start"

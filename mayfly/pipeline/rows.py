@@ -52,10 +52,10 @@ def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
 def routed_again(
     config: PipelineConfig, spark: SparkSession, number: int, ranges: Iterable[RowRange]
 ) -> DataFrame:
-    """Return claimed messages of queue source ``number`` (from 1) as a table, to find bad rows.
+    """Return reserved messages of queue source ``number`` (from 1) as a table, to find bad rows.
 
-    The columns are those of ``routed_rows``. The plan is the same, including its counts, because
-    Spark would otherwise leave expressions out.
+    ``ranges`` are their row numbers. The columns are those of ``routed_rows``. The plan is the
+    same, including its counts, because Spark would otherwise leave expressions out.
     """
     source = config.sources[number - 1]
     assert isinstance(source, QueueSource)
@@ -168,7 +168,7 @@ def _cap_ms(limit: Limit) -> Column | None:
 
 
 def _fits(limit: QueueLimit) -> Column:
-    """Return the condition that a limit's name is the row's queue, or a ``DEV.*`` matches it."""
+    """Return the condition that the row's queue has the limit's name, or matches its ``DEV.*``."""
     if limit.name.endswith("*"):
         return f.col("queue").startswith(limit.name[:-1])
     return f.col("queue") == limit.name

@@ -50,7 +50,11 @@ class Part(NamedTuple):
 
 
 def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
-    """Return the parts of all sinks in the file's order; ``fence`` is the checkpoint's id."""
+    """Return what to write to each sink, as parts in the file's order.
+
+    A part selects rows and writes them; a queue sink has up to three. ``fence`` is the checkpoint's
+    id.
+    """
     found: list[Part] = []
     for sink in config.sinks:
         is_for_it = f.col(TO) == sink.name
@@ -88,7 +92,10 @@ def sink_options(sink: QueueSink) -> dict[str, str]:
 
 
 def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterator[Part]:
-    """Yield the parts of a queue sink: messages; then dead letters and reports if possible."""
+    """Yield the parts of a queue sink: one each for messages, dead letters and reports.
+
+    The last two are left out if they cannot occur. ``fence`` is the checkpoint's id.
+    """
     application = f"{fence}/{sink.name}"
     is_for_it = f.col(TO) == sink.name
     is_dead = f.col("outcome") == State.DEAD_LETTERED.value
@@ -147,7 +154,7 @@ def _surrendered(sink: QueueSink, application: str, batch_id: int) -> list[Surre
 
 
 def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
-    """Return the columns of rows to put on ``queue``, or if None on the queue that each row names.
+    """Return rows with the columns to put, on ``queue``, or for None on the queue each names.
 
     A row that is not released, such as a copy of an expired one, gets no deadline and no reports.
     """

@@ -59,9 +59,10 @@ def source_title(number: int) -> str:
 
 
 def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataFrame:
-    """Return the stream of messages that the source's consumer claims, with their count observed.
+    """Return the stream of messages of a queue source, which its consumer claims (reserves).
 
-    Rows of a queue source have the column SOURCE_ROW.
+    The rows are counted for Spark's progress event. Rows of a queue source have the column
+    SOURCE_ROW.
     """
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
     return _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
@@ -70,18 +71,18 @@ def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataF
 def claimed_rows(
     source: QueueSource, number: int, spark: SparkSession, ranges: Iterable[RowRange]
 ) -> DataFrame:
-    """Return messages that the consumer has claimed before, read again by row number."""
+    """Return messages that the consumer has reserved before, read again by row number."""
     options = {**queue_options(source), CLAIMED_ROWS: ranges_text(ranges)}
     return _numbered(spark.read.format("mayfly").options(**options).load(), number)
 
 
 def source_row(value: int) -> tuple[int, int]:
-    """Split a SOURCE_ROW value: return the source's number (from 1) and the claimed row."""
+    """Split a SOURCE_ROW value into the source's number (from 1) and the message's row number."""
     return value >> _ROW_BITS, value & (1 << _ROW_BITS) - 1
 
 
 def _numbered(rows: DataFrame, number: int) -> DataFrame:
-    """Return the rows with the source's number added to SOURCE_ROW, if they have this column."""
+    """Return rows whose SOURCE_ROW also has the source's number; unchanged without the column."""
     if SOURCE_ROW not in rows.columns:
         return rows
     return rows.withColumn(SOURCE_ROW, f.col(SOURCE_ROW) + f.lit(number << _ROW_BITS))

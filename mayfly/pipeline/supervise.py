@@ -72,23 +72,23 @@ class SourceClaims(Protocol):
     """The claims of a query: messages that queue managers reserve for its consumers."""
 
     def end_written(self) -> bool:
-        """End the claims whose batches the checkpoint records as written.
+        """End the claims (reserved messages) whose batches the checkpoint records as written.
 
         Returns True if all are ended, False if a server could not be reached.
         """
 
     def quiesce(self) -> None:
-        """Stop further claims, so that the batch in work is the last one."""
+        """Reserve no more messages, so that the batch in work is the last one."""
 
     def give_back(self) -> None:
-        """Return claimed messages that are in no batch to their queues, at the query's end."""
+        """Return reserved messages that are in no batch to their queues, at the query's end."""
 
 
 class NoClaims:
     """The claims of a query that has none, or ends its claims itself."""
 
     def end_written(self) -> bool:
-        """Return True, as there is nothing to end."""
+        """Return True: no messages are reserved, so nothing is left to end."""
         return True
 
     def quiesce(self) -> None:
@@ -165,8 +165,8 @@ class Supervisor:
     ) -> None:
         """Prepare a run without starting it; the counts continue from ``progress``.
 
-        ``start`` starts the query from its checkpoint. ``claims`` None means that the query has no
-        claimed messages.
+        ``start`` starts the query from its checkpoint. ``claims`` None means that the query
+        reserves no messages.
         """
         self._claims = NoClaims() if claims is None else claims
         self._start = start
@@ -204,9 +204,10 @@ class Supervisor:
             self._pace.wait(wait_ms)
 
     def _result(self, end: Termination, text: str = "") -> RunResult:
-        """End the written claims and return the result of the run.
+        """End the claims of written batches, and return the result of the run.
 
-        Unless the run failed, claimed messages that are in no batch go back to their queues.
+        A claim is a set of reserved messages. Unless the run failed, messages that are in no batch
+        go back to their queues.
         """
         self._end_written()
         if self._has_started and end is not Termination.FAILED:
@@ -267,9 +268,10 @@ class Supervisor:
             self._pace.wait(self._limits.poll_ms)
 
     def _take(self, query: Query) -> bool:
-        """Add the batches finished since the last call to the progress; False if none is new.
+        """Count the batches finished since the last call; return False if none is new.
 
-        Otherwise ends their claims, reports each batch to the watcher and forgets earlier failures.
+        Otherwise ends the claims of these batches, reports each to the watcher and forgets earlier
+        failures.
         """
         last = query.lastProgress
         if last is None or last["batchId"] == self._batch:
@@ -288,7 +290,7 @@ class Supervisor:
         return True
 
     def _end_written(self) -> None:
-        """End the written claims; if all are ended, count their messages as released."""
+        """End the claims of written batches; if that succeeds, count their messages as released."""
         if self._claims.end_written():
             self._progress = self._progress.all_released()
 

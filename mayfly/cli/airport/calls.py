@@ -72,7 +72,7 @@ class Compression(NamedTuple):
 def write_calls(
     flights: Sequence[Flight], compression: Compression, reports: str, path: Path
 ) -> None:
-    """Write the boarding calls, in put order, to the file that the stream waits for.
+    """Write the day's messages, in put order, to the file that the stream waits for.
 
     The day begins with this file, which appears atomically. ``reports`` names the reply-to queue of
     expiration reports.
@@ -95,16 +95,16 @@ def write_calls(
 
 
 def deadline_ms(flight: Flight, compression: Compression) -> int:
-    """Return the wall-clock deadline of a flight's boarding call, in ms since 1970."""
+    """Return the wall-clock deadline of a flight's message, in ms since 1970."""
     return compression.on_the_wall(flight.put_ms + LIFE_MS)
 
 
 def put_calls(
     spark: SparkSession, calls: Path, url: str, token_file: Path, checkpoint: Path
 ) -> StreamingQuery:
-    """Start the Spark stream that puts each boarding call once, at its moment; return the query.
+    """Start the Spark stream that puts each flight's message once, at its moment.
 
-    There are no calls until `write_calls` has written the file ``calls``.
+    Returns the running query. It puts nothing until `write_calls` has written the file ``calls``.
     """
     spark.dataSource.register(CallsSource)
     return (
@@ -140,7 +140,7 @@ class CallRange(InputPartition):
     """The calls of one batch: ``[first, after)`` in put order."""
 
     def __init__(self, first: int, after: int) -> None:
-        """Keep the number of the first call, and that of the call after the last one."""
+        """Keep the number of the first message, and that of the message after the last one."""
         super().__init__((first, after))
         self.first = first
         self.after = after
@@ -154,11 +154,11 @@ class CallsReader(DataSourceStreamReader):
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the offset of a new stream: 0 calls."""
+        """Return the offset of a new stream: 0 messages read."""
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return the number of calls whose moment has come; ``start`` while the file is missing."""
+        """Return the number of messages whose moment has come; ``start`` without the file."""
         if not self._path.exists():
             return start
         moments = pq.read_table(self._path, columns=[_MOMENT])[_MOMENT].to_numpy()
@@ -166,7 +166,7 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: max(start[_OFFSET], due_count)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return the calls of a batch as one partition; the empty first batch as several.
+        """Return the messages of a batch as one partition; the empty first batch as several.
 
         Their tasks run in parallel, so that all Python workers that the streams will need are
         started. A later start would take hours of the day.
@@ -175,7 +175,7 @@ class CallsReader(DataSourceStreamReader):
         return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the calls in a partition; for an empty one wait a second."""
+        """Yield the messages of a partition; for an empty partition wait a second."""
         assert isinstance(partition, CallRange)
         if partition.first == partition.after:
             threading.Event().wait(_OVERLAP_SECONDS)

@@ -75,7 +75,7 @@ class Day(NamedTuple):
 
     @property
     def expired(self) -> list[Flight]:
-        """The flights whose call was never got."""
+        """The flights whose message was never got."""
         return [flight for flight in self.flights if flight.correl_id not in self.got_ms]
 
 
@@ -139,10 +139,10 @@ def drive_day(
     flights: Sequence[Flight],
     report: Callable[[DaySnapshot], None] = lambda _snapshot: None,
 ) -> Day:
-    """Run a day until its last call has ended; return the results, with all reports.
+    """Run the virtual day until its last message has ended; return the results and reports.
 
     ``report`` is called every ten minutes of the day. At least one flight must leave between its
-    call's delivery time and deadline, else StopIteration is raised.
+    message's delivery time and deadline, else StopIteration is raised.
     """
     drive = _Drive(queue_manager, clock, flights, report)
     moments = groupby(_events(flights), key=lambda event: event.at_ms)
@@ -217,7 +217,7 @@ class _Drive:
         return Day(self._flights, self._msg_ids, self._got_ms, reports, waited)
 
     def _get(self, session: Session, flight: Flight) -> None:
-        """Get the call of a flight and record the time; nothing is recorded if it is gone."""
+        """Get the message of a flight and record the time; nothing is recorded if it is gone."""
         message = session.get(flight.queue, correl_id=flight.correl_id)
         if message is None:
             return
@@ -227,7 +227,7 @@ class _Drive:
             self._remaining_tenths = message.remaining_tenths
 
     def _snapshot(self) -> DaySnapshot:
-        """Return the numbers of calls in each state at the present time."""
+        """Return the numbers of messages in each state at the present time."""
         counts = [self._queue_manager.counts(queue) for queue in self._queues]
         staged_count = sum(count.staged for count in counts)
         available_count = sum(count.live for count in counts)
@@ -242,9 +242,9 @@ class _Drive:
 
 
 def _events(flights: Sequence[Flight]) -> list[_Event]:
-    """Return all events of the day, sorted by time and kind.
+    """Return all events of the day (puts and gets), sorted by time and kind.
 
-    The example's call is also asked for twice: a millisecond early, and at its delivery time.
+    The example's message is also asked for twice: a millisecond early, and at its delivery time.
     """
     example = _example(flights)
     due_ms = example.put_ms + DELAY_MS
@@ -260,9 +260,9 @@ def _events(flights: Sequence[Flight]) -> list[_Event]:
 
 
 def _example(flights: Sequence[Flight]) -> Flight:
-    """Return the first flight that leaves after its call's delivery time and before its deadline.
+    """Return the first flight that leaves while its message can be got.
 
-    Raises StopIteration if no flight does.
+    That is between delivery time and deadline. Raises StopIteration if no flight does.
     """
     return next(
         flight
@@ -273,7 +273,7 @@ def _example(flights: Sequence[Flight]) -> Flight:
 
 
 def _put(session: Session, flight: Flight) -> bytes:
-    """Put the boarding call of a flight on its queue; return its MsgId."""
+    """Put the message of a flight on its queue; return its MsgId."""
     return session.put(
         flight.queue,
         f"Now boarding: {spelled(flight.correl_id)}".encode(),

@@ -73,7 +73,7 @@ class Flight(NamedTuple):
 
     @property
     def put_ms(self) -> int:
-        """The put time of the call (epoch ms); for early flights this is the evening before."""
+        """The put time of the flight's message (epoch ms); for early flights the evening before."""
         return self.sched_ms - LEAD_MS
 
 
@@ -125,7 +125,7 @@ def spelled(correl_id: bytes) -> str:
 
 
 def trace_of(flights: pa.Table) -> pa.Table:
-    """Return flights as a trace for the replay: one message each, with a get at the departure.
+    """Return flights as a trace, the input of a replay: a message each, got at the departure.
 
     ``flights`` has the columns of `flights_table`. ``seq`` numbers the rows from 1.
     """

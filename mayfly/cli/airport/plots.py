@@ -60,7 +60,7 @@ _WALL_RULE = (
 
 
 def span_ms(calls: pa.Table) -> tuple[int, int]:
-    """Return begin and end (epoch ms) of the time axis for calls, with half an hour of margin."""
+    """Return begin and end (epoch ms) of a time axis for messages, with half an hour of margin."""
     ends = ints(calls["ended_ms"])
     return int(ints(calls["put_ms"]).min()) - _MARGIN_MS, int(ends.max()) + _MARGIN_MS
 
@@ -115,7 +115,7 @@ def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
 
 
 def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
-    """Return the interactive plot of one day: every call above, numbers on the queues below."""
+    """Return the interactive plot of one day: every message above, depths of queues below."""
     of_day = summary.of_day(outcomes, month, day)
     figure = make_subplots(
         rows=2,
@@ -149,7 +149,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
 
 
 def year_figure(outcomes: pa.Table) -> go.Figure:
-    """Return the interactive plot of the year: share of expired calls by day and by hour."""
+    """Return the interactive plot of the year: share of expired messages by day and by hour."""
     calendar = summary.calendar_of(summary.by_day(outcomes))
     figure = make_subplots(
         rows=2,
@@ -237,7 +237,7 @@ def draw_year_png(outcomes: pa.Table, path: Path) -> None:
 
 
 def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scatter]:
-    """Return Plotly lines for each call: time delayed, time on the queue, and a dot if expired.
+    """Return Plotly lines for messages: time delayed, time on the queue, and a dot if expired.
 
     ``is_named`` puts them into the legend.
     """
@@ -261,7 +261,7 @@ def _life_traces(lives: summary.AirportCalls, *, is_named: bool) -> list[go.Scat
 def _segments(
     lives: summary.AirportCalls, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
 ) -> go.Scatter:
-    """Return a Plotly trace with one horizontal line for each call, from start to end."""
+    """Return a Plotly trace with one horizontal line for each message, from start to end."""
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
         x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
@@ -277,7 +277,7 @@ def _segments(
 
 
 def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
-    """Return Plotly areas for the numbers of calls over time, and bars for expired ones."""
+    """Return Plotly areas for the numbers of messages over time, and bars for expired ones."""
     fine, coarse = _presences(calls, span)
     shared = {"showlegend": False}
     # Stacked here, the lower layer last: the range of the axis needs the heights.
@@ -312,7 +312,7 @@ def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
 
 
 def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
-    """Return Plotly lines of the share of expired calls by hour, one for each airport."""
+    """Return Plotly lines of the share of expired messages by hour, one for each airport."""
     traces = []
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
@@ -346,7 +346,7 @@ def _with_layout(figure: go.Figure, title: str, height: int) -> go.Figure:
 
 
 def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
-    """Draw one line for each call: time delayed, time on the queue, and a dot if it expired."""
+    """Draw a line for each message: time delayed, time on the queue, and a dot if it expired."""
     put, delivered, ended = map(moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
     axes.hlines(lives.place, put, delivered, color=STAGED, linewidth=1.2)
     axes.hlines(lives.place, delivered, ended, color=AVAILABLE, linewidth=1.2)
@@ -356,7 +356,7 @@ def _draw_lives(axes: Axes, lives: summary.AirportCalls) -> None:
 
 
 def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
-    """Draw the numbers of calls over time as areas, and expired ones as bars below 0."""
+    """Draw the numbers of messages over time as areas, and expired ones as bars below 0."""
     fine, coarse = _presences(calls, span)
     counts = [fine.available_count, fine.staged_count]
     axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
@@ -368,7 +368,7 @@ def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
 
 
 def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
-    """Draw the share of expired calls by hour of departure, a line for each airport."""
+    """Draw the share of expired messages by hour of departure, a line for each airport."""
     for airport, name in AIRPORTS.items():
         rows = _hours(outcomes, airport)
         hours, shares = np.asarray(rows["hour"]), np.asarray(rows["share_expired"]) * 100
@@ -383,7 +383,7 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
 
 
 def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
-    """Return the numbers of calls in steps of 5 minutes and in steps of 30 minutes."""
+    """Return the numbers of messages in each state, in steps of 5 minutes and of 30 minutes."""
     start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
     end_ms = span[1] + _BAR_STEP_MS
     fine, coarse = (
@@ -394,30 +394,36 @@ def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence
 
 
 def _hours(outcomes: pa.Table, airport: str) -> pa.Table:
-    """Return one airport's shares by hour, without hours with fewer than _FEW_CALLS calls."""
+    """Return an airport's shares of expired messages by hour.
+
+    Hours with fewer than _FEW_CALLS messages are left out.
+    """
     rows = summary.by_hour(summary.of_airport(outcomes, airport))
     return rows.filter(pc.greater_equal(rows["calls"], _FEW_CALLS))
 
 
 def _airport_title(of_day: pa.Table, airport: str) -> str:
+    """Return an airport's title with its numbers of expired messages and of all."""
     calls = summary.of_airport(of_day, airport)
     gone = _expired_count(calls)
     return f"{AIRPORTS[airport]}: {gone:,} of {len(calls):,} calls expired"
 
 
 def _day_title(of_day: pa.Table, month: int, day: int) -> str:
+    """Return the title of a day's plot, with the numbers of messages got and expired."""
     gone, calls = _expired_count(of_day), len(of_day)
     date = f"{day} {summary.MONTHS[month - 1]} 2013"
     return f"Boarding calls of {date}: {calls - gone:,} got, {gone:,} expired"
 
 
 def _year_title(outcomes: pa.Table) -> str:
+    """Return the title of the year's plot, with the numbers of messages got and expired."""
     gone, calls = _expired_count(outcomes), len(outcomes)
     return f"Boarding calls of 2013: {calls - gone:,} got, {gone:,} expired ({gone / calls:.1%})"
 
 
 def _expired_count(calls: pa.Table) -> int:
-    """Return the number of expired calls in an outcome table."""
+    """Return the number of expired messages in an outcome table."""
     return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())
 
 
@@ -447,7 +453,7 @@ def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
 
 
 def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
-    """Draw numbers of calls: filled for the wall clock, a thin line for the virtual clock.
+    """Draw numbers of messages: filled for the wall clock, a thin line for the virtual clock.
 
     ``counts`` are (wall clock, virtual clock).
     """
@@ -472,9 +478,9 @@ def _draw_lake(axes: Axes, day: WallDay) -> None:
 
 
 def _in_the_day(day: WallDay) -> pa.Table:
-    """Return the calls of the wall clock with their times converted to the day's time.
+    """Return the messages of the wall-clock day with times converted to those of the day.
 
-    An expired call ends at its deadline.
+    An expired message ends at its deadline.
     """
     lives, compression = day.lives, day.compression
     gone_ms = pc.min_element_wise(lives["ended_ms"], lives["expire_at_ms"])

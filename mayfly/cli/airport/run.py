@@ -122,12 +122,15 @@ class DemoResult:
     files: list[Path]
 
     def day_counts(self) -> dict[str, int]:
-        """Return the day's numbers by name: calls put, got, expired (from the lake), reports."""
+        """Return the day's numbers of messages put, got and expired (by the lake), and of reports.
+
+        The keys are calls, got, expired and reports.
+        """
         counts = _counts(self.lives) | {"calls": len(self.day.msg_ids)}
         return counts | {"reports": len(self.day.reports)}
 
     def year_counts(self) -> dict[str, int]:
-        """Return the numbers of calls put, got and expired in the year, by name."""
+        """Return the year's numbers of messages put (calls), got and expired, by name."""
         return _counts(self.year_outcomes)
 
     def as_json(self) -> dict[str, Any]:
@@ -313,7 +316,7 @@ def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return the ends of the boarding calls from the lake, without reports and releases."""
+    """Return how each flight's message ended, from the lake, without reports and releases."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
@@ -356,7 +359,7 @@ def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
 
 
 def _counts(outcomes: pa.Table) -> dict[str, int]:
-    """Return the numbers of calls in an outcome table: all, got and expired, by name."""
+    """Return the numbers of messages in an outcome table: calls (all), got and expired."""
     kinds = outcomes["outcome"].to_pylist()
     return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
 

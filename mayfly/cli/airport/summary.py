@@ -45,7 +45,7 @@ class Difference(NamedTuple):
     replay: tuple[CallEnd, ...]
 
     def __str__(self) -> str:
-        """Return the call with its ends in the lake and in the replay, on one line."""
+        """Return the message's id with its ends in the lake and in the replay, on one line."""
         return (
             f"{self.correl_id.decode()}: lake {_spelled(self.lake)}; replay {_spelled(self.replay)}"
         )
@@ -86,45 +86,54 @@ class Calendar(NamedTuple):
 
 
 def by_airport(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired of each airport, and a row "all"."""
+    """Return the numbers of messages of each airport, and of all in a last row "all".
+
+    The columns are airport, calls (messages), got, expired and share_expired.
+    """
     shares = _shares(outcomes, "airport", airports(outcomes))
     return pa.concat_tables([shares, _shares(outcomes, "airport", pa.repeat("all", len(outcomes)))])
 
 
 def by_hour(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired by the hour (0-23) of scheduled departure."""
+    """Return the numbers of messages by hour (0-23) of scheduled departure.
+
+    The columns are hour, calls (messages), got, expired and share_expired.
+    """
     return _shares(outcomes, "hour", pa.array(sched_ms(outcomes) % DAY_MS // _HOUR_MS))
 
 
 def by_day(outcomes: pa.Table) -> pa.Table:
-    """Return calls, got, expired and share_expired by day of scheduled departure (0: 1 January)."""
+    """Return the numbers of messages by day of scheduled departure; 0 is 1 January.
+
+    The columns are day, calls (messages), got, expired and share_expired.
+    """
     return _shares(outcomes, "day", pa.array(_day(outcomes)))
 
 
 def of_day(outcomes: pa.Table, month: int, day: int) -> pa.Table:
-    """Return the rows of calls whose departure is scheduled on a day of 2013."""
+    """Return the rows of messages whose flight is scheduled on a day of 2013."""
     return outcomes.filter(pa.array(_day(outcomes) == day_of_year(month, day)))
 
 
 def of_airport(outcomes: pa.Table, airport: str) -> pa.Table:
-    """Return the rows of calls of one airport, such as "JFK"."""
+    """Return the rows of messages of one airport, such as "JFK"."""
     return outcomes.filter(pc.equal(airports(outcomes), airport))
 
 
 def airports(outcomes: pa.Table) -> pa.ChunkedArray:
-    """Return the airport of each call, the last part of its queue name: ``BOARDING.JFK`` -> JFK."""
+    """Return each message's airport, the last part of its queue name: ``BOARDING.JFK`` -> JFK."""
     return pc.list_element(pc.split_pattern(outcomes["queue"], ".", max_splits=1), 1)
 
 
 def sched_ms(outcomes: pa.Table) -> Ints:
-    """Return the scheduled departure of each call, in ms since 1970."""
+    """Return the scheduled departure of each message's flight, in ms since 1970."""
     return ints(outcomes["put_ms"]) + LEAD_MS
 
 
 def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
-    """Return the numbers of delayed calls, and of calls that can be got, at each moment.
+    """Return the numbers of delayed messages, and of those that can be got, at each moment.
 
-    A call is on the queue from its put until before the millisecond of its end.
+    A message is on the queue from its put until before the millisecond of its end.
     """
     outcomes = outcomes.filter(pc.not_equal(outcomes["outcome"], REFUSED))
     put_ms, deliver_at_ms = ints(outcomes["put_ms"]), ints(outcomes["deliver_at_ms"])
@@ -143,7 +152,7 @@ def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
 
 
 def lives_of(calls: pa.Table) -> AirportCalls:
-    """Return the calls that were got or expired, in put order, each with a label for the plot."""
+    """Return the messages that were got or expired, in put order, with labels for the plot."""
     calls = calls.filter(pc.is_in(calls["outcome"], pa.array([GOT, EXPIRED])))
     calls = calls.sort_by([("put_ms", "ascending"), ("seq", "ascending")])
     ended_ms = ints(calls["ended_ms"])
@@ -176,7 +185,7 @@ def calendar_of(by_day: pa.Table) -> Calendar:
 
 
 def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
-    """Return (label, week, weekday) of the days with the largest shares of expired calls.
+    """Return (label, week, weekday) of the days with the largest shares of expired messages.
 
     The worst comes first.
     """
@@ -190,7 +199,7 @@ def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
 
 
 def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
-    """Return the calls that end differently in lake and replay; [] if all agree.
+    """Return the messages that end differently in lake and replay; [] if all agree.
 
     Both tables have the columns correl_id, outcome and ended_ms. Rows of the lake for messages that
     were released are ignored. An expired message is discarded by a get or by the scan, so its end
@@ -205,9 +214,9 @@ def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> lis
 
 
 def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_within_ms: int) -> bool:
-    """Return True if a call ended once in both tables, and in the same way.
+    """Return True if a message ended once in both tables, and in the same way.
 
-    An expired call may end up to ``discard_within_ms`` later in the lake.
+    An expired message may end up to ``discard_within_ms`` later in the lake.
     """
     if lake == replay:
         return len(lake) == 1
@@ -220,9 +229,9 @@ def _agree(lake: tuple[CallEnd, ...], replay: tuple[CallEnd, ...], discard_withi
 
 
 def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
-    """Return the ends of each call by its correlation id, without rows of releases.
+    """Return how each message ended, by its correlation id, without rows of releases.
 
-    The dict returns () for a call that it does not have.
+    The dict returns () for an id that it does not have.
     """
     final = rows.filter(pc.not_equal(rows["outcome"], State.RELEASED.value))
     columns = [final[name].to_pylist() for name in ("correl_id", "outcome", "ended_ms")]
@@ -233,7 +242,10 @@ def _ends(rows: pa.Table) -> dict[bytes, tuple[CallEnd, ...]]:
 
 
 def _shares(outcomes: pa.Table, name: str, keys: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Return calls, got, expired and share_expired for each key, sorted by key."""
+    """Return the numbers of messages for each key, sorted by key.
+
+    The columns are ``name``, calls (messages), got, expired and share_expired.
+    """
     marked = pa.table(
         {
             name: keys,
@@ -258,10 +270,12 @@ def _reached(times_ms: Ints, moments_ms: Ints) -> Ints:
 
 
 def _day(outcomes: pa.Table) -> Ints:
+    """Return the day of each message's scheduled departure; 0 is 1 January."""
     return (sched_ms(outcomes) - YEAR_START_MS) // DAY_MS
 
 
 def _spelled(ends: tuple[CallEnd, ...]) -> str:
+    """Return the ends of a message as text, such as "got at 1362700000000"; "nothing" if none."""
     return ", ".join(f"{end.outcome} at {end.ended_ms}" for end in ends) or "nothing"
 
 

@@ -41,7 +41,7 @@ _NAMED_MISSES = 3
 
 
 def picture(seen: WallSeen) -> RenderableType:
-    """Return a table of the queues at one moment, with a bar for each."""
+    """Return a table of the queues at one moment, with numbers of messages and a bar for each."""
     every = QueueSeen(
         "all", *(sum(column) for column in zip(*(q[1:] for q in seen.queues), strict=True))
     )
@@ -61,7 +61,7 @@ def picture(seen: WallSeen) -> RenderableType:
 
 
 def _picture_bar(queue: QueueSeen) -> Text:
-    """Return a bar of all calls of a queue's day, with a color for each state."""
+    """Return a bar of all messages of a queue's day, with a color for each state."""
     bar = Text()
     done = drawn = 0
     for part, style in _PARTS.items():
@@ -94,7 +94,7 @@ def print_summary(result: DemoResult) -> None:
 
 
 def _print_waited(console: Console, day: Day) -> None:
-    """Print the steps of the example call that was asked for too early."""
+    """Print the steps of the example message that a get asked for too early."""
     waited = day.waited
     put_ms = waited.flight.put_ms
     due_ms = put_ms + DELAY_MS
@@ -115,7 +115,7 @@ def _print_waited(console: Console, day: Day) -> None:
 
 
 def _print_expired(console: Console, day: Day) -> None:
-    """Print the steps of one expired call and its report; nothing if none expired."""
+    """Print the steps of one expired message and its report; nothing if none expired."""
     expired = [flight for flight in day.expired if flight.departed_ms is not None] or day.expired
     if not expired:
         return
@@ -156,17 +156,19 @@ def _title(console: Console, text: str) -> None:
 
 
 def _airports(outcomes: pa.Table) -> Table:
+    """Return a table of the shares of expired messages by airport."""
     rows = summary.by_airport(outcomes).to_pylist()
     return _shares("airport", [(AIRPORTS.get(row["airport"], "all"), row) for row in rows])
 
 
 def _hours(outcomes: pa.Table) -> Table:
+    """Return a table of the shares of expired messages by hour of departure."""
     rows = summary.by_hour(outcomes).to_pylist()
     return _shares("hour", [(f"{row['hour']:02d}", row) for row in rows])
 
 
 def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
-    """Return a table of shares by ``key``, with a bar for the expired ones."""
+    """Return a table of the rows, with a bar for the share of expired messages."""
     table = Table(box=None, pad_edge=False)
     table.add_column(key)
     for name in ("calls", "got", "expired", "share"):
@@ -181,7 +183,7 @@ def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
 
 
 def _print_wall(console: Console, result: DemoResult) -> None:
-    """Print the numbers of the day on the wall clock, and calls that ended differently."""
+    """Print the numbers of the day on the wall clock, and messages that ended differently."""
     wall = result.wall
     counts = wall_clock.counts_of(wall)
     hours = wall.compression.minutes(SECOND_MS) / 60
@@ -212,7 +214,7 @@ def _late(wall: WallDay, late: LateSummary) -> str:
 
 
 def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
-    """Return ("", text) about a call that expired only on the wall clock."""
+    """Return ("", text) about a message that expired only on the wall clock."""
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)
     return "", f"{name} left {spare:.1f} min before its deadline, its call was {late:.1f} min late"

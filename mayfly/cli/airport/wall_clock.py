@@ -56,7 +56,7 @@ _HELD_UP_MS = SECOND_MS
 
 
 class GateAnswer(NamedTuple):
-    """The moments (epoch ms) when a gate asked for a flight's call, and when it got the call.
+    """The moments (epoch ms) when a gate asked for a flight's message, and when it got this.
 
     ``got_ms`` is None if the gate did not get it.
     """
@@ -79,7 +79,10 @@ class Gates:
         compression: Compression,
         reports: str,
     ) -> None:
-        """Sort the flights by departure; the calls of cancelled ones are not asked for."""
+        """Sort the flights by departure; no gate asks for the message of a cancelled flight.
+
+        No thread is started yet. ``reports`` is the queue of expiration reports.
+        """
         self._queue_manager = queue_manager
         self._compression = compression
         self._reports = reports
@@ -97,7 +100,7 @@ class Gates:
         self._threads: list[Future[None]] = []
 
     def __enter__(self) -> Self:
-        """Start the threads of the gates, and the reader of reports."""
+        """Start the threads that get the messages, and the reader of reports."""
         for line in self._departures.values():
             self._threads += [
                 self._pool.submit(self._serve, line) for _ in range(_GATES_PER_AIRPORT)
@@ -111,7 +114,7 @@ class Gates:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop the threads; flights that have not left by now are not asked for."""
+        """Stop the threads; messages of flights that have not left by now are not got."""
         self._is_over.set()
         self._pool.shutdown()
 
@@ -122,17 +125,17 @@ class Gates:
                 thread.result()
 
     def answers(self) -> list[GateAnswer]:
-        """Return a copy of the answers so far, in the order in which gates got them."""
+        """Return a copy of the gates' answers so far, in order of time."""
         return list(self._answers)
 
     def reported(self) -> list[bytes]:
-        """Return the CorrelIds of the calls that were reported as expired so far."""
+        """Return the CorrelIds of the messages that were reported as expired so far."""
         return list(self._reported)
 
     def _serve(self, line: SimpleQueue[tuple[int, Flight]]) -> None:
-        """Get the calls of an airport's flights as they leave, until no flight is left.
+        """Get the messages of an airport's flights as they leave, until no flight is left.
 
-        Waits for a call that is put late, at most until its deadline. Runs in a thread.
+        Waits for a message that is put late, at most until its deadline. Runs in a thread.
         """
         now_ms = self._queue_manager.now_ms
         with self._queue_manager.session(program="boarding gate") as session:
@@ -174,7 +177,7 @@ class QueueSeen(NamedTuple):
 
     @property
     def put(self) -> int:
-        """The number of calls put so far."""
+        """The number of messages put on the queue so far."""
         return self.staged + self.available + self.got + self.expired
 
 
@@ -275,7 +278,7 @@ class _WallDrive:
         self._rest = threading.Event()
 
     def drive(self, report: Callable[[WallSeen], None]) -> None:
-        """Take and report snapshots until every call was got, or has expired and was reported.
+        """Take and report snapshots until every message was got, or has expired and was reported.
 
         It returns a minute after the end of the day at the latest. Raises the error of a gate or
         stream.
@@ -338,7 +341,7 @@ class _WallDrive:
         return seen
 
     def _seen_now(self) -> WallSeen:
-        """Return a snapshot of the day; its number of expired calls never decreases."""
+        """Return a snapshot of the day; its number of expired messages never decreases."""
         # Ends are counted first, then messages present, so that none counts twice. A call that
         # ends in between, and a report on its way, are missing for a moment; the count of ends
         # therefore never goes back.
@@ -371,7 +374,7 @@ def _lake_rows(query: StreamingQuery) -> int:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return the ends of the boarding calls from the lake, without reports and releases."""
+    """Return how each flight's message ended, from the lake, without reports and releases."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     columns = "queue correl_id put_ms deliver_at_ms expire_at_ms ended_ms outcome".split()
@@ -398,7 +401,7 @@ class Changed(NamedTuple):
 
 
 def counts_of(day: WallDay) -> dict[str, int]:
-    """Return the numbers of calls by name: put, got, reported as expired, and still present."""
+    """Return the numbers of messages put (calls), got, reported as expired, and present."""
     return {
         "calls": len(day.lives),
         "got": sum(answer.got_ms is not None for answer in day.answers),
@@ -408,14 +411,14 @@ def counts_of(day: WallDay) -> dict[str, int]:
 
 
 def put_lateness(day: WallDay) -> LateSummary:
-    """Return the lateness of the puts, by the calls in the lake; zeros without calls."""
+    """Return the median and maximum lateness of the puts in ms; zeros without messages."""
     moments = {f.correl_id: day.compression.on_the_wall(f.put_ms) for f in day.flights}
     put = zip(*_columns(day, "correl_id", "put_ms"), strict=True)
     return _lateness([put_ms - moments[call] for call, put_ms in put if call in moments])
 
 
 def get_lateness(day: WallDay) -> LateSummary:
-    """Return the lateness of the gets after the departures; zeros if no call was got."""
+    """Return the median and maximum lateness of gets after departures in ms; zeros if none."""
     return _lateness(
         [
             answer.got_ms - _leaves_ms(day, answer.flight)
@@ -426,9 +429,9 @@ def get_lateness(day: WallDay) -> LateSummary:
 
 
 def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
-    """Return the calls that were got on the virtual clock only, smallest ``spare_ms`` first.
+    """Return the messages got on the virtual clock only, smallest ``spare_ms`` first.
 
-    ``virtually_got`` are the correlation ids of calls that were got there.
+    ``virtually_got`` are the correlation ids of messages that were got there.
     """
     put_ms = dict(zip(*_columns(day, "correl_id", "put_ms"), strict=True))
     asked_ms = {answer.flight.correl_id: answer.asked_ms for answer in day.answers}
@@ -464,8 +467,7 @@ def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
 def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
     """Return broken rules, wrong balances, and differences without a cause, as sentences.
 
-    [] if nothing is wrong. ``virtually_got`` are the correlation ids of calls got on the virtual
-    clock.
+    [] if nothing is wrong. ``virtually_got`` are the ids of messages got on the virtual clock.
     """
     found = [*day.book_problems, *_conservation_problems(day), *_window_problems(day)]
     found += [
@@ -484,7 +486,7 @@ def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
 def _conservation_problems(day: WallDay) -> Iterator[str]:
     """Yield differences between flights, gates and reports and the ledger in the lake.
 
-    Each call must be in the lake once.
+    Each flight's message must be in the lake once.
     """
     correl_ids, outcomes = _columns(day, "correl_id", "outcome")
     ended: dict[str, Counter[bytes]] = {GOT: Counter(), EXPIRED: Counter()}
@@ -506,7 +508,7 @@ def _conservation_problems(day: WallDay) -> Iterator[str]:
 
 
 def _window_problems(day: WallDay) -> Iterator[str]:
-    """Yield calls in the lake that were got outside their window or expired inside it.
+    """Yield messages in the lake that were got outside their window or expired inside it.
 
     The window begins with the delivery time and ends before the deadline.
     """
@@ -523,7 +525,7 @@ def _window_problems(day: WallDay) -> Iterator[str]:
 
 
 def _got(day: WallDay) -> set[bytes]:
-    """Return the correlation ids of the calls that gates got."""
+    """Return the correlation ids of the messages that gates got."""
     return {answer.flight.correl_id for answer in day.answers if answer.got_ms is not None}
 
 
@@ -537,7 +539,7 @@ def _leaves_ms(day: WallDay, flight: Flight) -> int:
 
 
 def _columns(day: WallDay, *names: str) -> list[list[Any]]:
-    """Return the named columns of the calls in the lake, each as a list."""
+    """Return the named columns of the day's messages in the lake, each as a list."""
     return [day.lives[name].to_pylist() for name in names]
 
 

@@ -169,7 +169,10 @@ def _without_lifetime(
 
 
 def _tried(before: Outlook | None, after: Outlook) -> str:
-    """Return the results of the simulations as a sentence; ``before`` None leaves its part out."""
+    """Return the results of the simulations of both settings as a sentence for the user.
+
+    ``before`` None, or the same as ``after``, leaves its part out.
+    """
     found = after.simulated
     said = (
         f"tried on {found.messages:,} messages: {found.needless:,} of {found.taken:,} transactions "
@@ -257,13 +260,16 @@ def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
 
 
 def _rounded(timeout_ms: int, shortest_ms: int) -> int:
-    """Return a timeout in whole seconds, unless that is below the shortest one allowed."""
+    """Return a timeout in ms rounded down to whole seconds, if not below ``shortest_ms``.
+
+    Otherwise the timeout is returned unchanged.
+    """
     whole_ms = timeout_ms // SECOND_MS * SECOND_MS
     return whole_ms if whole_ms >= shortest_ms else timeout_ms
 
 
 def _outlook(arrivals: QueueArrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
-    """Return both the estimate by formula and the simulation of a setting."""
+    """Return the effects of a setting: the estimate by formula, and the simulation."""
     return Outlook(
         estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
     )

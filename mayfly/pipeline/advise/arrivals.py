@@ -57,11 +57,11 @@ class ArrivalSummary(NamedTuple):
 
 
 def arrivals_of(trace: pa.Table, queue: str | None = None) -> QueueArrivals:
-    """Return the arrivals on a queue of a trace (TRACE_SCHEMA); ``queue`` None is its only queue.
+    """Return the arrivals on a queue of a trace: a table with a row for each recorded message.
 
-    A delayed message arrives at its delivery time; one whose put would be refused is left out.
-    Raises AdviseError when nothing arrives, when the trace does not have ``queue``, and for None
-    when it has several queues.
+    ``queue`` None is the trace's only queue. A delayed message arrives at its delivery time; one
+    whose put would be refused is left out. Raises AdviseError when nothing arrives, when the trace
+    does not have ``queue``, and for None when it has several queues.
     """
     in_order = arranged(trace)
     chosen = _chosen_queue(in_order.queues, queue)

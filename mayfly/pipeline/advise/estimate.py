@@ -128,7 +128,10 @@ def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
 
 
 def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64]) -> Ints:
-    """Return the positive idle times in ms before arrivals, of a port that serves one at a time."""
+    """Return the times in ms, above 0, for which a port is idle before an arrival.
+
+    ``service_ms`` is the work for each message; the port serves one message at a time.
+    """
     done_before_ms = np.concatenate([[0.0], np.cumsum(service_ms)[:-1]])
     # The end of message i is the latest start of a busy period before it, and the work since.
     free_ms = np.maximum.accumulate(available_ms - done_before_ms) + np.cumsum(service_ms)

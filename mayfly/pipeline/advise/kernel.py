@@ -73,7 +73,7 @@ class Rules(NamedTuple):
 
 
 def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
-    """Simulate the sessions over all messages until the last work is done.
+    """Simulate a listener's sessions over all messages until the last work is done.
 
     Fills ``counts``, whose places are IDLE to WAITING, and changes messages and sessions.
     """
@@ -236,7 +236,7 @@ _INNER = (
 
 @functools.cache
 def compiled() -> ListenKernel:
-    """Return the kernel compiled by numba, cached on disk.
+    """Return the simulation loop compiled by numba, cached on disk.
 
     Raises ModuleNotFoundError without numba.
     """
@@ -249,7 +249,10 @@ def compiled() -> ListenKernel:
 
 
 def kernel_for(message_count: int, session_count: int) -> ListenKernel:
-    """Return the kernel that is faster for this amount of work; the results are the same."""
+    """Return the simulation loop as Python or compiled by numba, whichever is faster.
+
+    The results are the same. Without numba it is Python.
+    """
     is_small = message_count * session_count < COMPILED_FROM_COUNT
     if is_small or importlib.util.find_spec("numba") is None:
         return PLAIN

@@ -91,7 +91,7 @@ def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
 
 
 def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel) -> Messages:
-    """Return the arrivals as columns of the kernel, with nothing rolled back and an empty heap."""
+    """Return the arrivals as columns for the simulation loop; none waits or was rolled back."""
     column = chosen.column
     nothing = np.zeros(len(on_message_ms), dtype=np.int64)
     return Messages(
@@ -107,7 +107,7 @@ def _messages(arrivals: QueueArrivals, on_message_ms: Ints, chosen: ListenKernel
 
 
 def _sessions(begin_ms: int, count: int, chosen: ListenKernel) -> Sessions:
-    """Return ``count`` sessions as columns of the kernel, all waiting since ``begin_ms``."""
+    """Return ``count`` sessions as columns for the simulation loop, waiting since ``begin_ms``."""
     column = chosen.column
     return Sessions(*(column(np.full(count, value)) for value in (begin_ms, -1, NEVER_MS)))
 
@@ -119,7 +119,7 @@ def _result(
     sessions: Sessions,
     counts: Ints,
 ) -> Simulated:
-    """Return the numbers of a simulation from the kernel's columns after its end."""
+    """Return the numbers of a simulation from its columns after the end."""
     last_ms = int(counts[kernel.LAST_MS])
     idle = int(counts[kernel.IDLE])
     for begin_ms in sessions.begin_ms:

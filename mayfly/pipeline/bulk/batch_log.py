@@ -92,9 +92,10 @@ class WrittenClaims(NamedTuple):
 
 
 def written_claims(files: LogFiles) -> list[WrittenClaims]:
-    """Return the last written claim of each queue that a query reads; [] before its first batch.
+    """Return for each queue of a Spark query the last claim that the query has written.
 
-    ``files`` are those of the query's checkpoint.
+    A claim is a numbered set of messages reserved for a consumer. Returns [] before the first
+    batch. ``files`` are those of the query's checkpoint.
     """
     # The commits are read first: a batch committed meanwhile then counts as unfinished, which is
     # safe. The other order could count an unfinished batch as written.
@@ -119,7 +120,7 @@ def _batches(files: LogFiles, folder: str) -> set[int]:
 
 
 def _claim_offsets(files: LogFiles, batch: int) -> list[ClaimOffset]:
-    """Return the queue offsets that ``offsets/BATCH`` contains; [] if the file is missing.
+    """Return the offsets of queues in the file ``offsets/BATCH``; [] if the file is missing.
 
     Offsets of other kinds of sources are skipped.
     """

@@ -108,9 +108,9 @@ class QueueClient(LedgerClient):
     def attach(self, consumer: str, queue: str) -> Attached:
         """Attach a reader to ``queue`` under the name ``consumer``, which is created if it is new.
 
-        Returns the reader with its epoch and the store's id. Earlier readers of the consumer raise
-        ConsumerFenced from now on; claims that are open stay open. Raises ConsumerOfOtherQueue if
-        the consumer belongs to another queue, and QueueManagerRefused.
+        Returns the reader with its epoch, the number of this attach. Earlier readers of the
+        consumer raise ConsumerFenced from now on; messages that are reserved stay so. Raises
+        ConsumerOfOtherQueue if the consumer belongs to another queue, and QueueManagerRefused.
         """
         request = contract.AttachRequest(consumer, queue)
         return Attached(**self._call(contract.ATTACH, request))
@@ -124,7 +124,7 @@ class QueueClient(LedgerClient):
         max_bytes: int,
         up_to: int | None = None,
     ) -> tuple[int, int]:
-        """Reserve the next messages of the queue for the consumer, under the next claim numbers.
+        """Claim messages: reserve the next ones of the queue for the consumer, under a new number.
 
         Returns the number of the last claim to read and the number of messages; ``(after, 0)`` if
         the queue has none, or after :meth:`quiesce`. Open claims behind ``after`` come first.
@@ -137,11 +137,14 @@ class QueueClient(LedgerClient):
         return claimed.until, claimed.messages
 
     def mark(self) -> int:
-        """Return a mark for :meth:`claim`: messages put until now are before it, others after."""
+        """Return a mark, a number: messages put until now are before it, later ones behind it.
+
+        :meth:`claim` takes it as ``up_to``. Raises BulkError.
+        """
         return contract.Mark(**self._call(contract.MARK)).mark
 
     def end(self, consumer: Attached, until: int) -> int:
-        """End the claims up to number ``until``, which removes their messages from the queue.
+        """End claims: remove the messages reserved under numbers up to ``until`` from the queue.
 
         Returns the number of messages removed, 0 if these claims were ended before. Raises
         ConsumerFenced.
@@ -150,36 +153,39 @@ class QueueClient(LedgerClient):
         return self._count(contract.END, request)
 
     def end_written(self, consumer: str, instance_id: str, until: int) -> int:
-        """End the claims up to ``until``, which a checkpoint records as written, as any reader.
+        """Remove messages reserved up to claim ``until``, which a checkpoint shows as written.
 
-        Returns the number of messages that this removed. Raises ConsumerUnknown, OtherInstance if
-        ``instance_id`` is not this store, and ClaimsAhead.
+        No attached reader is needed. Returns the number of messages removed. Raises
+        ConsumerUnknown, OtherInstance if ``instance_id`` is not this store, and ClaimsAhead.
         """
         request = contract.EndWrittenRequest(consumer, instance_id, until)
         return self._count(contract.END_WRITTEN, request)
 
     def quiesce(self, consumer: Attached) -> None:
-        """Let the queue manager claim nothing more for this reader; raises ConsumerFenced."""
+        """Let the queue manager reserve no more messages for this reader; raises ConsumerFenced."""
         self._call(contract.QUIESCE, contract.Reader(consumer.consumer, consumer.epoch))
 
     def renew(self, consumer: Attached) -> None:
-        """Renew the reader's claims, which the queue manager gives back when they are not renewed.
+        """Renew the reader's claims: without this, reserved messages go back to their queue.
 
         Raises ConsumerFenced if another reader was attached.
         """
         self._call(contract.HEARTBEAT, contract.Reader(consumer.consumer, consumer.epoch))
 
     def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the rows of claims ``(after, until]`` as ranges ``(after_row, until_row]``."""
+        """Return the row numbers of messages reserved under claims ``(after, until]``.
+
+        They are ranges ``(after_row, until_row]``, [] for no rows. Raises BulkError.
+        """
         request = contract.ClaimsRequest(consumer.consumer, consumer.epoch, after, until)
         found = contract.ClaimedRows(**self._call(contract.ROWS, request))
         return [(after_row, until_row) for after_row, until_row in found.ranges]
 
     def back_out(self, consumer: Attached, rows: Sequence[int], reason: int) -> BackedOut:
-        """Back out claimed messages that the reader cannot process; return the numbers of them.
+        """Back out reserved messages that the reader cannot process; return their numbers.
 
         Each returns to its queue, or beyond BOTHRESH goes to BOQNAME or the dead-letter queue with
-        ``reason``. Rows no longer claimed do not change. Raises ConsumerFenced, and
+        ``reason``. Rows no longer reserved do not change. Raises ConsumerFenced, and
         QueueManagerRefused when no queue accepts a message.
         """
         name, epoch = consumer.consumer, consumer.epoch
@@ -189,7 +195,7 @@ class QueueClient(LedgerClient):
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the claimed messages of ``(after_row, until_row]`` in batches of schema MESSAGE.
+        """Yield the reserved messages of rows ``(after_row, until_row]``, as batches of MESSAGE.
 
         They come in the order of a get, each once. Raises BulkError, ServerFailed if rows are
         missing.
@@ -211,13 +217,13 @@ class QueueClient(LedgerClient):
             raise ServerFailed(f"the server {self.url} ended at row {row}, not {until_row}")
 
     def standings(self) -> list[ConsumerState]:
-        """Return the state of each consumer of the queue manager, by name; [] without any."""
+        """Return the state of each consumer and its reserved messages, by name; [] without any."""
         return [
             ConsumerState(**standing) for standing in self._call(contract.CONSUMERS)["consumers"]
         ]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
-        """Return the claimed messages of a consumer to their queue; return how many these are.
+        """Return the messages reserved for a consumer to their queue; return how many these are.
 
         With an epoch it raises ConsumerFenced unless the reader with that epoch is the newest.
         """

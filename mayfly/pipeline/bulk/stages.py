@@ -84,7 +84,7 @@ class StageClient(LedgerClient):
         stage: tuple[int, str],
         rows: Iterable[pa.RecordBatch],
     ) -> int:
-        """Write rows of schema STAGED onto a new stage; return the number of rows.
+        """Upload rows of schema STAGED to a new stage, on no queue yet; return their number.
 
         ``stage`` is (partition, attempt). Returns 0 if the batch was committed before. Raises
         BulkError; then no stage is left.
@@ -99,7 +99,10 @@ class StageClient(LedgerClient):
         return upload.finish()
 
     def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
-        """Begin an upload to a new stage (partition, attempt) of a batch; raises BulkError."""
+        """Begin an upload to a new stage (partition, attempt) of a batch; raises BulkError.
+
+        A stage is a table of rows that are on no queue until a commit.
+        """
         partition, attempt = stage
         request = self._request(StageRequest(query, batch, partition, attempt))
         descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
@@ -118,7 +121,7 @@ class StageClient(LedgerClient):
         dead_letter_queue: str = "",
         surrenders: bool = False,
     ) -> Committed:
-        """Put the rows of a batch's stages; return when all are on their queues.
+        """Put the rows uploaded to a batch's stages; return when all are on their queues.
 
         For a batch that was committed before, only rows not yet put are put, whatever ``stages``
         contains. With ``surrenders``, rows that have a number at their source and that no queue
@@ -183,7 +186,7 @@ class Upload:
         self._sent_count += rows.num_rows
 
     def finish(self) -> int:
-        """Complete the stage and return its number of rows, which are durable then.
+        """Complete the upload, and return its number of rows, which are durable then.
 
         Returns 0 if the batch was committed before, so that nothing was kept. Raises BulkError,
         ServerFailed when fewer rows have arrived than were sent.

@@ -92,7 +92,7 @@ class Manifest:
 
     @classmethod
     def load(cls, lake: Path) -> Manifest:
-        """Return the stored manifest of a lake, an empty one if it has none.
+        """Return the manifest of a lake: the list of its merged files. Empty if it has none.
 
         Raises LakeError for a damaged manifest or one of another version.
         """
@@ -112,7 +112,7 @@ class Manifest:
             raise LakeError(f"{path} is damaged: {error}") from error
 
     def publish(self, lake: Path) -> None:
-        """Increase the generation by 1 and replace the stored manifest, durably.
+        """Increase the manifest's generation by 1 and store it in the lake, durably.
 
         The caller holds the lake's lock.
         """
@@ -127,16 +127,16 @@ class Manifest:
         return self.dates.setdefault(date, DateEntry())
 
     def holds(self, date: str, name: str) -> bool:
-        """Return True if a run contains the rows of this batch's file, which may be removed.
+        """Return True if a merged file contains the rows of this batch's file.
 
-        False for a file that is not a batch's.
+        The batch's file may be removed then. False for a file that is not a batch's.
         """
         batch = batch_name(name)
         through = self.dates[date].through if date in self.dates else {}
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def is_sketched(self, date: str, name: str) -> bool:
-        """Return True if the stored sketches count the rows of this batch's file.
+        """Return True if the stored sketches (summaries) count the rows of this batch's file.
 
         False for a file that is not a batch's.
         """
@@ -145,7 +145,7 @@ class Manifest:
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def has_rows_of(self, store: str) -> bool:
-        """Return True if a run contains batches of the store with this (shortened) id."""
+        """Return True if merged files have rows of the store with this (shortened) id."""
         return any(store in entry.through for entry in self.dates.values())
 
 
@@ -172,12 +172,12 @@ class Snapshot:
 
     @property
     def files(self) -> tuple[LakeFile, ...]:
-        """All files to read, runs first."""
+        """All files to read, merged ones first."""
         return self.runs + self.batches
 
     @property
     def unsketched(self) -> tuple[LakeFile, ...]:
-        """The files whose rows no stored sketch counts."""
+        """The files whose rows are not counted in the stored sketches (summaries) yet."""
         if not self.manifest.sketched:
             return self.files
         # A run's batches were sketched before it was written.
@@ -186,9 +186,10 @@ class Snapshot:
 
     @classmethod
     def take(cls, lake: Path) -> Snapshot:
-        """Return the files of a lake at this moment; raises LakeError for a damaged manifest.
+        """Return the Parquet files of a lake at this moment; raises LakeError if damaged.
 
-        The files are listed before the manifest is read, so that none is missed.
+        The files are listed before the manifest is read, so that none is missed. A file that the
+        manifest names and that does not exist is in ``missing``.
         """
         listed = [
             LakeFile(path.parent.name.removeprefix(_DATE), path)
@@ -217,7 +218,7 @@ class Snapshot:
 
 
 def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
-    """Return the path of a run file of a date; a hidden one is in ``_runs``."""
+    """Return the path of a run (a merged file) of a date; a hidden one is in ``_runs``."""
     root = lake / RUNS if is_hidden else lake
     return root / f"{_DATE}{date}" / name
 
@@ -358,7 +359,7 @@ def kept_snapshot(lake: Path) -> Snapshot:
 
 
 def oldest_lease(lake: Path) -> int | None:
-    """Return the oldest generation that has a living reader, None without readers.
+    """Return the oldest generation of a lake's manifest that still has a reader, None without.
 
     The caller holds the lake's lock. Leases of killed readers are removed.
     """

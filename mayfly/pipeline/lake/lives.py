@@ -33,9 +33,9 @@ def lives_with_ids(
 ) -> list[tuple[str, LifeRecord]]:
     """Return the records of messages whose MsgId or CorrelId is one of the ids, latest first.
 
-    A record is a message's stay on one queue, with the name of its queue manager. At most ``limit``
-    records come for each id and column, [] if none. Ids have 24 bytes. Raises LakeError without a
-    lake, or when a file is missing or damaged.
+    A record is a message's stay on one queue; it comes with the name of its queue manager. At most
+    ``limit`` records come for each id and column, [] if none. Ids have 24 bytes. Raises LakeError
+    without a lake, or when a file is missing or damaged.
     """
     found: dict[tuple[str, int], tuple[str, LifeRecord]] = {}
     with ledger_view(lake_path, EVERYTHING) as ledger:

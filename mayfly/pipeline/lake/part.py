@@ -31,7 +31,7 @@ class LakePart(NamedTuple):
 
     @property
     def is_of_whole_hours(self) -> bool:
-        """Whether both bounds are whole hours, so that hourly sketches can answer."""
+        """Whether both bounds are whole hours, as hourly summaries (sketches) need it."""
         bounds_ms = (self.from_ms, self.until_ms)
         return all(bound_ms is None or bound_ms % HOUR_MS == 0 for bound_ms in bounds_ms)
 
@@ -56,7 +56,10 @@ class LakePart(NamedTuple):
         return " AND ".join(bounds) or "true"
 
     def cell_condition(self) -> str:
-        """Return the SQL condition for rows of hourly sketches; the bounds must be whole hours."""
+        """Return the SQL condition for hourly summaries (sketches) of this part of a lake.
+
+        The bounds must be whole hours.
+        """
         # The dates are given as well, so that Parquet skips files and row groups of other dates.
         dates = []
         if self.from_ms is not None:

@@ -33,10 +33,11 @@ GROUP BY manager, queue"""
 
 
 def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
-    """Return the SQL query for the report: one row per queue with counts, percentiles and balance.
+    """Return the SQL query for a lake's report: for each queue counts, percentiles and balance.
 
     A queue that was defined again has the sum of the newest balances of all its stores.
-    ``{ledger}`` in the text is the table's name.
+    ``percentiles`` makes the engine's SQL for percentiles. ``{ledger}`` in the text is the table's
+    name.
     """
     measured = [
         *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),
@@ -78,10 +79,10 @@ FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome""
 
 
 def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
-    """Return the SQL query for one row per time step: counts of ended messages, and waits.
+    """Return the SQL query for each time step's ended messages and waits, in order of time.
 
-    ``step_ms`` is the length of a step. Steps without a message have no row. ``{ledger}`` in the
-    text is the table's name.
+    ``step_ms`` is the length of a step. Steps without a message have no row. ``percentiles`` makes
+    the engine's SQL for percentiles. ``{ledger}`` in the text is the table's name.
     """
     start = f"ended_ms - ended_ms % {step_ms}"
     outcomes = (State.GOT, State.EXPIRED)

@@ -83,7 +83,7 @@ def ledger_report(
 
 
 def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> LakeTimeline:
-    """Return the timeline of a part of a lake, with steps that suit its length.
+    """Return the timeline of a part of a lake: ended messages and waits by time step.
 
     Raises PlotError if no messages have ended there. Raises LakeError without a lake, or when a
     file is missing or damaged.

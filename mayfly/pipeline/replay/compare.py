@@ -64,9 +64,10 @@ def compare(
     before: Settings = AS_IT_WAS,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Replay a trace with two settings, ``before`` and ``what_if``; return the differences.
+    """Replay a trace with two settings, ``before`` and ``what_if``, and return the differences.
 
-    A trace has a row for each recorded message. Raises ReplayError for an invalid trace or setting.
+    A trace is a table with a row for each recorded message; a replay decides again how each ends.
+    Raises ReplayError for an invalid trace or setting.
     """
     in_order = arranged(trace)
     first, second = outcomes_of(in_order, before), outcomes_of(in_order, what_if)
@@ -112,9 +113,10 @@ def by_queue(
     *,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> pa.Table:
-    """Return the numbers of each queue (BY_QUEUE_SCHEMA), sorted by name.
+    """Return counts, waits and depth of each queue after a replay (BY_QUEUE_SCHEMA), by name.
 
-    ``outcomes`` are those of this trace under these settings. Raises ReplayError for a negative
+    ``outcomes`` are the result of the replay of this trace with these settings. A message got later
+    than ``late_after_ms`` after its delivery time counts as late. Raises ReplayError for a negative
     limit.
     """
     if late_after_ms < 0:
@@ -139,9 +141,9 @@ class _Ends(NamedTuple):
 
     @staticmethod
     def of(trace: Trace, outcomes: pa.Table) -> _Ends:
-        """Return the arrays for a trace and its outcomes.
+        """Return the outcomes of a replay, and the recorded outcomes of its trace, as arrays.
 
-        ``recorded`` is None if a row of the trace has no recorded outcome.
+        ``recorded`` is None if a message of the trace has no recorded outcome.
         """
         recorded = trace.rows["recorded"]
         return _Ends(
@@ -156,7 +158,10 @@ class _Ends(NamedTuple):
     def of_queue(
         self, queue: str, part: slice, what_if: WhatIf, late_after_ms: int
     ) -> dict[str, Any]:
-        """Return the row of BY_QUEUE_SCHEMA for one queue, whose rows are ``part``."""
+        """Return the counts, waits and depth of one queue, a row of BY_QUEUE_SCHEMA.
+
+        ``part`` is the slice of the rows that belong to the queue.
+        """
         outcome = self.outcome[part]
         got = outcome == GOT
         waited_ms = (self.ended_ms[part] - self.deliver_at_ms[part])[got]
@@ -214,6 +219,6 @@ class _Ends(NamedTuple):
 
 
 def _parts(trace: Trace) -> Iterator[tuple[str, slice]]:
-    """Yield the name of each queue with the slice of its rows."""
+    """Yield the name of each queue of a sorted trace with the slice of the queue's rows."""
     for queue, begin, end in zip(trace.queues, trace.bounds, trace.bounds[1:], strict=False):
         yield queue, slice(begin, end)

@@ -78,7 +78,11 @@ class Found(NamedTuple):
 
 
 def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
-    """Give each get the first message of its key, at once or during its wait; fills ``found``."""
+    """Give each get the first message of its key, at once or during its wait.
+
+    A key stands for a correlation id. ``found`` receives the time and the wait for each message
+    got.
+    """
     arrival_count, get_count = len(messages.by_delivery), len(gets.by_time)
     arrival, turn = 0, 0
     while arrival < arrival_count or turn < get_count:
@@ -95,7 +99,10 @@ def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> None:
-    """Give each free consumer the first message, until all are got or expired; fills ``found``."""
+    """Give each free consumer the first message, until all messages are got or expired.
+
+    ``found`` receives the time and the wait for each message got.
+    """
     arrival_count = len(messages.by_delivery)
     arrival, waiting = 0, 0
     now_ms = consumers.free_ms[0]
@@ -123,7 +130,7 @@ def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> N
 def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None:
     """Give a message that becomes available to the get waiting longest, or let the message wait.
 
-    A message that has expired by then is skipped.
+    A message that has expired by then is skipped. ``found`` receives the time if it is got.
     """
     now_ms = messages.deliver_at_ms[message]
     if is_expired(messages.expire_at_ms[message], now_ms):
@@ -143,7 +150,10 @@ def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None
 
 
 def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
-    """Give a get the first unexpired message of its key, or let the get wait."""
+    """Give a get the first unexpired message of its key (correlation id), or let the get wait.
+
+    ``found`` receives the time if a message is got.
+    """
     now_ms = gets.get_ms[getter]
     key = gets.key[getter]
     message = _first_of(key, messages)
@@ -168,7 +178,10 @@ def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Number
 
 
 def _first_of(key: int, messages: Messages) -> int:
-    """Remove and return the first message of a key, level 0 first; _NOBODY if none waits."""
+    """Remove and return the first waiting message of a key; _NOBODY if none waits.
+
+    Level 0, the highest priority, comes first.
+    """
     begin = key * messages.level_count
     for line in range(begin, begin + messages.level_count):
         message: int = messages.first[line]
@@ -206,7 +219,7 @@ PLAIN = ReplayKernel(serve_gets, serve_consumers, lambda column: column.tolist()
 
 @functools.cache
 def compiled() -> ReplayKernel:
-    """Return the kernel compiled by numba, cached on disk.
+    """Return the replay functions compiled by numba, cached on disk.
 
     Raises ModuleNotFoundError without numba.
     """
@@ -221,12 +234,15 @@ def compiled() -> ReplayKernel:
 
 
 def kernel_for(row_count: int) -> ReplayKernel:
-    """Return the kernel that is faster for this number of messages; the results are the same."""
+    """Return the replay functions as Python or compiled by numba, whichever is faster.
+
+    Below COMPILED_FROM_COUNT messages, or without numba, it is Python. The results are the same.
+    """
     if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
         return PLAIN
     return compiled()
 
 
 def blank(count: int) -> Ints:
-    """Return a column of ``count`` times NONE (which equals _NOBODY)."""
+    """Return an array of ``count`` times NONE, which means "no value"."""
     return np.full(count, NONE, dtype=np.int64)

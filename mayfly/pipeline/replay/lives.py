@@ -39,15 +39,18 @@ REPLAYED = (State.GOT.value, State.TRANSMITTED.value, State.EXPIRED.value)
 
 
 def is_lake(folder: Path) -> bool:
-    """Return True if the folder exists and is a lake."""
+    """Return True if the folder is a lake: Parquet files with the ledger of a queue manager.
+
+    False if it does not exist.
+    """
     return folder.is_dir() and ((folder / "_mayfly").is_dir() or any(folder.glob("date=*")))
 
 
 def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = None) -> pa.Table:
-    """Return the records of ended messages that can be replayed, with the columns LIFE_COLUMNS.
+    """Return the records of ended messages in Parquet files, with the columns LIFE_COLUMNS.
 
-    Raises NoLives when there are none, ReplayError when they are of several queue managers and
-    ``manager`` names none of them.
+    Only messages that were got, transmitted or expired are included. Raises NoLives when there are
+    none, ReplayError when they are of several queue managers and ``manager`` names none of them.
     """
     schema = pa.schema([LEDGER.field(name) for name in (*LIFE_COLUMNS, "kind")])
     paths = [str(file) for file in files]
@@ -80,11 +83,11 @@ def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -
 
 
 def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Table:
-    """Return ended messages as a trace, in which each has a get at the moment it was got.
+    """Return records of ended messages as a trace: the table that a replay takes.
 
-    Seq is the ledger position. A get takes the first message; with ``is_by_correl_id`` only the one
-    with the same correlation id. The lifetime counts from the put to the deadline, so it includes
-    an expiry cap of that time.
+    Each message has a get at the moment it was got. Seq is the ledger position. A get takes the
+    first message; with ``is_by_correl_id`` only the one with the same correlation id. The lifetime
+    counts from the put to the deadline, so it includes an expiry cap of that time.
     """
     is_got = pc.not_equal(lives["outcome"], State.EXPIRED.value)
     count = len(lives)

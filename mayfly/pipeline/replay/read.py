@@ -23,7 +23,7 @@ _SUFFIXES = ".csv, .parquet, .arrow or .feather"
 
 
 def read_trace(path: str | Path) -> pa.Table:
-    """Return the checked trace from a file, or from a folder split by queue.
+    """Return the checked trace, a row for each recorded message, in a file or a folder by queue.
 
     The suffix decides the format: .csv, .parquet, .arrow or .feather. Raises ReplayError for a file
     that is no trace, with the column, row and value; OSError if it cannot be read.
@@ -41,7 +41,7 @@ def read_trace(path: str | Path) -> pa.Table:
 
 
 def checked(rows: pa.Table, name: str) -> pa.Table:
-    """Return rows as a trace, with missing optional columns added.
+    """Return rows as a trace (a row for each recorded message), with missing columns added.
 
     Raises ReplayError for a wrong column or value; ``name`` is the file's name in its text.
     """
@@ -88,7 +88,7 @@ def _read_csv(file: Path) -> pa.Table:
 
 
 def _check_columns(rows: pa.Table, name: str) -> None:
-    """Raise ReplayError for a column that is unknown, repeated or missing."""
+    """Raise ReplayError if a trace has an unknown or repeated column, or lacks queue or put_ms."""
     known = FULL_TRACE_SCHEMA.names
     for column in rows.column_names:
         if column not in known:

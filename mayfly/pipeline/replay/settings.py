@@ -54,7 +54,7 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def settings_of(settings: Settings, queue: str) -> WhatIf:
-    """Return the settings for a queue: by its name, else those of EVERY_OTHER, else AS_IT_WAS."""
+    """Return the replay settings for a queue: by its name, else of EVERY_OTHER, else AS_IT_WAS."""
     if isinstance(settings, WhatIf):
         return settings
     return settings.get(queue, settings.get(EVERY_OTHER, AS_IT_WAS))
@@ -68,7 +68,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_queues(settings: Settings, queues: Collection[str]) -> None:
-    """Raise ReplayError if settings name a queue that the trace does not have."""
+    """Raise ReplayError if settings name a queue on which the trace has no message."""
     if isinstance(settings, WhatIf):
         return
     for queue in settings:

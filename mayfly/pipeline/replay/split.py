@@ -17,7 +17,7 @@ _PREFIX = "queue="
 
 
 def write_split(trace: pa.Table, folder: str | Path) -> None:
-    """Write a trace into a folder ``queue=NAME`` for each queue, replacing files of these queues.
+    """Write a trace (recorded messages) into folders ``queue=NAME``, replacing their files.
 
     Raises ReplayError for an invalid trace, or a URL of another machine.
     """
@@ -33,7 +33,10 @@ def write_split(trace: pa.Table, folder: str | Path) -> None:
 
 
 def local_trace(path: str | Path) -> Path:
-    """Return the path of a trace on this machine; raises ReplayError for another URL."""
+    """Return the path of a trace (a file of recorded messages) on this machine.
+
+    Raises ReplayError for a URL of another machine.
+    """
     try:
         return local_path(path)
     except ValueError as error:
@@ -41,7 +44,7 @@ def local_trace(path: str | Path) -> Path:
 
 
 def is_split(folder: Path) -> bool:
-    """Return True if the folder contains a trace split by queue (``queue=NAME``)."""
+    """Return True if the folder has subfolders ``queue=NAME``: a trace split by queue."""
     return any(folder.glob(f"{_PREFIX}*"))
 
 
@@ -54,7 +57,7 @@ def queue_folders(folder: str | Path) -> list[Path]:
 
 
 def read_queue(folder: Path) -> pa.Table:
-    """Return the trace rows of one queue from its folder ``queue=NAME``.
+    """Return the recorded messages of one queue, as a trace, from its folder ``queue=NAME``.
 
     Raises ReplayError without a Parquet file, or for missing values.
     """
@@ -71,7 +74,10 @@ def queue_of(folder: Path) -> str:
 
 
 def read_split(folder: str | Path) -> pa.Table:
-    """Return the trace of all queues in a split folder; raises ReplayError if it has none."""
+    """Return the recorded messages of all folders ``queue=NAME`` as one trace.
+
+    Raises ReplayError if no such folder exists, or for missing values.
+    """
     return pa.concat_tables([read_queue(path) for path in queue_folders(folder)])
 
 

@@ -70,7 +70,7 @@ def as_trace(rows: pa.Table) -> pa.Table:
 
 
 def arranged(trace: pa.Table) -> Trace:
-    """Return a trace sorted by queue, put time and seq, with the bounds of each queue.
+    """Return a trace (recorded messages) sorted by queue, put time and seq, and checked.
 
     Raises ReplayError when two rows of a queue have the same seq, and for values that are missing
     or out of range, with the column, row and value.
@@ -96,7 +96,7 @@ def arranged(trace: pa.Table) -> Trace:
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """Return an int64 column as `ints` does, without a copy if no row is null."""
+    """Return an int64 column as an array, with NONE for nulls; without a copy if it has no null."""
     return ints(column) if column.null_count else np.asarray(column)
 
 

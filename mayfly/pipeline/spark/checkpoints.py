@@ -21,10 +21,11 @@ _KIND = "delay line"
 
 
 def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, str]) -> str:
-    """Mark a new checkpoint as a delay line's, or check the mark; return the folder's full URL.
+    """Mark a new checkpoint as a delay line's, or check its mark; return the folder's full URL.
 
-    ``columns`` are the rows' columns (name to type). Raises CheckpointError if another query has
-    begun the checkpoint, if its rows have other columns, or if the mark is damaged.
+    A delay line holds rows until their delivery time. ``columns`` are the rows' columns (name to
+    type). Raises CheckpointError if another query has begun the checkpoint, if its rows have other
+    columns, or if the mark is damaged.
     """
     folder = Folder(spark, checkpoint)
     mark = folder.read(_MARK)

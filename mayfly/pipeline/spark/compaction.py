@@ -61,12 +61,12 @@ class _Task(NamedTuple):
 def compact_lake(
     spark: SparkSession, lake_path: str | Path, *, is_thorough: bool = True
 ) -> LakeCompaction:
-    """Merge the files of every date of a lake that has files to merge, and return the numbers.
+    """Merge the many small files of a lake into few for each date, and return the numbers.
 
-    A second call at once changes nothing. Sketches are updated first. With ``is_thorough`` False it
-    skips dates with few files and leaves large runs alone, as suits a lake that a stream still
-    writes. Raises LakeError when there is no lake or a file of it is missing, LakeBusy when another
-    process maintains it.
+    A second call at once changes nothing. Sketches (summaries) are updated first. With
+    ``is_thorough`` False it skips dates with few files and leaves large files alone, as suits a
+    lake that a stream still writes. Raises LakeError when there is no lake or a file of it is
+    missing, LakeBusy when another process maintains it.
     """
     lake = existing_lake(lake_path)
     with upkeep(lake):
@@ -101,7 +101,10 @@ def _tasks(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[_Task]:
 
 
 def _all_of(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
-    """Return all files of a date, or [] if they are one sorted run already."""
+    """Return all files of a date to be merged, or [] if they are merged already.
+
+    ``runs`` are files merged before, ``batches`` files of single batches.
+    """
     # Runs of one generation are one sorted whole that was too large for one file.
     generations = {file.path.name.split("-")[1] for file in runs}
     is_done = not batches if len(generations) == 1 else len(runs) + len(batches) < 2
@@ -111,7 +114,7 @@ def _all_of(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
 def _to_merge(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
     """Return the files of a date that are worth merging now; [] for few batch files.
 
-    These are all batch files, and the last runs if the date has many.
+    These are all batch files, and the last merged files (``runs``) if the date has many.
     """
     if len(batches) <= FILES_LEFT_MAX:
         return []
@@ -124,7 +127,7 @@ def _to_merge(runs: list[LakeFile], batches: list[LakeFile]) -> list[LakeFile]:
 
 
 def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
-    """Yield the tasks in groups, one for each Spark job, limited in bytes and dates."""
+    """Yield the merge tasks in groups, one for each Spark job, limited in bytes and dates."""
     job: list[_Task] = []
     for task in tasks:
         size_bytes = sum(other.size_bytes for other in job) + task.size_bytes
@@ -137,7 +140,7 @@ def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
 
 
 def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
-    """Merge the files of some dates and name the new runs in the manifest; return their number."""
+    """Merge the files of some dates and list the new ones in the manifest; return their number."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     sources = [file for task in job for file in task.sources]
     (
@@ -161,14 +164,14 @@ def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
 
 
 def _move_in(part: Path, lake: Path, date: str, generation: int) -> str:
-    """Move a written file into the hidden runs of a date, under a new name; return the name."""
+    """Move a merged file into the lake's hidden folder of a date; return its new name."""
     name = f"run-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
     move_into_place(part, run_path(lake, date, name, is_hidden=True))
     return name
 
 
 def _name_runs(manifest: Manifest, task: _Task, names: list[str]) -> None:
-    """Replace the merged files of a date by the new runs ``names`` in the manifest, in memory."""
+    """Replace the merged files of a date in the manifest by the new files ``names``, in memory."""
     entry = manifest.entry(task.date)
     replaced = {file.path.name for file in task.sources}
     retire(manifest, f"{RUNS}/date={task.date}", [n for n in entry.hidden if n in replaced])

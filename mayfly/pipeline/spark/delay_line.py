@@ -227,7 +227,7 @@ def _columns_of(messages: DataFrame) -> Any:
 def _held(
     timed: DataFrame, row_type: StructType, slot_ms: int, shards: int, manager_name: str
 ) -> DataFrame:
-    """Return the stream of rows that leave the delay line's state, with their outcomes."""
+    """Return the stream of rows that leave the delay line's state when due, with their outcome."""
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
     )
@@ -243,9 +243,10 @@ def _held(
 
 
 def due_shards(spark: SparkSession) -> list[int]:
-    """Return one shard number for each task, such that slot DUE of each goes to another task.
+    """Return a shard number for each Spark task, such that the tasks share rows that are due.
 
-    Shards in sequence, such as 0 and 1, may hash to the same task.
+    Slot DUE of each of these shards goes to another task. Shards in sequence, such as 0 and 1, may
+    hash to the same task.
     """
     tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")

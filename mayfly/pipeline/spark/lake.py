@@ -114,7 +114,10 @@ def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
 
 
 def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
-    """Return the rows of some files of a lake, with the date of their folder; no rows for none."""
+    """Return the rows of these Parquet files of a lake, with the date of their folder.
+
+    Without files the DataFrame is empty.
+    """
     by_root: dict[Path, list[str]] = {}
     for file in files:
         by_root.setdefault(file.path.parents[1], []).append(str(file.path))
@@ -137,7 +140,7 @@ def read_lake(spark: SparkSession, lake_path: str | Path) -> DataFrame:
 
 
 def lives_of(rows: DataFrame) -> DataFrame:
-    """Return only the rows of ended messages in ledger rows, without the columns of balances."""
+    """Return those ledger rows that are ended messages, without the columns of balances."""
     return rows.where(f.col("kind") == KIND_LIFE).drop("kind", *_BALANCE_COLUMNS)
 
 
@@ -195,7 +198,7 @@ class _LakeWriter:
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _has_rows(self) -> bool:
-        """Return True if the lake contains rows of this stream's store."""
+        """Return True if the lake has rows of the queue manager's store that this stream reads."""
         short_id = self._instance_id[:_SHORT_ID]
         return any(self._lake.glob(f"date=*/{self._prefix}*")) or Manifest.load(
             self._lake
@@ -235,7 +238,10 @@ def _one_file_per_date(staging: Path) -> Iterator[Path]:
 
 
 def _read_mark(path: Path) -> str | None:
-    """Return the stream id in a mark file, None without a file; raises LakeError if damaged."""
+    """Return the stream id in a mark file of a lake or checkpoint, None without a file.
+
+    Raises LakeError if the file is damaged.
+    """
     try:
         stream_id: str = json.loads(path.read_text())["stream"]
     except FileNotFoundError:

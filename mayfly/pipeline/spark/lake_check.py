@@ -92,9 +92,10 @@ def check_lake(
 
 
 def _position_blocks(rows: DataFrame) -> list[Row]:
-    """Return counts for each block of consecutive positions: rows, balances, distinct positions.
+    """Return counts for each block of consecutive ledger positions, by store and position.
 
-    A block also has its first and last position. Blocks are ordered by store and position.
+    The counts are of rows, balances and distinct positions. A block also has its first and last
+    position.
     """
     bit = f.bitmap_bit_position(f.col("position"))
     return (
@@ -136,7 +137,7 @@ def _position_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakeP
 
 
 def _first_wrong(rows: DataFrame, block: Row) -> tuple[int, int]:
-    """Return a block's first duplicate position and its first missing one; -1 for none."""
+    """Return a block's first duplicate ledger position and first missing one; -1 for none."""
     in_block = rows.where(
         (f.col("instance_id") == block["instance_id"])
         & f.col("position").between(block["first"], block["last"])
@@ -168,7 +169,10 @@ def _balance_problems(rows: DataFrame, blocks: Iterable[Row]) -> Iterator[LakePr
 
 
 def _lives_before_balances(rows: DataFrame) -> DataFrame:
-    """Return the balances, each with the messages that ended since the one before, by outcome."""
+    """Return each balance with the number of messages ended since the one before, by outcome.
+
+    A balance is a queue's counts at a position of the ledger.
+    """
     is_balance = f.col("kind") == KIND_BALANCE
     earlier = (
         Window.partitionBy("instance_id", "queue")
@@ -198,7 +202,7 @@ def _listed(outcome: str) -> Column:
 
 
 def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
-    """Return the balances with the counts to compare: those of the balance and those listed.
+    """Return each balance with its counts, the counts from the lake's rows, and their difference.
 
     ``whole`` are the stores whose first position is in the lake. A queue that was deleted and
     defined again counts from 0, which shows as a count that decreases.

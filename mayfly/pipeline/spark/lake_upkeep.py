@@ -54,13 +54,16 @@ def upkeep(lake: Path) -> Iterator[None]:
 
 
 def publish(lake: Path, manifest: Manifest) -> None:
-    """Store a manifest as the next generation of the lake, under the lake's exclusive lock."""
+    """Store a manifest (the list of a lake's files) as the next generation, under a lock."""
     with locked(lake):
         manifest.publish(lake)
 
 
 def retire(manifest: Manifest, folder: str, names: Sequence[str]) -> None:
-    """Record files in the manifest for a later removal, as of its next generation."""
+    """Record files in the manifest for removal, when none of the present readers is left.
+
+    The manifest is changed in memory only.
+    """
     for name in names:
         manifest.retired[f"{folder}/{name}"] = manifest.generation + 1
 
@@ -85,7 +88,7 @@ def sweep(lake: Path) -> None:
 
 
 def settle(lake: Path) -> None:
-    """Move merged files (runs) to their final place and remove files that no reader needs.
+    """Move merged files to their final place, and remove files that no reader needs any more.
 
     A date waits while a reader of an earlier generation is active. The caller holds the maintenance
     lock.
@@ -113,7 +116,7 @@ def settle(lake: Path) -> None:
 
 
 def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
-    """Replace the batch files of a date by its runs; return True if there were hidden runs."""
+    """Replace a date's batch files by the merged files; return True if hidden ones were moved."""
     entry = manifest.dates[date]
     folder = run_path(lake, date, "", is_hidden=False)
     for name in entry.hidden:
@@ -132,7 +135,7 @@ def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
 
 
 def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
-    """Return True if a file is a batch that a run contains, or a run that was merged again."""
+    """Return True if a file's rows are in another file: a merged batch, or a file merged again."""
     return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
 
 

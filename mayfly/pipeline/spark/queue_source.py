@@ -146,7 +146,7 @@ class RowRanges(InputPartition):
     """
 
     def __init__(self, consumer: str, epoch: int, ranges: tuple[RowRange, ...]) -> None:
-        """Keep the consumer's name, the epoch of its attach, and the ranges of claimed rows."""
+        """Keep the consumer's name, its reader's epoch, and the row numbers of claimed messages."""
         super().__init__((consumer, epoch, ranges))
         self.consumer = consumer
         self.epoch = epoch
@@ -170,9 +170,10 @@ def queue_type(options: Mapping[str, str]) -> StructType:
 
 
 def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
-    """Return a reader for a table: of messages on a queue, or with claimedRows of claimed ones.
+    """Return a reader that browses the messages on a queue as a table.
 
-    Raises OptionError for wrong options.
+    With option claimedRows it reads messages that a consumer has reserved. Raises OptionError for
+    wrong options.
     """
     parsed = QueueOptions.parse(options)
     if parsed.claimed_rows is not None:
@@ -181,7 +182,10 @@ def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
 
 
 def queue_stream_reader(options: Mapping[str, str]) -> QueueStreamReader:
-    """Return a reader that claims messages as they arrive on a queue; raises OptionError."""
+    """Return a stream reader that claims (reserves) messages as they arrive on a queue.
+
+    Raises OptionError for wrong options.
+    """
     return QueueStreamReader(QueueOptions.parse(options))
 
 
@@ -217,7 +221,7 @@ class ClaimedReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return the claimed rows in even parts, one for each Spark task.
+        """Return the reserved messages' row numbers in even parts, one for each Spark task.
 
         Raises OptionError if option consumer or epoch is missing, or no row is named.
         """
@@ -228,7 +232,7 @@ class ClaimedReader(DataSourceReader):
         return [RowRanges(options.consumer, options.epoch, share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the claimed messages of one part; raises BulkError."""
+        """Yield the reserved messages of one part; raises BulkError."""
         assert isinstance(partition, RowRanges)
         yield from _claimed(self._options, partition)
 
@@ -292,7 +296,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_heartbeat": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Attach the consumer; return the offset of its last ended claim, a new stream's start."""
+        """Attach the consumer, and return the offset at which a new stream begins.
+
+        The offset is the number of the last claim (set of reserved messages) that was ended.
+        """
         with self._options.connect() as client:
             attached = self._attach(client)
         return _offset(attached, attached.closed)
@@ -307,10 +314,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._mark = client.mark()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """End claims up to ``start``, claim messages for the next batch, and return its end.
+        """End the claims up to ``start``, claim messages for the next batch, and return its end.
 
-        Raises CheckpointError when ``start`` belongs to another consumer, queue or store. Raises a
-        BulkError when the queue manager cannot continue from it, or another reader has taken over.
+        A claim is a numbered set of reserved messages; its end removes them from the queue. Returns
+        ``start`` if the queue has no message. Raises CheckpointError when ``start`` belongs to
+        another consumer, queue or store. Raises a BulkError when the queue manager cannot continue
+        from it, or another reader has taken over.
         """
         options = self._options
         with options.connect() as client:
@@ -333,7 +342,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     return _offset(attached, until)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the rows claimed between two offsets in even parts, one for each Spark task.
+        """Return the messages reserved between two offsets in even parts, one for each Spark task.
 
         A repeated batch contains the same messages.
         """
@@ -346,12 +355,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the claimed messages of one part; raises BulkError."""
+        """Yield the reserved messages of one part; raises BulkError."""
         assert isinstance(partition, RowRanges)
         yield from _claimed(self._options, partition)
 
     def _attach(self, client: QueueClient) -> Attached:
-        """Attach the consumer at the first call; return the same reader at each later call.
+        """Attach this reader to its consumer at the first call; later calls return the same.
 
         Earlier readers of the consumer are refused from then on. With option epoch the pipeline's
         attach is used. For delayed messages it starts the heartbeat.
@@ -381,7 +390,10 @@ class ClaimHeartbeat:
     def __init__(
         self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_HEARTBEAT_MS
     ) -> None:
-        """Start the thread; the first renewal is one interval (``every_ms``) from now."""
+        """Start the thread, which renews the consumer's claims every ``every_ms`` milliseconds.
+
+        The first renewal is one interval from now.
+        """
         self._options = options
         self._every_seconds = every_ms / SECOND_MS
         self._attached = attached
@@ -393,7 +405,7 @@ class ClaimHeartbeat:
         self._is_stopped.set()
 
     def _run(self) -> None:
-        """Renew the claims at each interval; the thread's function.
+        """Renew the consumer's claims (reserved messages) at each interval; the thread's function.
 
         Ends when stopped, or when another reader has taken the consumer over. Other errors are
         tried again.
@@ -412,7 +424,7 @@ class ClaimHeartbeat:
 
 
 def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]:
-    """Yield the claimed messages of one part, with row numbers if the options ask for them."""
+    """Yield the reserved messages of one part, with row numbers if the options ask for them."""
     with options.connect() as client:
         for after, until in rows.ranges:
             row = after
@@ -462,12 +474,12 @@ def _is_identifier(value: Any) -> bool:
 
 
 def _offset(attached: Attached, claim: int) -> dict[str, Any]:
-    """Return Spark's offset, as a dict, for a claim of an attached consumer."""
+    """Return Spark's offset, as a dict, for the number of a consumer's claim."""
     return _offset_of(attached, claim).as_json()
 
 
 def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
-    """Return the offset for a claim of an attached consumer, with its queue and store."""
+    """Return the offset for the number of a consumer's claim, with its queue and store."""
     return ClaimOffset(attached.consumer, attached.queue, attached.instance_id, claim)
 
 

@@ -75,8 +75,8 @@ _ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
 def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
     """Return the outcome of each message of a trace under other settings, in no order.
 
-    Rows are those of `replay_in_process`; `ordered` sorts them like these. Raises ReplayError for
-    wrong settings.
+    A trace has a row for each recorded message. Result rows are those of `replay_in_process`;
+    `ordered` sorts them like these. Raises ReplayError for wrong settings.
     """
 
     _check(what_if, trace)
@@ -124,8 +124,8 @@ def compare_in_spark(
     """Return the result of `mayfly.pipeline.replay.compare.compare`, computed by queue in Spark.
 
     Only a row per queue, and the messages that end differently, return to this process. ``prepare``
-    turns the rows of one queue into a trace, if they are not one yet. Raises ReplayError for wrong
-    settings.
+    turns the rows of one queue into a trace (a row for each message); None if they are one. Raises
+    ReplayError for wrong settings.
     """
 
     _check(what_if, rows)
@@ -192,7 +192,7 @@ def _marked(table: pa.Table, side: int) -> pa.Table:
 
 
 def _trace_columns(trace: DataFrame) -> list[str]:
-    """Return the names of the trace columns that a DataFrame has."""
+    """Return the required columns of a trace (recorded messages), and optional ones present."""
     there = [field.name for field in OPTIONAL_FIELDS if field.name in trace.columns]
     return [*TRACE_SCHEMA.names, *there]
 

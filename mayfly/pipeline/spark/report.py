@@ -58,7 +58,7 @@ def ledger_report(
 def _sketched(
     spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
 ) -> DataFrame:
-    """Return the report rows of all queues, estimated from the stored sketches."""
+    """Return the report rows of all queues, from stored sketches: percentiles are estimates."""
     # Merged by store first: the books of a queue are the sum of the newest ones of its stores.
     cells = merged(stored_cells(spark, snapshot, part), "manager", "instance_id", "queue")
     if late_after_ms != LATE_AFTER_MS:
@@ -98,7 +98,10 @@ def _at(place: str) -> str:
 
 
 def _books() -> list[Column]:
-    """Return the columns of a queue's newest balance, summed over its stores."""
+    """Return the columns that sum a queue's newest balances over its stores.
+
+    A balance is the queue's counts of messages put, ended and present.
+    """
     return [
         f.max("balance.at_ms").alias("at_ms"),
         f.sum("balance.puts").alias("put"),

@@ -112,7 +112,7 @@ class SinkOptions(NamedTuple):
     def connect(self, manager: str | None) -> StageClient:
         """Return a new connection to a queue manager, None for the server's only one.
 
-        The token is read now.
+        The token is read now. The first call opens the connection.
         """
         return StageClient(self.url, token_file=self.token_file, manager=manager, is_patient=True)
 
@@ -158,9 +158,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Upload the rows of a task to stages and return which these are; raises BulkError.
+        """Upload the rows of a Spark task, and return the ids of their stages for the commit.
 
-        Called on a worker. Raises OptionError if Spark does not pass the query id.
+        A stage is a table of uploaded rows that are on no queue yet. Raises BulkError, and
+        OptionError if Spark does not pass the query id.
         """
         context = _task()
         query = context.getLocalProperty(_QUERY_PROPERTY)
@@ -170,14 +171,14 @@ class StreamSink(DataSourceStreamArrowWriter):
         return _write(self._options, (query, int(batch)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Put the rows of all tasks' stages on their queues; called on the driver.
+        """Put the uploaded rows of all tasks on their queues; called on the driver.
 
         For a batch that was committed before, only rows not yet put are put. Raises BulkError.
         """
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Do nothing: the next commit of the query removes the stages."""
+        """Do nothing: the next commit of the query removes the uploaded rows."""
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -192,18 +193,21 @@ class BatchSink(DataSourceArrowWriter):
         self._batch = options.transaction or (JOB_PREFIX + options.job_id, 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Upload the rows of a task to stages and return which these are; raises BulkError."""
+        """Upload the rows of a Spark task, and return the ids of their stages for the commit.
+
+        A stage is a table of uploaded rows that are on no queue yet. Raises BulkError.
+        """
         return _write(self._options, self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Put the rows of all tasks' stages on their queues; called on the driver.
+        """Put the uploaded rows of all tasks on their queues; called on the driver.
 
         For a batch that was committed before, only rows not yet put are put. Raises BulkError.
         """
         _commit(self._options, messages, self._batch[1])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Do nothing: the stages are removed after some time."""
+        """Do nothing: the server removes the uploaded rows after some time."""
 
 
 def stream_sink(
@@ -348,7 +352,7 @@ class _Uploads:
 def _write(
     options: SinkOptions, batch: tuple[str, int], iterator: Iterator[pa.RecordBatch]
 ) -> Written:
-    """Upload the rows of a task to stages and return the message to the driver.
+    """Upload the rows of a Spark task, and return the message about them to the driver.
 
     After an error the uploads are cancelled. The connections are closed in any case.
     """
@@ -368,7 +372,7 @@ def _write(
 def _commit(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch: int
 ) -> None:
-    """Commit the batch at each queue manager that got rows of it, in order of name."""
+    """Put the uploaded rows of a batch, at each queue manager that got some, in order of name."""
     written = [message for message in messages if isinstance(message, Written)]
     named: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for message in written:

@@ -52,7 +52,10 @@ def counts() -> list[Column]:
 
 
 def cells_of(rows: DataFrame) -> DataFrame:
-    """Return the cells of ledger rows: one row of counts and sketches per hour, queue and store."""
+    """Return counts and sketches of ledger rows: a row (cell) per hour, queue and store.
+
+    A sketch summarizes durations, for estimated percentiles.
+    """
     balance = f.struct("position", f.col("ended_ms").alias("at_ms"), "puts", "present", "ended")
     is_balance = f.expr(IS_BALANCE)
     sketched = [
@@ -74,7 +77,7 @@ def cells_of(rows: DataFrame) -> DataFrame:
 
 
 def merging() -> list[Column]:
-    """Return the aggregate columns that merge counts and sketches of cells; names stay."""
+    """Return the aggregate columns that add counts and merge sketches, under the same names."""
     return [
         *(f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in COUNT_NAMES),
         *(
@@ -85,22 +88,22 @@ def merging() -> list[Column]:
 
 
 def merged(cells: DataFrame, *key: str) -> DataFrame:
-    """Return one cell for each value of ``key``: counts added, sketches merged, newest balance."""
+    """Return one row for each value of ``key``: counts added, sketches merged, newest balance."""
     newest = f.max_by("balance", f.col("balance.position")).alias("balance")
     return cells.groupBy(*key).agg(*merging(), newest)
 
 
 def _unless_empty(sketch: Column) -> Column:
-    """Return a sketch column in which empty sketches are null."""
+    """Return a sketch column (summaries of durations) in which empty sketches are null."""
     # A quantile of an empty sketch is an error in Spark.
     return f.when(f.kll_sketch_get_n_bigint(sketch) > 0, sketch)
 
 
 def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERYTHING) -> DataFrame:
-    """Return the cells of a part of a lake: the stored ones, and those of rows not yet counted.
+    """Return the hourly counts and sketches of a part of a lake, a row (cell) per hour and queue.
 
-    A cell is the row of counts and sketches for an hour of a queue. A key may occur several times;
-    `merged` joins them. Nothing is stored. Raises LakeError when a file is missing.
+    Rows of the lake that no stored sketch counts are computed now, and not stored. A key may occur
+    several times; `merged` joins them. Raises LakeError when a file is missing.
     """
     fresh = part.files(snapshot.unsketched)
     paths = [snapshot.lake / SKETCHES / name for name in snapshot.manifest.sketches]
@@ -151,9 +154,9 @@ def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
 
 
 def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
-    """Store the sketches of rows that no stored sketch counts; too many files are merged.
+    """Compute and store the sketches of rows that no stored sketch counts yet.
 
-    The caller holds the maintenance lock.
+    Too many files of sketches are merged. The caller holds the maintenance lock.
     """
     snapshot = Snapshot.take(lake)
     manifest = snapshot.manifest
@@ -172,7 +175,7 @@ def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
 
 
 def _note_sketched(manifest: Manifest, files: Sequence[LakeFile]) -> None:
-    """Record in the manifest, in memory, that the sketches count the batches of these files."""
+    """Record in the manifest, in memory, that the stored sketches count these files' batches."""
     for file in files:
         through = manifest.sketched.setdefault(file.date, {})
         batch = batch_name(file.path.name)
@@ -209,7 +212,7 @@ def small_tail(sizes_bytes: Sequence[int]) -> int:
 
 
 def _write(cells: DataFrame, lake: Path, generation: int) -> str:
-    """Write cells to a new file of sketches in the lake; return the file's name."""
+    """Write hourly counts and sketches to a new file in the lake; return the file's name."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     name = f"sketches-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
     ordered = cells.coalesce(1).sortWithinPartitions(*CELL_KEY)

@@ -114,7 +114,7 @@ class Slots(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Yield blobs whose slot is over; hold the others and set a timer for the slot's end."""
+        """Yield blobs of rows that are due; hold the others, with a timer at their slot's end."""
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for packed in rows:
             # The slot is read from the rows: Spark hands the key over as different forms of tuple.
@@ -142,7 +142,7 @@ class Slots(StatefulProcessor):
 
 
 def _leaving(blobs: list[bytes], now_ms: int) -> pd.DataFrame:
-    """Return blobs as rows of LEAVING, which leave at ``now_ms``."""
+    """Return blobs of packed rows as rows of LEAVING, which leave at ``now_ms`` (epoch ms)."""
     return pd.DataFrame({"blob": blobs, "ended_ms": np.full(len(blobs), now_ms)})
 
 
@@ -178,7 +178,7 @@ def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, byt
 
 
 def batch_ms(rows: pa.RecordBatch) -> int:
-    """Return the time of the micro-batch in epoch ms, from the first row's NOW_COLUMN.
+    """Return the time of the micro-batch in epoch ms, as its rows have it in NOW_COLUMN.
 
     Needs at least one row.
     """

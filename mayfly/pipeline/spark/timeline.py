@@ -25,7 +25,7 @@ _HOURS_FROM_SKETCHES = 6
 def timeline_of(
     spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING
 ) -> LakeTimeline:
-    """Return the timeline of a part of a lake, with steps that suit its length.
+    """Return the timeline of a part of a lake: ended messages and waits by time step.
 
     Updates the sketches first. Raises LakeError without a lake, PlotError without ended messages,
     and PartError for bounds that are not whole hours.
