@@ -473,6 +473,7 @@ def _cells(outlook: Outlook) -> dict[str, str]:
 
 
 def _outlook_as_json(outlook: Outlook | None) -> dict[str, Any] | None:
+    """Return the estimated and the simulated effects of a setting as a dict; None for None."""
     if outlook is None:
         return None
     simulated = outlook.simulated

@@ -80,6 +80,7 @@ app = typer.Typer(
 
 
 def _print_version(*, is_wanted: bool) -> None:
+    """Print Mayfly's version and end the command; does nothing without --version."""
     if is_wanted:
         print(f"mayfly {__version__}, {'compiled' if is_compiled() else 'pure Python'}")
         raise typer.Exit

@@ -499,6 +499,7 @@ def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
 
 
 def _absolute(file: Path | None) -> str | None:
+    """Return the absolute path of a file as text, None for None."""
     return None if file is None else str(file.absolute())
 
 

@@ -379,6 +379,7 @@ def _answers(
     """
 
     def is_drawn(reports: list[QueueReport]) -> bool:
+        """Return True if a plot is wanted and at least one message has ended."""
         return has_plot and any(row.lives for row in reports)
 
     if is_small(lake, part):
@@ -441,6 +442,7 @@ def _batch_printer(as_json: bool, available_now: bool) -> Callable[[int, int], N
     """
 
     def print_batch(batch: int, row_count: int) -> None:
+        """Print the number of a batch and its rows, in the form that the flags ask for."""
         if not as_json:
             print(f"batch {batch}: {row_count:,} rows", flush=True)
         elif not available_now:

@@ -375,7 +375,10 @@ def _connect_by_socket(name: str, folder: Path, served: Served, program: str) ->
 
 
 def _connect_remote(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
-    """Connect to a server with a user's password or the operator's token; raises MQError."""
+    """Connect to a server with a user's password or the operator's token.
+
+    Raises MQError if the server cannot be reached or refuses.
+    """
     # A command on a folder that nobody serves starts without the client of the network.
     from mayfly.client.connection.remote import connect
 

@@ -217,6 +217,7 @@ def _read(source: BinaryIO, name: str) -> bytes:
 
 
 def _too_long(name: str) -> MQError:
+    """Return the error MQRC_MSG_TOO_BIG_FOR_Q_MGR about the body from the source ``name``."""
     return mq_error(
         rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR,
         f"{name} has more than {LONGEST_MESSAGE_BYTES:,} bytes, the most that MAXMSGL can be",

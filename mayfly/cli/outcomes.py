@@ -57,6 +57,7 @@ class CommandFailed(Exception):
     """Ends the command with an exit code, and one line on stderr with the reason."""
 
     def __init__(self, code: ExitCode, text: str) -> None:
+        """Keep the exit code and the text of the line on stderr."""
         super().__init__(text)
         self.code = code
         self.text = text

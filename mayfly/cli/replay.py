@@ -298,6 +298,7 @@ def _once(name: str, texts: list[str]) -> list[str]:
 
 
 def _count(text: str) -> int:
+    """Return a text as a whole number; raises ValueError for another text."""
     try:
         return int(text)
     except ValueError:
@@ -456,4 +457,5 @@ def _message_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _without_queue(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of the dict without the key "queue"."""
     return {name: value for name, value in row.items() if name != "queue"}

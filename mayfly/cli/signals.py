@@ -57,6 +57,7 @@ def _handling(
     sender.setblocking(False)
 
     def receive() -> None:
+        """Call ``handle`` for each signal until the socket is closed; the thread's function."""
         while number := receiver.recv(1):
             if number[0] in numbers:
                 handle(number[0])

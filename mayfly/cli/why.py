@@ -94,6 +94,7 @@ def why(
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
 
         def trace_of(asked_id: Id) -> MessageTrace:
+            """Return the trace of one message, from the server and the lake."""
             return combined_trace(
                 TraceSources(TraceSource(name, traces.of), archives=archives), asked_id
             )

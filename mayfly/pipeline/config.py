@@ -107,9 +107,10 @@ def _parts(
 
 
 def _queue_source(table: Table) -> QueueSource:
-    """Return the source in a ``[[source]]`` table of kind "queue"; raises PipelineError.
+    """Return the source in a ``[[source]]`` table of kind "queue".
 
-    The staging queue is refused: it has a kind of source for itself.
+    Raises PipelineError for a missing or wrong value. The staging queue is refused: it has a kind
+    of source for itself.
     """
     queue = _queue_name(table, "queue")
     if queue == STAGING_QUEUE:
@@ -127,9 +128,9 @@ def _queue_source(table: Table) -> QueueSource:
 
 
 def _file_source(table: Table) -> FileSource:
-    """Return the source in a ``[[source]]`` table of kind "files"; raises PipelineError.
+    """Return the source in a ``[[source]]`` table of kind "files".
 
-    Only text files need no schema.
+    Raises PipelineError for a missing or wrong value. Only text files need no schema.
     """
     file_format = table.one_of("format", SOURCE_FORMATS)
     return FileSource(
@@ -143,7 +144,10 @@ def _file_source(table: Table) -> FileSource:
 
 
 def _kafka_source(table: Table) -> KafkaSource:
-    """Return the source in a ``[[source]]`` table of kind "kafka"; raises PipelineError."""
+    """Return the source in a ``[[source]]`` table of kind "kafka".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return KafkaSource(
         bootstrap_servers=table.text("bootstrap_servers"),
         topic=table.text("topic"),
@@ -155,7 +159,10 @@ def _kafka_source(table: Table) -> KafkaSource:
 
 
 def _staging_source(table: Table) -> StagingSource:
-    """Return the source in a ``[[source]]`` table of kind "staging"; raises PipelineError."""
+    """Return the source in a ``[[source]]`` table of kind "staging".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return StagingSource(
         url=_url(table),
         consumer=table.text("consumer"),
@@ -188,7 +195,10 @@ def _columns(table: Table) -> dict[str, str]:
 
 
 def _queue_sink(table: Table) -> QueueSink:
-    """Return the sink in a ``[[sink]]`` table of kind "queue"; raises PipelineError."""
+    """Return the sink in a ``[[sink]]`` table of kind "queue".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return QueueSink(
         name=_name(table, "name"),
         url=_url(table),
@@ -201,7 +211,10 @@ def _queue_sink(table: Table) -> QueueSink:
 
 
 def _file_sink(table: Table) -> FileSink:
-    """Return the sink in a ``[[sink]]`` table of kind "files"; raises PipelineError."""
+    """Return the sink in a ``[[sink]]`` table of kind "files".
+
+    Raises PipelineError for a missing or wrong value.
+    """
     return FileSink(
         name=_name(table, "name"),
         format=table.one_of("format", SINK_FORMATS, "parquet"),
@@ -211,7 +224,10 @@ def _file_sink(table: Table) -> FileSink:
 
 
 def _kafka_sink(table: Table) -> KafkaSink:
-    """Return the sink in a ``[[sink]]`` table of kind "kafka", with defaults for key and value."""
+    """Return the sink in a ``[[sink]]`` table of kind "kafka", with defaults for key and value.
+
+    Raises PipelineError for a missing or wrong value.
+    """
     plain = KafkaSink(
         name=_name(table, "name"),
         bootstrap_servers=table.text("bootstrap_servers"),
@@ -265,7 +281,10 @@ def _limit(table: Table) -> Limit:
 
 
 def _delay_line(table: Table) -> DelayLine:
-    """Return the settings of the delay line in the ``[delay_line]`` table; defaults without it."""
+    """Return the settings of the delay line in the ``[delay_line]`` table; defaults without it.
+
+    Raises PipelineError for a wrong value or an unknown key.
+    """
     slot_ms = table.number("slot_ms", most=_SLOT_MS_MAX)
     line = DelayLine(
         ttl_rule=table.one_of("ttl_rule", ("send", "release"), DelayLine.ttl_rule),

@@ -54,6 +54,7 @@ def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
     """Return the function for Spark's mapInArrow that turns refused rows into dead letters."""
 
     def write(batches: _Batches) -> _Batches:
+        """Yield a batch of dead letters for each batch of refused rows."""
         for batch in batches:
             letters = [_letter(row, queue, application) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(letters, schema=_LETTER)

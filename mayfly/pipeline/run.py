@@ -34,7 +34,10 @@ class SnapshotTarget(Protocol):
     """A file or a server that shows snapshots outside of this process."""
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Show a snapshot; ``is_up`` is True while the query runs. May raise OSError."""
+        """Show a snapshot; ``is_up`` is True while the query runs.
+
+        An OSError that this raises becomes a text for the user and does not stop the pipeline.
+        """
 
 
 class RunListener(ProgressListener, Protocol):
@@ -75,6 +78,7 @@ def run(
         readers = Readers(config.checkpoint, spark, listener.say)
 
         def start_query() -> StreamingQuery:
+            """Start the pipeline's query; called for the first start and each restart."""
             return start(config, spark, readers)
 
         supervisor = Supervisor(start_query, stops, watchers, begun, limits, claims=readers)

@@ -101,9 +101,11 @@ def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterato
     is_dead = f.col("outcome") == State.DEAD_LETTERED.value
 
     def messages(rows: DataFrame) -> DataFrame:
+        """Return the rows as messages to put on the sink's queue."""
         return _messages(rows, sink.queue)
 
     def letters(rows: DataFrame) -> DataFrame:
+        """Return refused rows as messages for the sink's dead-letter queue."""
         return dead_letters(rows, sink.dead_letter_queue, config.name)
 
     surrenders = any(isinstance(s, QueueSource) and s.epoch is not None for s in config.sources)
@@ -141,6 +143,7 @@ def _queue_writer(
         options["surrenders"] = "true"
 
     def write(rows: DataFrame, batch_id: int) -> None:
+        """Put the rows on queues as batch ``batch_id``; nothing happens for a batch put before."""
         writer = shape(rows).write.format("mayfly").mode("append")
         writer.options(**options, txnVersion=str(batch_id)).save()
 
@@ -180,6 +183,7 @@ def _file_writer(sink: FileSink) -> _Write:
     """Return a function that writes a batch as files into ``b=NUMBER``, replacing this folder."""
 
     def write(rows: DataFrame, batch_id: int) -> None:
+        """Write the rows to the subfolder of batch ``batch_id``, replacing its files."""
         writer = _lines(rows).write.format(sink.format).options(**sink.options)
         writer.mode("overwrite").save(f"{sink.path}/b={batch_id}")
 
@@ -200,6 +204,7 @@ def _kafka_writer(sink: KafkaSink) -> _Write:
     """Return a function that writes rows to a Kafka topic; a repeated batch is written again."""
 
     def write(rows: DataFrame, _batch_id: int) -> None:
+        """Write the rows to the Kafka topic."""
         writer = _records(sink, rows).write.format("kafka").options(**sink.options)
         writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
         writer.option("topic", sink.topic).save()

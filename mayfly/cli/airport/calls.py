@@ -120,7 +120,7 @@ def put_calls(
 
 
 class CallsSource(DataSource):
-    """The Spark data source of boarding calls; option ``path`` is the file of `write_calls`."""
+    """Spark data source of the messages about flights; option ``path`` is `write_calls`' file."""
 
     @classmethod
     def name(cls) -> str:
@@ -137,7 +137,7 @@ class CallsSource(DataSource):
 
 
 class CallRange(InputPartition):
-    """The calls of one batch: ``[first, after)`` in put order."""
+    """The messages of one batch: numbers ``first`` to below ``after``, in put order."""
 
     def __init__(self, first: int, after: int) -> None:
         """Keep the number of the first message, and that of the message after the last one."""
@@ -147,7 +147,7 @@ class CallRange(InputPartition):
 
 
 class CallsReader(DataSourceStreamReader):
-    """Reads the boarding calls whose moment has come; the offset is their number."""
+    """Reads the messages whose moment has come; the stream's offset is their number."""
 
     def __init__(self, path: Path) -> None:
         """Keep the path of the file, which is read again for each batch."""

@@ -31,7 +31,7 @@ _TOKEN_BYTES = 32
 
 
 class DaySnapshot(NamedTuple):
-    """The numbers of boarding calls in each state, at one moment of the day (ms since 1970)."""
+    """The numbers of messages in each state, at one moment of the day (ms since 1970)."""
 
     now_ms: int
     staged_count: int
@@ -56,7 +56,10 @@ class Waited(NamedTuple):
 
 
 class ExpirationReport(NamedTuple):
-    """An expiration report: ``about`` is the MsgId of the expired call, ``put_ms`` its put time."""
+    """An expiration report: ``about`` is the MsgId of the message that expired.
+
+    ``put_ms`` is the time at which the report was put.
+    """
 
     msg_id: bytes
     about: bytes

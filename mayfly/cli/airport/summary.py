@@ -38,7 +38,7 @@ class CallEnd(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A call that ended in different ways in lake and replay, or not exactly once in one."""
+    """A message that ended in different ways in lake and replay, or not exactly once in one."""
 
     correl_id: bytes
     lake: tuple[CallEnd, ...]
@@ -52,7 +52,7 @@ class Difference(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """The numbers of calls that are delayed and that can be got, at each of some moments.
+    """The numbers of messages that are delayed and that can be got, at each of some moments.
 
     ``expired_count`` is the number of deadlines since the moment before.
     """
@@ -64,7 +64,7 @@ class Presence(NamedTuple):
 
 
 class AirportCalls(NamedTuple):
-    """The calls of one airport on one day in put order, as columns; ``place`` counts from 1."""
+    """The messages of an airport on one day in put order, as columns; ``place`` counts from 1."""
 
     label: list[str]
     place: Ints
@@ -75,9 +75,9 @@ class AirportCalls(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """The share of expired calls of each day: a row for each weekday, a column for each week.
+    """The share of expired messages of each day: a row per weekday, a column per week.
 
-    NaN means that there is no such day. ``month_column`` has the middle of each month.
+    NaN means that no such day exists. ``month_column`` has the middle of each month.
     """
 
     share: npt.NDArray[np.float64]

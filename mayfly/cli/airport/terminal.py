@@ -142,6 +142,7 @@ def _print_expired(console: Console, day: Day) -> None:
 
 
 def _presence(was_found: bool) -> str:
+    """Return "there" if a message was found, else "nothing there"."""
     return "there" if was_found else "nothing there"
 
 
@@ -152,6 +153,7 @@ def _facts(console: Console, *facts: tuple[str, str]) -> None:
 
 
 def _title(console: Console, text: str) -> None:
+    """Print a heading in bold, after a blank line."""
     console.print(f"\n[bold]{text}[/bold]")
 
 

@@ -67,7 +67,7 @@ class GateAnswer(NamedTuple):
 
 
 class Gates:
-    """Threads that get the calls of a day as flights leave, and one that reads reports.
+    """Threads that get the messages of a day as flights leave, and one that reads reports.
 
     Use it as a context manager.
     """
@@ -166,7 +166,7 @@ class Gates:
 
 
 class QueueSeen(NamedTuple):
-    """The numbers of calls of one queue in each state; ``calls`` is that of the whole day."""
+    """The numbers of messages of one queue in each state; ``calls`` is that of the whole day."""
 
     queue: str
     calls: int
@@ -182,7 +182,7 @@ class QueueSeen(NamedTuple):
 
 
 class WallSeen(NamedTuple):
-    """A snapshot of the day on the wall clock: calls, reports, and ledger rows in the lake.
+    """A snapshot of the day on the wall clock: messages, reports, ledger rows in the lake.
 
     ``day_ms`` is the time of the day; ``done`` is the share of the day that is over, at most 1.
     """
@@ -389,9 +389,9 @@ class LateSummary(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A call that was got on the virtual clock and expired on the wall clock.
+    """A message that was got on the virtual clock and expired on the wall clock.
 
-    The flight left ``spare_ms`` before the deadline. The call was both put and asked for only
+    The flight left ``spare_ms`` before the deadline. The message was both put and asked for only
     ``late_ms`` after the flight had left.
     """
 

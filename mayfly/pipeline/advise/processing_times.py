@@ -116,7 +116,10 @@ def from_file(file: Path) -> Durations:
 
 
 def _share(name: str, text: str) -> float:
-    """Return the share (0 to 1) that ``p95`` or ``max`` names; raises AdviseError."""
+    """Return the share (0 to 1) that a name such as ``p95`` or ``max`` stands for.
+
+    Raises AdviseError, which quotes ``text``, for another name.
+    """
     if name == "max":
         return 1.0
     found = _PERCENTILE.fullmatch(name)

@@ -77,7 +77,10 @@ def check_url(url: str) -> str:
 
 
 def _token_in(token_file: str | Path | None) -> str:
-    """Return the access token in a file, or for None that in MAYFLY_TOKEN; raises NoToken."""
+    """Return the access token in a file, or for None that in MAYFLY_TOKEN.
+
+    Raises NoToken if the file cannot be read, or the token is missing.
+    """
     try:
         return read_token(token_file)
     except TokenMissing as error:
@@ -119,7 +122,10 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
 
 
 def _folder_socket(url: str) -> FlightSocket:
-    """Return the opened socket of the server in the URL's folder; raises ServerNotReachable."""
+    """Return the opened socket of the server in the URL's folder.
+
+    Raises ServerNotReachable if the folder cannot be opened.
+    """
     try:
         return FlightSocket(folder_of_url(url))
     except OSError as error:
@@ -257,6 +263,7 @@ class LedgerClient:
         options = flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
 
         def ask() -> Any:
+            """Send the request once and return the answer's body; raises FlightError."""
             [answer] = self._flight.do_action(action, options)
             return answer.body
 

@@ -162,7 +162,10 @@ class QueueClient(LedgerClient):
         return self._count(contract.END_WRITTEN, request)
 
     def quiesce(self, consumer: Attached) -> None:
-        """Let the queue manager reserve no more messages for this reader; raises ConsumerFenced."""
+        """Let the queue manager reserve no more messages for this reader.
+
+        Raises ConsumerFenced if another reader was attached.
+        """
         self._call(contract.QUIESCE, contract.Reader(consumer.consumer, consumer.epoch))
 
     def renew(self, consumer: Attached) -> None:
@@ -232,8 +235,8 @@ class QueueClient(LedgerClient):
     def attached(self, consumer: str, epoch: int) -> Attached:
         """Return the reader that :meth:`attach` gave this epoch, without a new attach.
 
-        Raises ConsumerUnknown if the consumer was never attached. Whether the epoch is still the
-        newest shows only at the next call, which raises ConsumerFenced.
+        Raises ConsumerUnknown if the consumer was never attached. If the epoch is not the newest,
+        later calls with the reader raise ConsumerFenced.
         """
         info = self.info()
         for standing in self.standings():
@@ -334,4 +337,5 @@ def _queues(queue: str | Sequence[str], count: int) -> pa.Array:
 
 
 def _hex(identifier: bytes | None) -> str | None:
+    """Return an id in hexadecimal, None for None."""
     return None if identifier is None else identifier.hex()

@@ -296,9 +296,10 @@ class Lease:
     """
 
     def __init__(self, lake: Path) -> None:
-        """Take a snapshot of a lake and protect its files; raises LakeError.
+        """Take a snapshot of a lake and protect its files from removal.
 
         A read-only lake, or one without a manifest folder, needs no protection and gets none.
+        Raises LakeError for a damaged manifest.
         """
         self._descriptor: int | None = None
         # A lake of bare files is never compacted, so it needs no lease; a read-only one has none.
@@ -344,7 +345,8 @@ _KEPT: dict[Path, list[Lease]] = {}
 def kept_snapshot(lake: Path) -> Snapshot:
     """Return a snapshot of a lake whose files stay while this process lives; Spark reads late.
 
-    After _LEASES_MAX newer snapshots of the lake its protection ends. Raises LakeError.
+    After _LEASES_MAX newer snapshots of the lake its protection ends. Raises LakeError for a
+    damaged manifest.
     """
     lease = Lease(lake)
     kept = _KEPT.setdefault(lake, [])

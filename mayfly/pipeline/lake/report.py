@@ -94,4 +94,5 @@ def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _percent(rank: float) -> int:
+    """Return a rank as a whole percent: 0.95 -> 95."""
     return round(rank * 100)

@@ -108,4 +108,5 @@ def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Tabl
 
 
 def _managers(lives: pa.Table) -> list[str]:
+    """Return the names of the queue managers in the records, sorted and each once."""
     return sorted(pc.unique(lives["manager"]).to_pylist())

@@ -109,4 +109,5 @@ def _cast(column: pa.ChunkedArray, column_name: str, name: str) -> pa.ChunkedArr
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an error's text."""
     return str(error).partition("\n")[0]

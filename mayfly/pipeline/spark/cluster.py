@@ -138,6 +138,7 @@ def cluster(
     with ExitStack() as stack:
 
         def start(work: Path, *command: str) -> Daemon:
+            """Start a Spark process that ends with the ``with`` block; return it."""
             return stack.enter_context(_daemon(work, command, environment))
 
         master = start(folder / "master", *master_command)
@@ -198,7 +199,10 @@ def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables of master and workers; raises JavaNotFound."""
+    """Return the environment variables of master and workers.
+
+    Raises JavaNotFound if no Java can run Spark.
+    """
     package = str(Path(__file__).parents[2])
     path = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {

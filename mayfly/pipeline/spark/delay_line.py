@@ -219,6 +219,7 @@ def _columns_of(messages: DataFrame) -> Any:
     """Return a function that returns the column of a name, or nulls if the rows have none."""
 
     def column(name: str) -> Column:
+        """Return the column ``name``, or a column of nulls if the rows do not have it."""
         return f.col(name) if name in messages.columns else f.lit(None).cast("bigint")
 
     return column
@@ -261,6 +262,7 @@ def _ending(manager_name: str) -> Any:
     """Return the function for Spark's mapInArrow that adds outcomes to rows that are no stream."""
 
     def end(batches: Batches) -> Batches:
+        """Yield the rows with their outcomes, as of the time in NOW_COLUMN."""
         for batch in batches:
             if batch.num_rows:
                 yield end_rows(batch.drop_columns([NOW_COLUMN]), batch_ms(batch), manager_name)

@@ -41,20 +41,26 @@ class OptionReader:
             raise OptionError(f"option {error}") from error
 
     def number(self, name: str, default: int) -> int:
-        """Return a whole number above 0, the default if it is missing; raises OptionError."""
+        """Return an option as a whole number above 0, the default if it is missing.
+
+        Raises OptionError for another text.
+        """
         value = self.text(name, str(default))
         if not value.isdecimal() or int(value) < 1:
             raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
         return int(value)
 
     def optional_number(self, name: str) -> int | None:
-        """Return a whole number above 0, None if it is missing; raises OptionError."""
+        """Return an option as a whole number above 0, None if it is missing.
+
+        Raises OptionError for another text.
+        """
         return self.number(name, 1) if name.lower() in self._left else None
 
     def flag(self, name: str) -> bool:
         """Return True for "true"; False for "false" or a missing option.
 
-        Else raises OptionError.
+        Raises OptionError for another text.
         """
         value = self.text(name, "false").lower()
         if value not in ("true", "false"):

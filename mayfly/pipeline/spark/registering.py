@@ -37,6 +37,7 @@ def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(format_)
     def named(writer: Any, source: str) -> Any:
+        """Call Spark's ``format``; for "mayfly" first activate the session of the rows."""
         if source.lower() == _FORMAT:
             _activate(writer._df)
         return format_(writer, source)

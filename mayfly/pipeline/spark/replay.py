@@ -82,6 +82,7 @@ def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFram
     _check(what_if, trace)
 
     def decide(rows: pa.Table) -> pa.Table:
+        """Return the outcomes of one queue's messages; runs on a worker."""
         return replay_in_process(rows, _own(what_if, rows))
 
     return _by_queue(trace.select(*_trace_columns(trace)), decide, OUTCOME_SCHEMA)
@@ -99,6 +100,7 @@ def replay_split_in_spark(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the outcomes of the queues whose folders the rows name; runs on a worker."""
         for batch in batches:
             for path in batch["path"].to_pylist():
                 rows = read_queue(Path(path))
@@ -131,10 +133,12 @@ def compare_in_spark(
     _check(what_if, rows)
 
     def both(rows: pa.Table) -> Comparison:
+        """Return the comparison of both replays for one queue's rows; runs on a worker."""
         trace = rows if prepare is None else prepare(rows)
         return compare(trace, _own(what_if, trace), late_after_ms=late_after_ms)
 
     def summary(rows: pa.Table) -> pa.Table:
+        """Return two rows for a queue, before and after, told apart by column ``side``."""
         compared = both(rows)
         return pa.concat_tables([_marked(compared.before, 0), _marked(compared.after, 1)])
 
@@ -202,6 +206,7 @@ def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def one_queue(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        """Call ``decide`` with the rows of one queue."""
         return decide(rows)
 
     return rows.groupBy("queue").applyInArrow(one_queue, schema=from_arrow_schema(schema))

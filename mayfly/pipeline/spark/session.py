@@ -147,7 +147,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
 def _prepare_environment(master: str) -> None:
     """Set JAVA_HOME and the other variables that Spark reads when it starts Java and workers.
 
-    Raises JavaNotFound.
+    Raises JavaNotFound if no Java can run Spark.
     """
     os.environ["JAVA_HOME"] = str(ensure_java().path)
     os.environ["PYSPARK_PYTHON"] = sys.executable

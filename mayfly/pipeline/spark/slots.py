@@ -66,6 +66,7 @@ def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Ba
     """
 
     def pack(batches: Batches) -> Batches:
+        """Yield the rows packed into blobs, as batches of PACKED; runs on a worker."""
         context = TaskContext.get()
         assert context is not None
         first = context.partitionId() % len(due_shards)
@@ -90,6 +91,7 @@ def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batc
     """
 
     def unpack(batches: Batches) -> Batches:
+        """Yield the rows in the blobs with their outcomes; runs on a worker."""
         for batch in batches:
             if batch.num_rows:
                 # All rows that leave in a micro-batch have its time.

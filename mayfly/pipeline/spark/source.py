@@ -141,7 +141,10 @@ class MayflyDataSource(DataSource):
         return queue_type(self.options) if _is_queue(self.options) else LEDGER_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the present rows of a ledger, or of a queue; raises OptionError."""
+        """Return a reader of the present rows of a ledger, or with option queue of a queue.
+
+        Raises OptionError for a wrong option.
+        """
         if _is_queue(self.options):
             return queue_reader(self.options)
         return LedgerReader(SourceOptions.parse(self.options))

@@ -60,6 +60,7 @@ def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> LakeT
     ledger = rows_of(spark, part.files(snapshot.files)).where(part.condition())
 
     def rows(query: str) -> list[dict[str, object]]:
+        """Return the rows of a query to the ledger rows, as dicts."""
         return [row.asDict() for row in spark.sql(query, ledger=ledger).collect()]
 
     step_ms = step_between(snapshot.lake, rows(SPAN)[0])
